@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import broker_sides
-from broker_clients import LeftOut
-from broker_figures import Tools
-from broker_runs import Measure, in_directory, measure_each
-from broker_sides import Side
+import broker_targets
+from benchmark_runner import Benchmark, run_benchmarks, run_in_temp_directory
+from broker_targets import Target
+from client_drivers import BenchmarkSkipped
+from measurement import LoadOptions
 
 from tests.support.kafka_jars import KAFKA_3_9, KafkaUnavailable, kafka_jars
 
@@ -22,39 +22,41 @@ ROUNDS, SECONDS = 3, 5.0
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 
 
-BY_FAMILY = "by family"
+SUITE_DEFAULT = "by family"
 
 #: The sides, given a folder, the release of Kafka, if any, and settings.
-InTurns = Callable[[Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Side]]]
+StartTargets = Callable[
+    [Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Target]]
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class BenchmarkSuite:
     """Measures that are compared with one release of Kafka.
 
     ``warming_up`` are those that every side is sent before, as often as there are rounds.
     """
 
-    measures: Mapping[str, Measure]
-    warming_up: Sequence[str]
-    release: str = KAFKA_3_9
+    benchmarks: Mapping[str, Benchmark]
+    warm_up_names: Sequence[str]
+    kafka_version: str = KAFKA_3_9
 
-    def warm_up(self, sides: Sequence[Side], tools: Tools, rounds: int) -> None:
-        for name in [*self.warming_up] * rounds:
-            for side in sides:
-                with suppress(LeftOut):  # the measure itself says why
-                    self.measures[name].load(side, tools)
+    def warm_up(self, targets: Sequence[Target], options: LoadOptions, rounds: int) -> None:
+        for name in [*self.warm_up_names] * rounds:
+            for target in targets:
+                with suppress(BenchmarkSkipped):  # the measure itself says why
+                    self.benchmarks[name].load(target, options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class BenchmarkProgram:
     """A topic that is read is filled with so much, and with a tenth of it in a quick run."""
 
     description: str
-    families: Sequence[Family]
+    suites: Sequence[BenchmarkSuite]
     properties: Mapping[str, str]
     filled_mb: int = 0
-    in_turns: InTurns = broker_sides.in_turns
+    start_targets: StartTargets = broker_targets.start_targets
 
     def run(self) -> int:
         """The exit status."""
@@ -62,48 +64,48 @@ class Program:
         if arguments.list:
             print("\n".join(self._names()))
             return 0
-        return in_directory(partial(self._measure, arguments))
+        return run_in_temp_directory(partial(self._run_suites, arguments))
 
     def _names(self) -> list[str]:
-        return [name for family in self.families for name in family.measures]
+        return [name for suite in self.suites for name in suite.benchmarks]
 
     def _arguments(self) -> argparse.Namespace:
         parser = argparse.ArgumentParser(
             description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        parser.add_argument("--kafka", nargs="?", const=BY_FAMILY, metavar="VERSION")
+        parser.add_argument("--kafka", nargs="?", const=SUITE_DEFAULT, metavar="VERSION")
         parser.add_argument("--only", action="append", choices=self._names(), metavar="NAME")
         parser.add_argument("--quick", action="store_true", help="one short round of each")
         parser.add_argument("--list", action="store_true", help="the names of all measures")
         return parser.parse_args()
 
-    def _measure(self, arguments: argparse.Namespace, directory: Path) -> int:
+    def _run_suites(self, arguments: argparse.Namespace, directory: Path) -> int:
         rounds, seconds, filled_mb = ROUNDS, SECONDS, self.filled_mb
         if arguments.quick:
             rounds, seconds, filled_mb = QUICK_ROUNDS, QUICK_SECONDS, self.filled_mb // 10
-        print(f"{os.cpu_count()} processors; the best of {rounds} rounds of {seconds:.0f} s")
+        print(f"{os.cpu_count()} processors; best of {rounds} rounds of {seconds:.0f} s")
         status = 0
-        for number, family in enumerate(self.families):
-            wanted = {
-                name: family.measures[name]
-                for name in arguments.only or family.measures
-                if name in family.measures
+        for number, suite in enumerate(self.suites):
+            selected = {
+                name: suite.benchmarks[name]
+                for name in arguments.only or suite.benchmarks
+                if name in suite.benchmarks
             }
-            if not wanted:
+            if not selected:
                 continue
-            version = family.release if arguments.kafka == BY_FAMILY else arguments.kafka
-            tools = Tools(seconds, filled_mb, _jars(version or family.release))
-            place = directory / str(number)
-            with self.in_turns(place, version, self.properties) as sides:
-                family.warm_up(sides, tools, rounds)
-                status |= measure_each(wanted, sides, tools, rounds)
+            version = suite.kafka_version if arguments.kafka == SUITE_DEFAULT else arguments.kafka
+            options = LoadOptions(seconds, filled_mb, _find_jars(version or suite.kafka_version))
+            suite_directory = directory / str(number)
+            with self.start_targets(suite_directory, version, self.properties) as targets:
+                suite.warm_up(targets, options, rounds)
+                status |= run_benchmarks(selected, targets, options, rounds)
         return status
 
 
-def _jars(version: str) -> Path | None:
+def _find_jars(version: str) -> Path | None:
     """For Kafka's performance tools, which some measures can do without."""
     try:
         return kafka_jars(version)
-    except KafkaUnavailable as why:
-        print(f"without Kafka's performance tools: {why}")
+    except KafkaUnavailable as reason:
+        print(f"Kafka's performance tools are not available: {reason}")
         return None

@@ -13,106 +13,116 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker_clients import LeftOut, LoadFailed
-from broker_figures import Figures, Load, Tools
-from broker_raw import Refused
-from broker_sides import Side
+from broker_targets import Target
+from client_drivers import BenchmarkSkipped, LoadFailed
+from measurement import Load, LoadOptions, Metrics
+from raw_driver import RequestFailed
 
 from tests.support.kafka_jars import KafkaUnavailable
 
 #: Of these, more is better.
-RISING = frozenset({"msg/s", "MB/s", "req/s", "txn/s", "alone", "share"})
+HIGHER_IS_BETTER = frozenset({"msg/s", "MB/s", "req/s", "txn/s", "baseline", "share"})
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
     """A bound on a figure, or on its ratio to Kafka's."""
 
-    figure: str
+    metric: str
     bound: float
-    of_kafka: bool = True
+    relative_to_kafka: bool = True
 
-    def judged(self, ours: Figures, kafka: Figures | None) -> str | None:
+    def evaluate(self, ours: Metrics, kafka: Metrics | None) -> str | None:
         """A line, if it can be told."""
-        if self.figure not in ours:
+        if self.metric not in ours:
             return None
-        reached = ours[self.figure]
-        if self.of_kafka:
-            if not kafka or not kafka.get(self.figure):
+        value = ours[self.metric]
+        if self.relative_to_kafka:
+            if not kafka or not kafka.get(self.metric):
                 return None
-            reached /= kafka[self.figure]
-        is_rising = self.figure in RISING
-        is_met = reached >= self.bound if is_rising else reached <= self.bound
-        sign, unit = ">=" if is_rising else "<=", " of Kafka's" if self.of_kafka else ""
+            value /= kafka[self.metric]
+        higher_is_better = self.metric in HIGHER_IS_BETTER
+        is_met = value >= self.bound if higher_is_better else value <= self.bound
+        sign, unit = (
+            ">=" if higher_is_better else "<=",
+            " of Kafka's" if self.relative_to_kafka else "",
+        )
         verdict = "met" if is_met else "MISSED"
-        return f"{self.figure} {reached:.2f}{unit}, goal {sign} {self.bound}: {verdict}"
+        return f"{self.metric} {value:.2f}{unit}, goal {sign} {self.bound}: {verdict}"
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Benchmark:
     load: Load
     goals: tuple[Goal, ...] = ()
     #: What is the same however often it is looked at.
     is_repeated: bool = True
 
 
-def in_directory(run: Callable[[Path], int], *, parent: str | None = None) -> int:
+def run_in_temp_directory(run: Callable[[Path], int], *, parent: str | None = None) -> int:
     """The exit status of ``run``, which is given a new folder."""
     directory = Path(tempfile.mkdtemp(prefix="odradek-benchmark-", dir=parent))
     try:
         return run(directory)
-    except KafkaUnavailable as why:
-        print(f"Apache Kafka cannot run here: {why}", file=sys.stderr)
+    except KafkaUnavailable as reason:
+        print(f"Apache Kafka cannot run here: {reason}", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def measure_each(
-    measures: Mapping[str, Measure], sides: Sequence[Side], tools: Tools, rounds: int
+def run_benchmarks(
+    benchmarks: Mapping[str, Benchmark],
+    targets: Sequence[Target],
+    options: LoadOptions,
+    rounds: int,
 ) -> int:
     """The exit status: 1 if a load has failed."""
     status = 0
-    for name, measure in measures.items():
+    for name, benchmark in benchmarks.items():
         print(f"\n{name}  (load average {os.getloadavg()[0]:.1f})", flush=True)
         try:
-            best = _best(measure, sides, tools, rounds if measure.is_repeated else 1)
-            _print(measure, best)
-        except (LoadFailed, Refused) as failure:
-            print(f"  FAILED: {failure}")
+            best = _best_metrics(
+                benchmark, targets, options, rounds if benchmark.is_repeated else 1
+            )
+            _print(benchmark, best)
+        except (LoadFailed, RequestFailed) as error:
+            print(f"  FAILED: {error}")
             status = 1
     return status
 
 
-def _best(measure: Measure, sides: Sequence[Side], tools: Tools, rounds: int) -> dict[str, Figures]:
+def _best_metrics(
+    benchmark: Benchmark, targets: Sequence[Target], options: LoadOptions, rounds: int
+) -> dict[str, Metrics]:
     """Of each side, the best of every figure; the sides take turns."""
-    best: dict[str, Figures] = {}
+    best: dict[str, Metrics] = {}
     for _ in range(rounds):
-        for side in sides:
+        for target in targets:
             try:
-                measured = measure.load(side, tools)
-            except LeftOut as why:
-                print(f"  {side.name}: left out, {why}")
+                measurement = benchmark.load(target, options)
+            except BenchmarkSkipped as reason:
+                print(f"  {target.name}: skipped, {reason}")
             else:
-                row = best.setdefault(f"{side.name} ({measured.driver})", {})
-                for figure, reached in measured.figures.items():
-                    better = max if figure in RISING else min
-                    row[figure] = better(row.get(figure, reached), reached)
+                row = best.setdefault(f"{target.name} ({measurement.driver})", {})
+                for metric, value in measurement.metrics.items():
+                    better = max if metric in HIGHER_IS_BETTER else min
+                    row[metric] = better(row.get(metric, value), value)
                 if "share" in row:  # of the best ones: the best share would be that of the worst
-                    row["share"] = row.get("req/s", row.get("msg/s", 0.0)) / row["alone"]
+                    row["share"] = row.get("req/s", row.get("msg/s", 0.0)) / row["baseline"]
     return best
 
 
-def _print(measure: Measure, best: dict[str, Figures]) -> None:
-    for name, figures in best.items():
-        told = "  ".join(f"{figure} {_rounded(reached)}" for figure, reached in figures.items())
-        print(f"  {name}: {told}")
+def _print(benchmark: Benchmark, best: dict[str, Metrics]) -> None:
+    for name, metrics in best.items():
+        text = "  ".join(f"{metric} {_format_number(value)}" for metric, value in metrics.items())
+        print(f"  {name}: {text}")
     rows = list(best.values())
-    for goal in measure.goals if rows else ():
-        line = goal.judged(rows[0], rows[1] if len(rows) > 1 else None)
+    for goal in benchmark.goals if rows else ():
+        line = goal.evaluate(rows[0], rows[1] if len(rows) > 1 else None)
         if line is not None:
             print(f"  {line}")
 
 
-def _rounded(reached: float) -> str:
-    return f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
+def _format_number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

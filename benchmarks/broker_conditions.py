@@ -7,28 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from broker_clients import LeftOut
-from broker_figures import (
-    ADMIN_TIMEOUT_S,
-    COST,
-    MB,
-    TOPIC_SETTINGS,
-    Load,
-    Measured,
-    Tools,
-    costed,
-    topic,
-)
-from broker_raw import (
-    ask,
-    batch_of,
-    connect,
-    metadata_frame,
-    produce_frame,
-    produce_verdict,
-)
-from broker_raw_loads import Shape, drive_all, produced, raw_produced
-from broker_sides import Side
+from broker_targets import Target
+from client_drivers import BenchmarkSkipped
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -36,11 +16,31 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
+from measurement import (
+    ADMIN_TIMEOUT_S,
+    CPU_PER_REQUEST,
+    MB,
+    TOPIC_SETTINGS,
+    Load,
+    LoadOptions,
+    Measurement,
+    measure_load,
+    temporary_topic,
+)
+from raw_driver import (
+    build_batch,
+    connect,
+    metadata_frame,
+    produce_error_code_position,
+    produce_frame,
+    send_and_receive,
+)
+from raw_loads import LoadShape, run_produce, run_raw_produce, send_requests
 
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.api_keys import ApiKey
 
-IDLE = 1000
+IDLE_COUNT = 1000
 #: What a driver's process takes to begin.
 PROCESS_START_S = 1.0
 POLL_INTERVAL_S = 0.1
@@ -49,139 +49,156 @@ KEYS = 20_000
 SEGMENT_BYTES = 16 * MB
 
 
-def started(side: Side, _: Tools) -> Measured:
-    if side.start_s is None or side.start_cpu_s is None:
-        raise LeftOut("this broker was not started here")
-    return Measured("raw sockets", {"start s": side.start_s, "CPU s": side.start_cpu_s})
+def startup(target: Target, _: LoadOptions) -> Measurement:
+    if target.start_s is None or target.start_cpu_s is None:
+        raise BenchmarkSkipped("this broker was not started here")
+    return Measurement("raw sockets", {"start s": target.start_s, "CPU s": target.start_cpu_s})
 
 
-def memory(side: Side, _: Tools) -> Measured:
-    idle, now = side.idle_rss_mib, side.rss_mib()
+def memory(target: Target, _: LoadOptions) -> Measurement:
+    idle, now = target.idle_rss_mib, target.rss_mib()
     if idle is None or now is None:
-        raise LeftOut("the process of this broker is not known")
-    return Measured("/proc", {"idle MiB": idle, "RSS MiB": now})
+        raise BenchmarkSkipped("the process of this broker is not known")
+    return Measurement("/proc", {"idle MiB": idle, "RSS MiB": now})
 
 
-def beside_idle_partitions(shape: Shape) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side, shape.partitions) as name:
-            return compared(lambda: _produce(side, name, shape, tools), lambda: topic(side, IDLE))
-
-    return load
-
-
-def beside_idle_connections(shape: Shape) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side, shape.partitions) as name:
-            return compared(lambda: _produce(side, name, shape, tools), lambda: _connected(side))
+def with_idle_partitions(shape: LoadShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target, shape.partitions) as name:
+            return compare_with_background(
+                lambda: _produce(target, name, shape, options),
+                lambda: temporary_topic(target, IDLE_COUNT),
+            )
 
     return load
 
 
-def _produce(side: Side, name: str, shape: Shape, tools: Tools) -> Measured:
-    return costed(side, lambda: produced(side, name, shape, tools.seconds))
+def with_idle_connections(shape: LoadShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target, shape.partitions) as name:
+            return compare_with_background(
+                lambda: _produce(target, name, shape, options), lambda: _idle_connections(target)
+            )
+
+    return load
+
+
+def _produce(target: Target, name: str, shape: LoadShape, options: LoadOptions) -> Measurement:
+    return measure_load(target, lambda: run_produce(target, name, shape, options.seconds))
 
 
 @contextmanager
-def _connected(side: Side) -> Iterator[None]:
+def _idle_connections(target: Target) -> Iterator[None]:
     """By connections that have been answered once."""
-    with ExitStack() as endings:
-        for _ in range(IDLE):
-            connection = endings.enter_context(connect(side.bootstrap))
+    with ExitStack() as exit_stack:
+        for _ in range(IDLE_COUNT):
+            connection = exit_stack.enter_context(connect(target.bootstrap))
             connection.sendall(metadata_frame())
             connection.recv(1)
         yield
 
 
-def compared(
-    load: Callable[[], Measured], crowd: Callable[[], AbstractContextManager[object]]
-) -> Measured:
+def compare_with_background(
+    load: Callable[[], Measurement], background: Callable[[], AbstractContextManager[object]]
+) -> Measurement:
     """Alone, twice in the crowd, and alone again; of each pair the better one counts."""
     first = load()
-    with crowd():
-        crowded = [load(), load()]
-    alone = [first, load()]
-    figures = {
-        "req/s": max(each.figures["req/s"] for each in crowded),
-        "alone": max(each.figures["req/s"] for each in alone),
+    with background():
+        with_background = [load(), load()]
+    without_background = [first, load()]
+    metrics = {
+        "req/s": max(each.metrics["req/s"] for each in with_background),
+        "baseline": max(each.metrics["req/s"] for each in without_background),
     }
-    figures["share"] = figures["req/s"] / figures["alone"]
-    if COST in first.figures:
-        figures[COST] = min(each.figures[COST] for each in crowded)
-        figures[f"{COST} alone"] = min(each.figures[COST] for each in alone)
-    return Measured(first.driver, figures)
+    metrics["share"] = metrics["req/s"] / metrics["baseline"]
+    if CPU_PER_REQUEST in first.metrics:
+        metrics[CPU_PER_REQUEST] = min(each.metrics[CPU_PER_REQUEST] for each in with_background)
+        metrics[f"baseline {CPU_PER_REQUEST}"] = min(
+            each.metrics[CPU_PER_REQUEST] for each in without_background
+        )
+    return Measurement(first.driver, metrics)
 
 
-def while_compacting(shape: Shape) -> Load:
+def while_compacting(shape: LoadShape) -> Load:
     """Y8: from when a topic of much redundancy is to be compacted until it has shrunk."""
 
-    def load(side: Side, tools: Tools) -> Measured:
+    def load(target: Target, options: LoadOptions) -> Measurement:
         settings = {**TOPIC_SETTINGS, "segment.bytes": str(SEGMENT_BYTES)}
-        with topic(side) as name, topic(side, settings=settings) as redundant:
-            _write_redundantly(side, redundant, 4 * tools.filled_mb * MB)
-            with ThreadPoolExecutor(1) as aside:
-                seconds = 4 * tools.seconds
-                driving = aside.submit(raw_produced, side, name, shape, seconds)
-                time.sleep(tools.seconds + PROCESS_START_S)
-                start_s, end_s = _compact(side, redundant, time.time() + 3 * tools.seconds)
-            outcome = driving.result()
-        if end_s > outcome.began_at_s + outcome.seconds:
-            raise LeftOut("the load ended before the compaction did")
-        alone = outcome.rate_between(start_s - tools.seconds, start_s)
-        during = outcome.rate_between(start_s, end_s)
-        figures = {
+        with (
+            temporary_topic(target) as name,
+            temporary_topic(target, settings=settings) as redundant,
+        ):
+            _write_repeated_keys(target, redundant, 4 * options.filled_mb * MB)
+            with ThreadPoolExecutor(1) as executor:
+                seconds = 4 * options.seconds
+                load_future = executor.submit(run_raw_produce, target, name, shape, seconds)
+                time.sleep(options.seconds + PROCESS_START_S)
+                start_s, end_s = _wait_for_compaction(
+                    target, redundant, time.time() + 3 * options.seconds
+                )
+            result = load_future.result()
+        if end_s > result.started_at_s + result.seconds:
+            raise BenchmarkSkipped("the load ended before the compaction did")
+        without_background = result.rate_between(start_s - options.seconds, start_s)
+        during = result.rate_between(start_s, end_s)
+        metrics = {
             "req/s": during,
-            "alone": alone,
-            "share": during / alone,
+            "baseline": without_background,
+            "share": during / without_background,
             "compaction s": end_s - start_s,
         }
-        return Measured("raw sockets", figures)
+        return Measurement("raw sockets", metrics)
 
     return load
 
 
-def _compact(side: Side, name: str, deadline_s: float) -> tuple[float, float]:
+def _wait_for_compaction(target: Target, name: str, deadline_s: float) -> tuple[float, float]:
     """When it was told to, and when it had shrunk to less than half; by the wall clock."""
-    full_bytes = _size_bytes(side, name)
+    full_bytes = _size_bytes(target, name)
     start_s = time.time()
-    _set(side, name, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    _alter_configs(target, name, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
     while time.time() < deadline_s:
-        if _size_bytes(side, name) < full_bytes / 2:
+        if _size_bytes(target, name) < full_bytes / 2:
             return start_s, time.time()
         time.sleep(POLL_INTERVAL_S)
-    raise LeftOut("the compaction did not end while it was measured")
+    raise BenchmarkSkipped("the compaction did not end while it was measured")
 
 
-def _size_bytes(side: Side, name: str) -> int:
+def _size_bytes(target: Target, name: str) -> int:
     request = DescribeLogDirsRequest(
         topics=[DescribeLogDirsRequest.Topic(topic=name, partitions=[0])]
     )
-    answer = ask(side.bootstrap, ApiKey.DESCRIBE_LOG_DIRS, 1, request)
+    response = send_and_receive(target.bootstrap, ApiKey.DESCRIBE_LOG_DIRS, 1, request)
     return sum(
         partition.partition_size
-        for directory in answer.results
+        for directory in response.results
         for each in directory.topics
         for partition in each.partitions
     )
 
 
-def _write_redundantly(side: Side, name: str, size_bytes: int) -> None:
+def _write_repeated_keys(target: Target, name: str, size_bytes: int) -> None:
     """Every key again and again."""
     batches, first_key = [], 0
     while first_key < KEYS:
-        batch = batch_of(KEYED_RECORD_BYTES, batch_bytes=MB // 2, first_key=first_key)
+        batch = build_batch(KEYED_RECORD_BYTES, batch_bytes=MB // 2, first_key=first_key)
         batches.append(batch)
         first_key += batch.count
     frames = tuple(produce_frame(name, 0, each) for each in batches)
-    drive_all(side.bootstrap, frames, produce_verdict(name), size_bytes // len(batches[0].records))
+    send_requests(
+        target.bootstrap,
+        frames,
+        produce_error_code_position(name),
+        size_bytes // len(batches[0].records),
+    )
 
 
-def _set(side: Side, name: str, settings: Mapping[str, str]) -> None:
+def _alter_configs(target: Target, name: str, settings: Mapping[str, str]) -> None:
     entries = [
-        ConfigEntry(setting, to, incremental_operation=AlterConfigOpType.SET)
-        for setting, to in settings.items()
+        ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        for setting, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(ADMIN_TIMEOUT_S)

@@ -34,7 +34,7 @@ KAFKA_PROPERTIES = {
 #: On both: a compaction is to begin soon, and what was deleted is to make room.
 PROPERTIES = {"log.cleaner.backoff.ms": "500", "log.segment.delete.delay.ms": "1000"}
 #: What we are called.
-OURS = "odradek"
+ODRADEK = "odradek"
 START_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.002
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -42,7 +42,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Target:
     """One broker, running."""
 
     name: str
@@ -69,76 +69,76 @@ class Side:
 
 
 @contextmanager
-def in_turns(
+def start_targets(
     directory: Path, kafka_version: str | None, properties: Mapping[str, str] = PROPERTIES
-) -> Iterator[list[Side]]:
+) -> Iterator[list[Target]]:
     """Ours, and Kafka of this version, if any."""
-    with ExitStack() as endings:
-        sides = [endings.enter_context(ours(directory / "odradek", properties))]
+    with ExitStack() as exit_stack:
+        targets = [exit_stack.enter_context(odradek_broker(directory / "odradek", properties))]
         if kafka_version:
-            other = kafka(directory / "kafka", version=kafka_version, properties=properties)
-            sides.append(endings.enter_context(other))
-        yield sides
+            kafka = kafka_broker(directory / "kafka", version=kafka_version, properties=properties)
+            targets.append(exit_stack.enter_context(kafka))
+        yield targets
 
 
 @contextmanager
-def ours(directory: Path, properties: Mapping[str, str] = PROPERTIES) -> Iterator[Side]:
+def odradek_broker(directory: Path, properties: Mapping[str, str] = PROPERTIES) -> Iterator[Target]:
     """How long it took to start is measured on a second start, when its modules are compiled."""
     directory.mkdir(parents=True)
     settings = [f"{name}={setting}" for name, setting in properties.items()]
     broker = BrokerProcess(directory / "logs", *settings)
-    with environment(compiled=directory / "compiled"):
+    with server_environment(pycache_directory=directory / "compiled"):
         broker.start().stop()
         started = time.perf_counter()
         broker.launch()
     with broker:
-        start_s = _first_metadata_s(broker.port, started)
-        yield _side(OURS, broker.address, broker.pid, start_s)
+        start_s = _wait_for_metadata_s(broker.port, started)
+        yield _started_target(ODRADEK, broker.address, broker.pid, start_s)
 
 
 @contextmanager
-def kafka(
+def kafka_broker(
     directory: Path, *, version: str, properties: Mapping[str, str] = PROPERTIES
-) -> Iterator[Side]:
+) -> Iterator[Target]:
     """Raises KafkaUnavailable.  How long it took to start is measured on a second start."""
     directory.mkdir(parents=True)
     broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **properties})
-    with environment(compiled=directory / "compiled"):
+    with server_environment(pycache_directory=directory / "compiled"):
         broker.start().stop()  # formats its directory
         started = time.perf_counter()
         broker.start()
     start_s = time.perf_counter() - started
     try:
-        yield _side(f"kafka {version}", broker.bootstrap, broker.process.pid, start_s)
+        yield _started_target(f"kafka {version}", broker.bootstrap, broker.process.pid, start_s)
     finally:
         broker.kill()  # in order would take long, and is not measured
 
 
-def at(bootstrap: str, pid: int | None) -> Side:
-    return Side(bootstrap, bootstrap, pid)
+def existing_broker(bootstrap: str, pid: int | None) -> Target:
+    return Target(bootstrap, bootstrap, pid)
 
 
-def _side(name: str, bootstrap: str, pid: int, start_s: float) -> Side:
-    side = Side(name, bootstrap, pid, start_s)
-    return replace(side, start_cpu_s=side.cpu_s(), idle_rss_mib=side.rss_mib())
+def _started_target(name: str, bootstrap: str, pid: int, start_s: float) -> Target:
+    target = Target(name, bootstrap, pid, start_s)
+    return replace(target, start_cpu_s=target.cpu_s(), idle_rss_mib=target.rss_mib())
 
 
-def _first_metadata_s(port: int, started: float) -> float:
+def _wait_for_metadata_s(port: int, started: float) -> float:
     deadline = started + START_TIMEOUT_S
     while time.perf_counter() < deadline:
         with contextlib.suppress(OSError):
             if brokers_in_metadata(port):
                 return time.perf_counter() - started
         time.sleep(POLL_INTERVAL_S)
-    raise TimeoutError(f"no Metadata answer within {START_TIMEOUT_S} s")
+    raise TimeoutError(f"no Metadata response within {START_TIMEOUT_S} s")
 
 
 @contextmanager
-def environment(*, compiled: Path) -> Iterator[None]:
+def server_environment(*, pycache_directory: Path) -> Iterator[None]:
     """Of servers that are started meanwhile, not of the load's programs."""
     before = dict(os.environ)
     os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS
-    os.environ["PYTHONPYCACHEPREFIX"] = str(compiled)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(pycache_directory)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         yield

@@ -28,20 +28,20 @@ Result = TypeVar("Result")
 TIMEOUT_S = 120.0
 FLUSH_TIMEOUT_S = 30.0
 TAIL_TIMEOUT_S = 5.0
-PRODUCED_AT_ONCE = 500
-CONSUMED_AT_ONCE = 10_000
+PRODUCE_CALLS_PER_POLL = 500
+CONSUME_RECORDS_MAX = 10_000
 JAVA = ("java", "-Xmx512m")
-PRODUCED = re.compile(
+PRODUCER_PERFORMANCE_REPORT = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec.* ([\d.]+) ms 50th, .* ([\d.]+) ms 99th"
 )
-RDKAFKA = re.compile(r"in (\d+)ms: (\d+) msgs/s")
+RDKAFKA_PERFORMANCE_REPORT = re.compile(r"in (\d+)ms: (\d+) msgs/s")
 
 
 class LoadFailed(Exception):
     """A client did not do what it was asked for; quotes what it wrote."""
 
 
-class LeftOut(Exception):
+class BenchmarkSkipped(Exception):
     """This cannot be measured here; the message says why."""
 
 
@@ -64,7 +64,7 @@ class Latency:
     p99_ms: float
 
     @classmethod
-    def of(cls, samples_ms: list[float]) -> Latency | None:
+    def from_samples(cls, samples_ms: list[float]) -> Latency | None:
         ordered = sorted(samples_ms)
         if not ordered:
             return None
@@ -72,7 +72,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class LoadResult:
     """What a load has moved, and how long that took."""
 
     driver: str
@@ -83,32 +83,32 @@ class Served:
     latency: Latency | None = None
 
 
-def in_processes(run: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+def run_in_processes(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
     """Each task in a process of its own, all at the same time."""
     tasks = list(tasks)
     with ProcessPoolExecutor(len(tasks), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(run, tasks, timeout=TIMEOUT_S))
+        return list(pool.map(function, tasks, timeout=TIMEOUT_S))
 
 
-def together(served: list[Served]) -> Served:
+def combine_results(results: list[LoadResult]) -> LoadResult:
     """Of processes that ran at the same time."""
-    return Served(
-        f"{len(served)} x {served[0].driver}",
-        sum(each.records for each in served),
-        sum(each.size_bytes for each in served),
-        max(each.seconds for each in served),
+    return LoadResult(
+        f"{len(results)} x {results[0].driver}",
+        sum(each.records for each in results),
+        sum(each.size_bytes for each in results),
+        max(each.seconds for each in results),
     )
 
 
-def librdkafka_produce(load: ClientLoad) -> Served:
-    failures: list[object] = []
+def librdkafka_produce(load: ClientLoad) -> LoadResult:
+    errors: list[object] = []
     producer = Producer(
         {
             "bootstrap.servers": load.bootstrap,
             "acks": 1,
             "linger.ms": 5,
             "delivery.report.only.error": True,
-            "on_delivery": lambda error, _: failures.append(error),
+            "on_delivery": lambda error, _: errors.append(error),
             **load.settings,
         }
     )
@@ -117,64 +117,64 @@ def librdkafka_produce(load: ClientLoad) -> Served:
     started = time.perf_counter()
     while time.perf_counter() - started < load.seconds:
         try:
-            for _ in range(PRODUCED_AT_ONCE):
+            for _ in range(PRODUCE_CALLS_PER_POLL):
                 producer.produce(load.topic, value)
                 sent += 1
             producer.poll(0)
         except BufferError:
             producer.poll(0.01)
-    left = producer.flush(FLUSH_TIMEOUT_S)
+    undelivered = producer.flush(FLUSH_TIMEOUT_S)
     seconds = time.perf_counter() - started
-    if left or failures:
-        raise LoadFailed(f"{left} not delivered, {len(failures)} failed: {failures[:1]}")
-    return Served("librdkafka", sent, sent * load.record_bytes, seconds)
+    if undelivered or errors:
+        raise LoadFailed(f"{undelivered} not delivered, {len(errors)} failed: {errors[:1]}")
+    return LoadResult("librdkafka", sent, sent * load.record_bytes, seconds)
 
 
-def librdkafka_consume(load: ClientLoad) -> Served:
+def librdkafka_consume(load: ClientLoad) -> LoadResult:
     """From the start; the time is that from the first records to the last."""
     consumer = _consumer(load, OFFSET_BEGINNING)
-    taken, started, ended = 0, 0.0, time.perf_counter() + TIMEOUT_S
-    while taken < load.records and time.perf_counter() < ended:
-        arrived = len(consumer.consume(CONSUMED_AT_ONCE, timeout=0.5))
+    consumed, started, deadline = 0, 0.0, time.perf_counter() + TIMEOUT_S
+    while consumed < load.records and time.perf_counter() < deadline:
+        received = len(consumer.consume(CONSUME_RECORDS_MAX, timeout=0.5))
         started = started or time.perf_counter()
-        taken += arrived
+        consumed += received
     seconds = time.perf_counter() - started
     consumer.close()
-    if taken < load.records:
-        raise LoadFailed(f"{taken} of {load.records} records came")
-    return Served("librdkafka", taken, taken * load.record_bytes, seconds)
+    if consumed < load.records:
+        raise LoadFailed(f"received {consumed} of {load.records} records")
+    return LoadResult("librdkafka", consumed, consumed * load.record_bytes, seconds)
 
 
-def librdkafka_follow(load: ClientLoad) -> Served:
+def librdkafka_tail(load: ClientLoad) -> LoadResult:
     """At the tail, while this process also produces: what came, from the first to the last."""
     consumer = _consumer(load, OFFSET_END)
-    _wait_for_first(consumer, load)
-    sent: list[Served] = []
-    producing = threading.Thread(target=lambda: sent.append(librdkafka_produce(load)))
-    producing.start()
-    taken, started, last = 0, time.perf_counter(), time.perf_counter()
-    while (not sent or taken < sent[0].records) and time.perf_counter() - last < TAIL_TIMEOUT_S:
-        arrived = sum(
+    _wait_until_at_tail(consumer, load)
+    sent: list[LoadResult] = []
+    producer_thread = threading.Thread(target=lambda: sent.append(librdkafka_produce(load)))
+    producer_thread.start()
+    consumed, started, last = 0, time.perf_counter(), time.perf_counter()
+    while (not sent or consumed < sent[0].records) and time.perf_counter() - last < TAIL_TIMEOUT_S:
+        received = sum(
             len(each.value() or b"") == load.record_bytes
-            for each in consumer.consume(CONSUMED_AT_ONCE, timeout=0.1)
+            for each in consumer.consume(CONSUME_RECORDS_MAX, timeout=0.1)
         )
-        if arrived:
-            taken, last = taken + arrived, time.perf_counter()
-    producing.join()
+        if received:
+            consumed, last = consumed + received, time.perf_counter()
+    producer_thread.join()
     consumer.close()
-    if not sent or taken < sent[0].records:
-        raise LoadFailed(f"{taken} of {sent[0].records if sent else 'no'} records came")
-    return Served("librdkafka", taken, taken * load.record_bytes, last - started)
+    if not sent or consumed < sent[0].records:
+        raise LoadFailed(f"received {consumed} of {sent[0].records if sent else 'no'} records")
+    return LoadResult("librdkafka", consumed, consumed * load.record_bytes, last - started)
 
 
-def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> Served:
+def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> LoadResult:
     """From ``produce`` in one thread to ``poll`` in another."""
     consumer = _consumer(load, OFFSET_END)
-    _wait_for_first(consumer, load)
+    _wait_until_at_tail(consumer, load)
     count = int(per_second * load.seconds)
-    producing = threading.Thread(target=_produce_evenly, args=(load, count, per_second))
+    producer_thread = threading.Thread(target=_produce_at_rate, args=(load, count, per_second))
     started = time.perf_counter()
-    producing.start()
+    producer_thread.start()
     latencies_ms: list[float] = []
     while len(latencies_ms) < count and time.perf_counter() - started < load.seconds * 2 + 10:
         message = consumer.poll(0.5)
@@ -182,18 +182,18 @@ def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> Served:
         if len(value) == load.record_bytes:
             sent_ns = int.from_bytes(value[:8])
             latencies_ms.append((time.perf_counter_ns() - sent_ns) / 1e6)
-    producing.join()
+    producer_thread.join()
     consumer.close()
     if len(latencies_ms) < count:
-        raise LoadFailed(f"{len(latencies_ms)} of {count} records came")
+        raise LoadFailed(f"received {len(latencies_ms)} of {count} records")
     seconds = time.perf_counter() - started
-    driver = f"librdkafka, {per_second} a second"
+    driver = f"librdkafka, {per_second} records/s"
     # What librdkafka does for its first records is no latency of a broker's.
-    settled = Latency.of(latencies_ms[per_second // 2 :])
-    return Served(driver, count, count * load.record_bytes, seconds, latency=settled)
+    settled_latency = Latency.from_samples(latencies_ms[per_second // 2 :])
+    return LoadResult(driver, count, count * load.record_bytes, seconds, latency=settled_latency)
 
 
-def _produce_evenly(load: ClientLoad, count: int, per_second: int) -> None:
+def _produce_at_rate(load: ClientLoad, count: int, per_second: int) -> None:
     producer = Producer({"bootstrap.servers": load.bootstrap, "acks": 1, "linger.ms": 0})
     padding = bytes(load.record_bytes - 8)
     due = time.perf_counter()
@@ -219,7 +219,7 @@ def _consumer(load: ClientLoad, offset: int) -> Consumer:
     return consumer
 
 
-def _wait_for_first(consumer: Consumer, load: ClientLoad) -> None:
+def _wait_until_at_tail(consumer: Consumer, load: ClientLoad) -> None:
     """A consumer is at the tail once it has seen something there."""
     producer = Producer({"bootstrap.servers": load.bootstrap, "linger.ms": 0})
     deadline = time.perf_counter() + FLUSH_TIMEOUT_S
@@ -232,27 +232,27 @@ def _wait_for_first(consumer: Consumer, load: ClientLoad) -> None:
     raise LoadFailed("nothing came to the tail")
 
 
-def rdkafka_produce(program: Path, load: ClientLoad) -> Served:
+def rdkafka_produce(program: Path, load: ClientLoad) -> LoadResult:
     arguments = ["-P", "-t", load.topic, "-s", load.record_bytes, "-c", load.records, "-a", 1]
-    return _rdkafka(program, load, [*arguments, "-X", "linger.ms=5"])
+    return _run_rdkafka_performance(program, load, [*arguments, "-X", "linger.ms=5"])
 
 
-def rdkafka_consume(program: Path, load: ClientLoad) -> Served:
+def rdkafka_consume(program: Path, load: ClientLoad) -> LoadResult:
     """Of partition 0, from the start."""
     arguments = ["-C", "-t", load.topic, "-p", 0, "-o", "beginning", "-c", load.records]
-    return _rdkafka(program, load, arguments)
+    return _run_rdkafka_performance(program, load, arguments)
 
 
-def _rdkafka(program: Path, load: ClientLoad, arguments: list[Any]) -> Served:
-    written = _run([str(program), "-b", load.bootstrap, *map(str, arguments)])
-    found = RDKAFKA.findall(written)
-    if not found:
-        raise LoadFailed(f"{program.name} told no rate:\n{written[-2000:]}")
-    seconds = load.records / int(found[-1][1])
-    return Served(program.name, load.records, load.records * load.record_bytes, seconds)
+def _run_rdkafka_performance(program: Path, load: ClientLoad, arguments: list[Any]) -> LoadResult:
+    output = _run([str(program), "-b", load.bootstrap, *map(str, arguments)])
+    reports = RDKAFKA_PERFORMANCE_REPORT.findall(output)
+    if not reports:
+        raise LoadFailed(f"{program.name} reported no rate:\n{output[-2000:]}")
+    seconds = load.records / int(reports[-1][1])
+    return LoadResult(program.name, load.records, load.records * load.record_bytes, seconds)
 
 
-def java_produce(jars: Path, load: ClientLoad, *options: str) -> Served:
+def java_produce(jars: Path, load: ClientLoad, *options: str) -> LoadResult:
     """``options`` are those of the tool."""
     properties = {"bootstrap.servers": load.bootstrap, "acks": "1", **load.settings}
     command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ProducerPerformance"]
@@ -260,33 +260,35 @@ def java_produce(jars: Path, load: ClientLoad, *options: str) -> Served:
     command += ["--num-records", str(load.records), "--record-size", str(load.record_bytes)]
     command += options
     command += ["--producer-props", *(f"{name}={each}" for name, each in properties.items())]
-    written = _run(command)
-    found = PRODUCED.findall(written)
-    if not found or int(found[-1][0]) != load.records:
-        raise LoadFailed(f"ProducerPerformance did not send all:\n{written[-2000:]}")
-    rate, p50, p99 = map(float, found[-1][1:])
+    output = _run(command)
+    reports = PRODUCER_PERFORMANCE_REPORT.findall(output)
+    if not reports or int(reports[-1][0]) != load.records:
+        raise LoadFailed(f"ProducerPerformance did not send all records:\n{output[-2000:]}")
+    rate, p50, p99 = map(float, reports[-1][1:])
     size_bytes, seconds = load.records * load.record_bytes, load.records / rate
     latency = Latency(p50, p99)
-    return Served("ProducerPerformance", load.records, size_bytes, seconds, latency=latency)
+    return LoadResult("ProducerPerformance", load.records, size_bytes, seconds, latency=latency)
 
 
-def java_consume(jars: Path, load: ClientLoad) -> Served:
+def java_consume(jars: Path, load: ClientLoad) -> LoadResult:
     command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ConsumerPerformance"]
     command += ["--bootstrap-server", load.bootstrap, "--topic", load.topic]
     command += ["--messages", str(load.records), "--timeout", "20000", "--hide-header"]
-    written = _run(command)
+    output = _run(command)
     try:
-        fields = [float(each) for each in written.splitlines()[-1].split(",")[2:]]
-        taken, fetching_s = int(fields[2]), fields[5] / 1000
-    except (IndexError, ValueError) as strange:
-        raise LoadFailed(f"ConsumerPerformance wrote\n{written[-2000:]}") from strange
-    return Served("ConsumerPerformance", taken, taken * load.record_bytes, fetching_s)
+        fields = [float(each) for each in output.splitlines()[-1].split(",")[2:]]
+        consumed, fetching_s = int(fields[2]), fields[5] / 1000
+    except (IndexError, ValueError) as error:
+        raise LoadFailed(f"unexpected output of ConsumerPerformance:\n{output[-2000:]}") from error
+    return LoadResult("ConsumerPerformance", consumed, consumed * load.record_bytes, fetching_s)
 
 
 def _run(command: list[str]) -> str:
-    ended = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
     )
-    if ended.returncode:
-        raise LoadFailed(f"{command[0]} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
-    return ended.stdout
+    if process.returncode:
+        raise LoadFailed(
+            f"{command[0]} exited with {process.returncode}:\n{process.stderr[-2000:]}"
+        )
+    return process.stdout

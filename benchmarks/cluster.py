@@ -1,11 +1,11 @@
-"""How fast is a cluster of three brokers?  Beside Apache Kafka's in the same run, if wanted.
+"""Measures a cluster of three brokers, optionally beside one of Apache Kafka in the same run.
 
     python benchmarks/cluster.py [--kafka] [--only NAME ...] [--quick] [--list]
 
-Sides, rounds and figures are those of broker.py; a side is three brokers, and all sides are on one
-ZooKeeper.  What replication costs is measured against topics with one replica on the same brokers.
-A failover begins when ZooKeeper gives up the session of a broker that was killed, and ends with the
-next write that is acknowledged by all in sync: how long a session lasts is a setting.
+Rounds and metrics are those of broker.py.  A target is a cluster of three brokers, and all targets
+use the same ZooKeeper server.  The cost of replication is measured against topics with one replica
+on the same brokers.  A failover starts when ZooKeeper expires the session of a killed broker, since
+the session timeout is a setting, and ends with the next write that the whole ISR acknowledges.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import cluster_sides
-from broker_raw_loads import Shape
-from broker_runs import Goal, Measure
+import cluster_targets
+from benchmark_program import BenchmarkProgram, BenchmarkSuite
+from benchmark_runner import Benchmark, Goal
 from cluster_failover import failover, startup
-from cluster_loads import replicated
-from measure_program import Family, Program
+from cluster_loads import produce_replicated
+from raw_loads import LoadShape
 
-#: On all sides: as by default, but for sessions half as long, which brokers survive that start on a
-#: busy machine.
+#: For all targets: the defaults, except for a session timeout of half the default, which is long
+#: enough for brokers that start on a busy machine.
 PROPERTIES = {
     "zookeeper.session.timeout.ms": "9000",
     "offsets.topic.replication.factor": "3",
@@ -34,27 +34,30 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
 }
 
-MEASURES: Mapping[str, Measure] = {
-    "acks-all-1x1": Measure(replicated(Shape(in_flight=1)), (Goal("req/s", 1.0),)),
-    "acks-all-1x5": Measure(replicated(Shape(in_flight=5)), (Goal("req/s", 1.0),)),
-    "acks-all-batches": Measure(
-        replicated(Shape(1024, 16 * 1024, in_flight=5)), (Goal("MB/s", 1.0),)
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "acks-all-1x1": Benchmark(produce_replicated(LoadShape(in_flight=1)), (Goal("req/s", 1.0),)),
+    "acks-all-1x5": Benchmark(produce_replicated(LoadShape(in_flight=5)), (Goal("req/s", 1.0),)),
+    "acks-all-batches": Benchmark(
+        produce_replicated(LoadShape(1024, 16 * 1024, in_flight=5)), (Goal("MB/s", 1.0),)
     ),
-    "failover-100": Measure(
+    "failover-100": Benchmark(
         failover(100, of_controller=False),
-        (Goal("first ms", 1000, of_kafka=False), Goal("all ms", 1000, of_kafka=False)),
+        (
+            Goal("first ms", 1000, relative_to_kafka=False),
+            Goal("all ms", 1000, relative_to_kafka=False),
+        ),
     ),
-    "controller-failover-1000": Measure(
+    "controller-failover-1000": Benchmark(
         failover(1000, of_controller=True), (Goal("all ms", 1.0),), is_repeated=False
     ),
-    "startup-1000": Measure(startup(1000), (Goal("whole s", 1.0),), is_repeated=False),
+    "startup-1000": Benchmark(startup(1000), (Goal("in-sync s", 1.0),), is_repeated=False),
 }
 
-CLUSTER = Program(
+CLUSTER = BenchmarkProgram(
     description=__doc__,
-    families=(Family(MEASURES, ("acks-all-1x5", "acks-all-batches")),),
+    suites=(BenchmarkSuite(BENCHMARKS, ("acks-all-1x5", "acks-all-batches")),),
     properties=PROPERTIES,
-    in_turns=cluster_sides.in_turns,
+    start_targets=cluster_targets.start_targets,
 )
 
 

@@ -12,13 +12,26 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from broker_clients import LoadFailed
-from broker_figures import Load, Measured, Tools
-from broker_raw import CLIENT_ID, PRODUCE_VERSION, ask, batch_of, connect, next_answer
-from broker_sides import Side
-from cluster_loads import ALL, partitions_of, replicated_topic, spread, wait_until_whole
-from cluster_sides import ClusterSide, Server
+from broker_targets import Target
+from client_drivers import LoadFailed
+from cluster_loads import (
+    ACKS_ALL,
+    describe_partitions,
+    replicated_topic,
+    spread_replicas,
+    wait_until_in_sync,
+)
+from cluster_targets import ClusterBroker, ClusterTarget
 from kazoo.client import KazooClient
+from measurement import Load, LoadOptions, Measurement
+from raw_driver import (
+    CLIENT_ID,
+    PRODUCE_VERSION,
+    build_batch,
+    connect,
+    receive_response,
+    send_and_receive,
+)
 
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -29,7 +42,7 @@ from odradek.protocol.header import request_frame
 FAILOVER_TIMEOUT_S = 120.0
 PRODUCE_TIMEOUT_MS = 10_000
 POLL_INTERVAL_S = 0.002
-LOOK_INTERVAL_S = 0.02
+CHECK_INTERVAL_S = 0.02
 METADATA_VERSION = 7
 PREFERRED = 0
 
@@ -37,19 +50,19 @@ PREFERRED = 0
 def failover(partitions: int, *, of_controller: bool) -> Load:
     """Of the controller, or of a broker that is not it."""
 
-    def load(side: Side, _: Tools) -> Measured:
-        assert isinstance(side, ClusterSide)
-        began, spent_s = time.perf_counter(), side.cpu_s()
-        with replicated_topic(side, spread(partitions)) as name:
-            figures = {
-                "create s": time.perf_counter() - began,
-                "create CPU s": side.cpu_s() - spent_s,
+    def load(target: Target, _: LoadOptions) -> Measurement:
+        assert isinstance(target, ClusterTarget)
+        started, cpu_before_s = time.perf_counter(), target.cpu_s()
+        with replicated_topic(target, spread_replicas(partitions)) as name:
+            metrics = {
+                "create s": time.perf_counter() - started,
+                "create CPU s": target.cpu_s() - cpu_before_s,
             }
-            controller = controller_of(side)
-            victim = controller if of_controller else (controller + 1) % len(side.servers)
-            figures |= _failed(side, name, victim)
-            _bring_back(side, name, victim)
-        return Measured(f"raw sockets, {partitions} partitions", figures)
+            controller = controller_id(target)
+            victim = controller if of_controller else (controller + 1) % len(target.servers)
+            metrics |= _measure_failover(target, name, victim)
+            _restart_broker(target, name, victim)
+        return Measurement(f"raw sockets, {partitions} partitions", metrics)
 
     return load
 
@@ -57,94 +70,98 @@ def failover(partitions: int, *, of_controller: bool) -> Load:
 def startup(partitions: int) -> Load:
     """Of all brokers at once, after all were stopped in order."""
 
-    def load(side: Side, _: Tools) -> Measured:
-        assert isinstance(side, ClusterSide)
-        with replicated_topic(side, spread(partitions)) as name:
-            began = time.perf_counter()
-            for server in side.servers:
+    def load(target: Target, _: LoadOptions) -> Measurement:
+        assert isinstance(target, ClusterTarget)
+        with replicated_topic(target, spread_replicas(partitions)) as name:
+            started = time.perf_counter()
+            for server in target.servers:
                 server.stop()
             stopped = time.perf_counter()
-            for server in side.servers:
+            for server in target.servers:
                 server.launch()
-            for server in side.servers:
+            for server in target.servers:
                 server.wait_until_ready()
             ready_s = time.perf_counter() - stopped
-            wait_until_whole(side, name)
-            whole_s = time.perf_counter() - stopped
-            figures = {
-                "stop s": stopped - began,
+            wait_until_in_sync(target, name)
+            in_sync_s = time.perf_counter() - stopped
+            metrics = {
+                "stop s": stopped - started,
                 "ready s": ready_s,
-                "whole s": whole_s,
-                "CPU s": side.cpu_s(),
+                "whole s": in_sync_s,
+                "CPU s": target.cpu_s(),
             }
-        return Measured(f"{partitions} partitions", figures)
+        return Measurement(f"{partitions} partitions", metrics)
 
     return load
 
 
-def controller_of(side: ClusterSide) -> int:
+def controller_id(target: ClusterTarget) -> int:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    address = side.servers[0].address
-    return int(ask(address, ApiKey.METADATA, METADATA_VERSION, request).controller_id)
+    address = target.servers[0].address
+    return int(send_and_receive(address, ApiKey.METADATA, METADATA_VERSION, request).controller_id)
 
 
-def _failed(side: ClusterSide, name: str, victim: int) -> dict[str, float]:
-    dead = side.servers[victim]
-    others = [each for each in side.servers if each is not dead]
-    found = partitions_of(others[0].address, name)
-    led = {each.partition_index for each in found if each.leader_id == victim}
-    with _forgotten(side, victim) as is_forgotten:
-        killed = time.perf_counter()
-        dead.kill()
-        if not is_forgotten.wait(FAILOVER_TIMEOUT_S):
-            raise LoadFailed(f"ZooKeeper still knows broker {victim}")
-        forgotten, spent_s = time.perf_counter(), side.cpu_s()
-        first, last = _acknowledged(others, name, led)
+def _measure_failover(target: ClusterTarget, name: str, victim: int) -> dict[str, float]:
+    victim_broker = target.servers[victim]
+    survivors = [each for each in target.servers if each is not victim_broker]
+    partitions = describe_partitions(survivors[0].address, name)
+    led_partitions = {each.partition_index for each in partitions if each.leader_id == victim}
+    with _watch_broker_node(target, victim) as node_deleted:
+        killed_at = time.perf_counter()
+        victim_broker.kill()
+        if not node_deleted.wait(FAILOVER_TIMEOUT_S):
+            raise LoadFailed(f"ZooKeeper has not expired the session of broker {victim}")
+        deleted_at, cpu_before_s = time.perf_counter(), target.cpu_s()
+        first, last = _wait_for_acks(survivors, name, led_partitions)
     return {
-        "first ms": (first - forgotten) * 1000,
-        "all ms": (last - forgotten) * 1000,
-        "CPU s": side.cpu_s() - spent_s,
-        "session s": forgotten - killed,
-        "led": len(led),
+        "first ms": (first - deleted_at) * 1000,
+        "all ms": (last - deleted_at) * 1000,
+        "CPU s": target.cpu_s() - cpu_before_s,
+        "session s": deleted_at - killed_at,
+        "led": len(led_partitions),
     }
 
 
 @contextmanager
-def _forgotten(side: ClusterSide, broker: int) -> Iterator[Event]:
+def _watch_broker_node(target: ClusterTarget, broker_id: int) -> Iterator[Event]:
     """Set as soon as the node of a broker is deleted."""
-    is_forgotten = Event()
-    client = KazooClient(side.zookeeper)
+    node_deleted = Event()
+    client = KazooClient(target.zookeeper)
     client.start()
     try:
-        assert client.exists(f"/brokers/ids/{broker}", watch=lambda _: is_forgotten.set())
-        yield is_forgotten
+        assert client.exists(f"/brokers/ids/{broker_id}", watch=lambda _: node_deleted.set())
+        yield node_deleted
     finally:
         client.stop()
         client.close()
 
 
-def _acknowledged(others: list[Server], name: str, led: set[int]) -> tuple[float, float]:
+def _wait_for_acks(
+    survivors: list[ClusterBroker], name: str, led_partitions: set[int]
+) -> tuple[float, float]:
     """When the first of these partitions had a record acknowledged, and when the last.
 
     Until then only one is asked for: to refuse hundreds again and again would hold brokers up.
     """
-    missing, first = set(led), None
+    missing, first = set(led_partitions), None
     deadline = time.perf_counter() + FAILOVER_TIMEOUT_S
-    connections = [connect(each.address) for each in others]
+    connections = [connect(each.address) for each in survivors]
     try:
         while missing:
             for connection in connections:
                 connection.settimeout(FAILOVER_TIMEOUT_S)
-                asked = {min(missing)} if first is None else missing
-                connection.sendall(_produce(name, asked))
-                done = _written(next_answer(connection, ApiKey.PRODUCE, PRODUCE_VERSION))
-                if done and first is None:
+                requested = {min(missing)} if first is None else missing
+                connection.sendall(_encode_produce_request(name, requested))
+                acked = _acked_partitions(
+                    receive_response(connection, ApiKey.PRODUCE, PRODUCE_VERSION)
+                )
+                if acked and first is None:
                     first = time.perf_counter()
-                missing -= done
+                missing -= acked
                 if not missing:
                     break
             if time.perf_counter() > deadline:
-                raise LoadFailed(f"{len(missing)} partitions cannot be written")
+                raise LoadFailed(f"{len(missing)} partition(s) do not accept records")
             time.sleep(POLL_INTERVAL_S)
     finally:
         for connection in connections:
@@ -153,30 +170,30 @@ def _acknowledged(others: list[Server], name: str, led: set[int]) -> tuple[float
     return first, time.perf_counter()
 
 
-def _produce(name: str, partitions: set[int]) -> bytes:
-    records = batch_of(10, batch_bytes=0).records
+def _encode_produce_request(name: str, partitions: set[int]) -> bytes:
+    records = build_batch(10, batch_bytes=0).records
     entries = [
         ProduceRequest.Topic.Partition(index=each, records=records) for each in sorted(partitions)
     ]
     request = ProduceRequest(
-        acks=ALL,
+        acks=ACKS_ALL,
         timeout_ms=PRODUCE_TIMEOUT_MS,
         topic_data=[ProduceRequest.Topic(name=name, partition_data=entries)],
     )
     return b"".join(request_frame(ApiKey.PRODUCE, PRODUCE_VERSION, 1, CLIENT_ID, request))
 
 
-def _written(answer: Any) -> set[int]:
-    (topic,) = answer.responses
+def _acked_partitions(response: Any) -> set[int]:
+    (topic,) = response.responses
     return {each.index for each in topic.partition_responses if not each.error_code}
 
 
-def _bring_back(side: ClusterSide, name: str, victim: int) -> None:
+def _restart_broker(target: ClusterTarget, name: str, victim: int) -> None:
     """So that the next round is like the first: all in sync, and led by the first replica."""
-    server = side.servers[victim]
+    server = target.servers[victim]
     server.launch()
     server.wait_until_ready()
-    wait_until_whole(side, name)
+    wait_until_in_sync(target, name)
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
-    address = side.servers[controller_of(side)].address
-    ask(address, ApiKey.ELECT_LEADERS, 1, request)
+    address = target.servers[controller_id(target)].address
+    send_and_receive(address, ApiKey.ELECT_LEADERS, 1, request)

@@ -10,121 +10,130 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 
-from broker_clients import LoadFailed, Served
-from broker_figures import (
+from broker_targets import Target, existing_broker
+from client_drivers import LoadFailed, LoadResult
+from cluster_targets import BROKER_COUNT, ClusterTarget
+from confluent_kafka.admin import AdminClient, NewTopic
+from measurement import (
     ADMIN_TIMEOUT_S,
     POLL_INTERVAL_S,
     TOPIC_SETTINGS,
     Load,
-    Measured,
-    Tools,
-    costed,
+    LoadOptions,
+    Measurement,
+    measure_load,
 )
-from broker_raw import ask, batch_of, produce_frame, produce_verdict
-from broker_raw_loads import Shape, driven, served
-from broker_sides import Side, at
-from cluster_sides import BROKERS, ClusterSide
-from confluent_kafka.admin import AdminClient, NewTopic
+from raw_driver import build_batch, produce_error_code_position, produce_frame, send_and_receive
+from raw_loads import LoadShape, run_raw_load_in_process, to_load_result
 
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.api_keys import ApiKey
 
 METADATA_VERSION = 7
-ALL = -1
+ACKS_ALL = -1
 CREATE_TIMEOUT_S = 120.0
 #: Of the topics that are compared.
-LEADER = 0
-_numbers = count(1)
+LEADER_ID = 0
+_topic_numbers = count(1)
 
 Partition = MetadataResponse.Topic.Partition
 
 
-def replicated(shape: Shape) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        assert isinstance(side, ClusterSide)
-        three = _produced(side, shape, tools.seconds, [LEADER, 1, 2])
-        one = _produced(side, shape, tools.seconds, [LEADER])
-        figures = dict(three.figures)
-        for figure in ("MB/s", "p50 ms", "p99 ms"):
-            if figure in one.figures:
-                figures[f"alone {figure}"] = one.figures[figure]
-        figures["alone"] = one.figures["req/s"]
-        figures["share"] = figures["req/s"] / figures["alone"]
-        return Measured(three.driver, figures)
+def produce_replicated(shape: LoadShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        assert isinstance(target, ClusterTarget)
+        replicated = _run_produce(target, shape, options.seconds, [LEADER_ID, 1, 2])
+        single = _run_produce(target, shape, options.seconds, [LEADER_ID])
+        metrics = dict(replicated.metrics)
+        for metric in ("MB/s", "p50 ms", "p99 ms"):
+            if metric in single.metrics:
+                metrics[f"baseline {metric}"] = single.metrics[metric]
+        metrics["baseline"] = single.metrics["req/s"]
+        metrics["share"] = metrics["req/s"] / metrics["baseline"]
+        return Measurement(replicated.driver, metrics)
 
     return load
 
 
-def _produced(side: ClusterSide, shape: Shape, seconds: float, replicas: list[int]) -> Measured:
-    batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
-    with replicated_topic(side, {0: replicas}) as name:
-        frames = (produce_frame(name, 0, batch, acks=ALL),)
-        leader = at(side.servers[LEADER].address, None)
+def _run_produce(
+    target: ClusterTarget, shape: LoadShape, seconds: float, replicas: list[int]
+) -> Measurement:
+    batch = build_batch(shape.record_bytes, batch_bytes=shape.batch_bytes)
+    with replicated_topic(target, {0: replicas}) as name:
+        frames = (produce_frame(name, 0, batch, acks=ACKS_ALL),)
+        leader = existing_broker(target.servers[LEADER_ID].address, None)
 
-        def run() -> Served:
-            outcome = driven(leader, frames, produce_verdict(name), shape, seconds)
-            return served(shape, outcome, outcome.requests * batch.count)
+        def run() -> LoadResult:
+            result = run_raw_load_in_process(
+                leader, frames, produce_error_code_position(name), shape, seconds
+            )
+            return to_load_result(shape, result, result.requests * batch.count)
 
-        return costed(side, run)
+        return measure_load(target, run)
 
 
-def spread(partitions: int) -> dict[int, list[int]]:
+def spread_replicas(partitions: int) -> dict[int, list[int]]:
     """Three replicas of each, evenly led."""
     return {
-        number: [(number + step) % BROKERS for step in range(BROKERS)]
+        number: [(number + step) % BROKER_COUNT for step in range(BROKER_COUNT)]
         for number in range(partitions)
     }
 
 
 @contextmanager
-def replicated_topic(side: ClusterSide, replicas: Mapping[int, list[int]]) -> Iterator[str]:
+def replicated_topic(target: ClusterTarget, replicas: Mapping[int, list[int]]) -> Iterator[str]:
     """A topic of this name, all in sync and led by the first of its replicas, until the end.
 
     It stays if a measure fails: who did not answer to that would not delete it either.
     """
-    name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_numbers)}"
-    wanted = NewTopic(
+    name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_topic_numbers)}"
+    new_topic = NewTopic(
         name,
         len(replicas),
         replica_assignment=[replicas[number] for number in sorted(replicas)],
         config=TOPIC_SETTINGS,
     )
-    admin = _admin(side)  # kept: with it goes the connection
-    admin.create_topics([wanted], request_timeout=CREATE_TIMEOUT_S)[name].result(CREATE_TIMEOUT_S)
-    wait_until_whole(side, name)
+    admin = _admin_client(target)  # kept: with it goes the connection
+    admin.create_topics([new_topic], request_timeout=CREATE_TIMEOUT_S)[name].result(
+        CREATE_TIMEOUT_S
+    )
+    wait_until_in_sync(target, name)
     yield name
-    admin = _admin(side)  # a new one, as another broker may be the controller by now
+    admin = _admin_client(target)  # a new one, as another broker may be the controller by now
     admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
 
-def _admin(side: ClusterSide) -> AdminClient:
-    return AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
+def _admin_client(target: ClusterTarget) -> AdminClient:
+    return AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
 
 
-def partitions_of(address: str, name: str) -> list[Partition]:
+def describe_partitions(address: str, name: str) -> list[Partition]:
     """As the broker at this address knows them."""
-    asked = [MetadataRequest.Topic(name=name)]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    (found,) = ask(address, ApiKey.METADATA, METADATA_VERSION, request).topics
-    return list(found.partitions)
+    topics = [MetadataRequest.Topic(name=name)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    (topic,) = send_and_receive(address, ApiKey.METADATA, METADATA_VERSION, request).topics
+    return list(topic.partitions)
 
 
-def wait_until_whole(side: ClusterSide, name: str, *, timeout_s: float = CREATE_TIMEOUT_S) -> None:
+def wait_until_in_sync(
+    target: ClusterTarget, name: str, *, timeout_s: float = CREATE_TIMEOUT_S
+) -> None:
     """All replicas of all partitions are in sync, by what every broker says."""
     deadline = time.monotonic() + timeout_s
-    for server in side.servers:
-        asked = time.monotonic()
-        while not _is_whole(server.address, name):
+    for server in target.servers:
+        requested_at = time.monotonic()
+        while not _is_in_sync(server.address, name):
             now = time.monotonic()
             if now > deadline:
                 raise LoadFailed(f"{name} is not in sync after {timeout_s:.0f} s")
             # To tell of a thousand partitions takes its time, which is not to be what is measured.
-            time.sleep(min(0.5, max(POLL_INTERVAL_S, 10 * (now - asked))))
-            asked = time.monotonic()
+            time.sleep(min(0.5, max(POLL_INTERVAL_S, 10 * (now - requested_at))))
+            requested_at = time.monotonic()
 
 
-def _is_whole(address: str, name: str) -> bool:
-    found = partitions_of(address, name)
-    return bool(found) and all(
-        each.leader_id >= 0 and len(each.isr_nodes) == len(each.replica_nodes) for each in found
+def _is_in_sync(address: str, name: str) -> bool:
+    partitions = describe_partitions(address, name)
+    return bool(partitions) and all(
+        each.leader_id >= 0 and len(each.isr_nodes) == len(each.replica_nodes)
+        for each in partitions
     )

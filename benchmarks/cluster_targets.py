@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from broker_clients import LoadFailed
-from broker_sides import KAFKA_PROPERTIES, OURS, Side, at, environment
+from broker_targets import KAFKA_PROPERTIES, ODRADEK, Target, existing_broker, server_environment
+from client_drivers import LoadFailed
 
 from odradek.controller.zookeeper_server import ZooKeeperServer
 from tests.support.apache_kafka import ApacheKafka, zookeeper_broker
@@ -27,10 +27,10 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.free_ports import free_port
 from tests.support.server_process import ServerFailed
 
-BROKERS = 3
+BROKER_COUNT = 3
 
 
-class Server(Protocol):
+class ClusterBroker(Protocol):
     """One broker of a cluster, running or not."""
 
     @property
@@ -51,85 +51,93 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSide(Side):
+class ClusterTarget(Target):
     """``servers`` by id; ``zookeeper`` is the address of its branch."""
 
-    servers: Sequence[Server] = ()
+    servers: Sequence[ClusterBroker] = ()
     zookeeper: str = ""
 
     def cpu_s(self) -> float:
-        running = [at("", each.pid) for each in self.servers if each.is_alive()]
-        return sum(each.cpu_s() or 0.0 for each in running)
+        running_targets = [
+            existing_broker("", each.pid) for each in self.servers if each.is_alive()
+        ]
+        return sum(each.cpu_s() or 0.0 for each in running_targets)
 
     def rss_mib(self) -> float:
-        running = [at("", each.pid) for each in self.servers if each.is_alive()]
-        return sum(each.rss_mib() or 0.0 for each in running)
+        running_targets = [
+            existing_broker("", each.pid) for each in self.servers if each.is_alive()
+        ]
+        return sum(each.rss_mib() or 0.0 for each in running_targets)
 
 
 @contextmanager
-def in_turns(
+def start_targets(
     directory: Path, kafka_version: str | None, properties: Mapping[str, str]
-) -> Iterator[list[Side]]:
+) -> Iterator[list[Target]]:
     """Ours, and Kafka's, if it is wanted."""
     zookeeper = ZooKeeperServer(
         directory / "zookeeper",
         port=free_port(),
         properties={"4lw.commands.whitelist": "srvr,ruok,dump"},
     )
-    with ExitStack() as endings:
+    with ExitStack() as exit_stack:
         zookeeper.start()
-        endings.callback(zookeeper.kill)
-        endings.enter_context(environment(compiled=directory / "compiled"))
-        sides: list[Side] = [
-            endings.enter_context(_ours(directory / "odradek", zookeeper.address, properties))
+        exit_stack.callback(zookeeper.kill)
+        exit_stack.enter_context(server_environment(pycache_directory=directory / "compiled"))
+        targets: list[Target] = [
+            exit_stack.enter_context(
+                _odradek_cluster(directory / "odradek", zookeeper.address, properties)
+            )
         ]
         if kafka_version:
-            place = directory / "kafka"
-            kafka = _kafka(place, zookeeper.address, kafka_version, properties)
-            sides.append(endings.enter_context(kafka))
-        yield sides
+            kafka_directory = directory / "kafka"
+            kafka = _kafka_cluster(kafka_directory, zookeeper.address, kafka_version, properties)
+            targets.append(exit_stack.enter_context(kafka))
+        yield targets
 
 
 @contextmanager
-def _ours(directory: Path, zookeeper: str, properties: Mapping[str, str]) -> Iterator[Side]:
+def _odradek_cluster(
+    directory: Path, zookeeper: str, properties: Mapping[str, str]
+) -> Iterator[Target]:
     directory.mkdir(parents=True)
-    branch = f"{zookeeper}/odradek"
-    common = {"zookeeper.connect": branch, **properties}
+    chroot = f"{zookeeper}/odradek"
+    common = {"zookeeper.connect": chroot, **properties}
     settings = [f"{name}={setting}" for name, setting in common.items()]
     servers = [
         BrokerProcess(directory / str(number), *settings, f"broker.id={number}")
-        for number in range(BROKERS)
+        for number in range(BROKER_COUNT)
     ]
-    with _running(servers):
-        yield _side(OURS, servers, branch)
+    with _run_servers(servers):
+        yield _cluster_target(ODRADEK, servers, chroot)
 
 
 @contextmanager
-def _kafka(
+def _kafka_cluster(
     directory: Path, zookeeper: str, version: str, properties: Mapping[str, str]
-) -> Iterator[Side]:
+) -> Iterator[Target]:
     """Raises KafkaUnavailable."""
     directory.mkdir(parents=True)
-    branch = f"{zookeeper}/kafka"
-    with ThreadPoolExecutor(BROKERS) as starters:
+    chroot = f"{zookeeper}/kafka"
+    with ThreadPoolExecutor(BROKER_COUNT) as start_executor:
         servers = [
-            KafkaServer(
+            ApacheKafkaBroker(
                 zookeeper_broker(
                     directory,
-                    zookeeper=branch,
+                    zookeeper=chroot,
                     broker_id=number,
                     properties={**KAFKA_PROPERTIES, **properties},
                 ),
-                starters,
+                start_executor,
             )
-            for number in range(BROKERS)
+            for number in range(BROKER_COUNT)
         ]
-        with _running(servers):
-            yield _side(f"kafka {version}", servers, branch)
+        with _run_servers(servers):
+            yield _cluster_target(f"kafka {version}", servers, chroot)
 
 
 @contextmanager
-def _running(servers: Sequence[Server]) -> Iterator[None]:
+def _run_servers(servers: Sequence[ClusterBroker]) -> Iterator[None]:
     try:
         for server in servers:  # one after the other: all at once is a measure of its own
             server.launch()
@@ -141,18 +149,18 @@ def _running(servers: Sequence[Server]) -> Iterator[None]:
                 server.kill()  # in order would take long, and is not measured
 
 
-def _side(name: str, servers: Sequence[Server], branch: str) -> ClusterSide:
+def _cluster_target(name: str, servers: Sequence[ClusterBroker], chroot: str) -> ClusterTarget:
     bootstrap = ",".join(each.address for each in servers)
-    return ClusterSide(name, bootstrap, servers=servers, zookeeper=branch)
+    return ClusterTarget(name, bootstrap, servers=servers, zookeeper=chroot)
 
 
-class KafkaServer:
+class ApacheKafkaBroker:
     """A broker of Kafka's, with the manners of ours."""
 
-    def __init__(self, broker: ApacheKafka, starters: ThreadPoolExecutor) -> None:
+    def __init__(self, broker: ApacheKafka, start_executor: ThreadPoolExecutor) -> None:
         self._broker = broker
-        self._starters = starters
-        self._starting: Future[object] | None = None
+        self._start_executor = start_executor
+        self._start_future: Future[object] | None = None
         self._is_alive = False
 
     @property
@@ -167,17 +175,17 @@ class KafkaServer:
         return self._is_alive
 
     def launch(self) -> None:
-        self._starting = self._starters.submit(self._broker.start)
+        self._start_future = self._start_executor.submit(self._broker.start)
 
     def wait_until_ready(self) -> None:
-        assert self._starting is not None
-        with _told_in_a_line():
-            self._starting.result()
+        assert self._start_future is not None
+        with _server_failure_as_load_failure():
+            self._start_future.result()
         self._is_alive = True
 
     def stop(self) -> None:
         self._is_alive = False
-        with _told_in_a_line():
+        with _server_failure_as_load_failure():
             self._broker.stop()
 
     def kill(self) -> None:
@@ -186,9 +194,9 @@ class KafkaServer:
 
 
 @contextmanager
-def _told_in_a_line() -> Iterator[None]:
+def _server_failure_as_load_failure() -> Iterator[None]:
     """What a server did not do in time fails its measure, and not the others."""
     try:
         yield
-    except ServerFailed as failure:
-        raise LoadFailed(str(failure).partition("\n")[0]) from failure
+    except ServerFailed as error:
+        raise LoadFailed(str(error).partition("\n")[0]) from error

@@ -28,7 +28,7 @@ from aiokafka.protocol import group as aiokafka_group
 from aiokafka.protocol import metadata as aiokafka_metadata
 from aiokafka.protocol import produce as aiokafka_produce
 from kio.serial import entity_reader, entity_writer
-from measure import seconds_per_call
+from timing import seconds_per_call
 
 from odradek.protocol import compiler
 from odradek.protocol.api.produce import ProduceRequest
@@ -50,7 +50,7 @@ class Row:
     aiokafka_goal: float = 2.5
 
 
-DECODED = [
+DECODE_ROWS = [
     Row("Fetch request, 10 partitions", messages.fetch_request(),
         "fetch", 12, 0.5, aiokafka_fetch.FetchRequest_v11),
     Row("Produce request, one 16 KB batch", messages.produce_request(),
@@ -59,7 +59,7 @@ DECODED = [
         "join_group", 9, None, aiokafka_group.JoinGroupRequest_v5),
 ]  # fmt: skip
 
-ENCODED = [
+ENCODE_ROWS = [
     Row("Metadata response, 1,000 partitions", messages.metadata_response(),
         "metadata", 12, 5.0, aiokafka_metadata.MetadataResponse_v5),
     Row("Fetch response, 10 partitions", messages.fetch_response(),
@@ -72,9 +72,9 @@ def main() -> None:
     _print_compile_time()
     _print_import_time()
     print(f"{'':52} {'ours':>9} {'peer':>10}  ratio   goal")
-    for row in DECODED:
+    for row in DECODE_ROWS:
         _compare_decoding(row)
-    for row in ENCODED:
+    for row in ENCODE_ROWS:
         _compare_encoding(row)
     records.main()
     fuzzing.main()
@@ -103,11 +103,14 @@ def _compare_decoding(row: Row) -> None:
         )
     peer = row.aiokafka_class
     old_frame = encode_bytes(row.message, peer.API_VERSION)
-    old_received, older = memoryview(bytearray(old_frame)), compiler.decoder(cls, peer.API_VERSION)
+    old_received, old_decoder = (
+        memoryview(bytearray(old_frame)),
+        compiler.decoder(cls, peer.API_VERSION),
+    )
     _print(
         f"decode {row.name}, aiokafka v{peer.API_VERSION}",
         row.aiokafka_goal,
-        ours=lambda: older(old_received),
+        ours=lambda: old_decoder(old_received),
         peer=lambda: peer.decode(io.BytesIO(old_frame)),
     )
 
@@ -168,8 +171,8 @@ def _print_compile_time() -> None:
                 compiled += 1
     elapsed_ms = (time.perf_counter() - start) * 1e3
     print(
-        f"compiling encoder and decoder: {elapsed_ms / compiled:.2f} ms for one message and version"
-        f" ({compiled} of them)"
+        f"compiling encoder and decoder: {elapsed_ms / compiled:.2f} ms per message and version"
+        f" ({compiled} measured)"
     )
 
 
@@ -178,7 +181,7 @@ def _print_import_time() -> None:
         "import time; start = time.perf_counter(); {}; "
         "print(round((time.perf_counter() - start) * 1e3))"
     )
-    for what, statement in [
+    for label, statement in [
         ("odradek.protocol.codec and header", "import odradek.protocol.header"),
         (
             "all APIs",
@@ -189,7 +192,7 @@ def _print_import_time() -> None:
             int(subprocess.check_output([sys.executable, "-c", program.format(statement)]))
             for _ in range(5)
         )
-        print(f"importing {what}: {milliseconds} ms (goal: under 150 ms)")
+        print(f"importing {label}: {milliseconds} ms (goal: under 150 ms)")
 
 
 if __name__ == "__main__":

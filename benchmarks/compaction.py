@@ -1,11 +1,11 @@
-"""How fast is a log compacted?  Megabytes of log a second, and the ratio to Apache Kafka's cleaner.
+"""Measures log compaction in MB of log per second, and the ratio to Apache Kafka's cleaner.
 
     python benchmarks/compaction.py [--megabytes 200] [--directory DIR] [--no-kafka]
 
-The log has records of 1 KB in batches of 16 KB, and five records for every key.  Half of each value
-is noise, so that zstd has something to do and something to save.  Both compact the same files;
-each must leave as many records.  Kafka's figure is what its cleaner reports, in a broker that has
-just been started, with the compiler's usual settings.  Where Kafka cannot run, it is left out.
+The log has records of 1 KB in batches of 16 KB, and five records per key.  Half of each value is
+random, so zstd can compress part of it.  Both cleaners compact the same files and must keep the
+same number of records.  Kafka's speed is the one that its cleaner reports, in a newly started
+broker with the JVM's default compiler settings.  If Kafka cannot run, only ours is measured.
 """
 
 from __future__ import annotations
@@ -36,26 +36,28 @@ from confluent_kafka.admin import (
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner.compaction import clean, discard
+from odradek.storage.cleaner.cleaner import clean, remove_cleaned_files
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.task import CleaningPlan, cleaning_task
-from odradek.storage.log import Log
-from odradek.storage.log_loader import Findings, LogPlace, open_log
+from odradek.storage.cleaner.task import CleaningResult, build_cleaning_task
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log
 from odradek.storage.settings import TopicSettings
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.apache_kafka import ApacheKafka, ZooKeeper, zookeeper_broker
 from tests.support.kafka_jars import KafkaUnavailable
 
 MIB = 1024 * 1024
 CODECS = (Codec.NONE, Codec.ZSTD)
 RECORD_BYTES = 1024
-RECORDS_IN_BATCH = 16
-RECORDS_OF_KEY = 5
+RECORDS_PER_BATCH = 16
+RECORDS_PER_KEY = 5
 SEGMENT_BYTES = 64 * MIB
 ROUNDS = 3
 TIMEOUT_S = 120
-#: The harness runs brokers with the quick compiler; this comes after its options.
+#: The test harness runs brokers with the C1 compiler; these options override that.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=4 -Xmx1g"
-PROCESSED = r"cleaned log {topic}-0 .*?\(([\d,.]+) MB/sec\).*?End size: [\d,.]+ MB \(([\d,]+) mess"
+CLEANER_REPORT = (
+    r"cleaned log {topic}-0 .*?\(([\d,.]+) MB/sec\).*?End size: [\d,.]+ MB \(([\d,]+) mess"
+)
 
 
 def main() -> None:
@@ -70,34 +72,36 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=200, help="size of each log")
-    parser.add_argument("--directory", help="where to write; a temporary folder by default")
-    parser.add_argument("--no-kafka", action="store_true", help="without the peer")
+    parser.add_argument("--directory", help="data directory; default: a temporary directory")
+    parser.add_argument("--no-kafka", action="store_true", help="do not compare with Apache Kafka")
     return parser.parse_args()
 
 
 def compare(root: Path, *, megabytes: int, with_kafka: bool) -> None:
-    """Fill a log for each codec below ``root``, compact them, and print the figures."""
-    logs = {codec: _filled(root / f"{codec.name.lower()}-0", codec, megabytes) for codec in CODECS}
-    theirs: dict[Codec, tuple[float, int]] = {}
+    """Fill one log per codec below ``root``, compact them, and print the speeds."""
+    logs = {
+        codec: _fill_log(root / f"{codec.name.lower()}-0", codec, megabytes) for codec in CODECS
+    }
+    kafka_results: dict[Codec, tuple[float, int]] = {}
     if with_kafka:
         try:
-            theirs = _kafkas_figures(root / "kafka", logs)
-        except KafkaUnavailable as why:
-            print(f"without Apache Kafka: {why}")
+            kafka_results = _measure_kafka(root / "kafka", logs)
+        except KafkaUnavailable as reason:
+            print(f"Apache Kafka is not available: {reason}")
     for codec, log in logs.items():
-        speed, plan = _our_speed(log)
+        speed, result = _measure_odradek(log)
         text = f"compaction, {codec.name.lower():5} {speed:6.1f} MB/s"
-        if codec in theirs:
-            their_speed, their_count = theirs[codec]
-            text += f", Apache Kafka {their_speed:6.1f} MB/s, ratio {speed / their_speed:.2f}"
-            assert plan.statistics.records_written == their_count, (plan, their_count)
+        if codec in kafka_results:
+            kafka_speed, kafka_count = kafka_results[codec]
+            text += f", Apache Kafka {kafka_speed:6.1f} MB/s, ratio {speed / kafka_speed:.2f}"
+            assert result.stats.records_written == kafka_count, (result, kafka_count)
         print(text)
-        log.abandon()
+        log.close_handlers()
 
 
-def _filled(directory: Path, codec: Codec, megabytes: int) -> Log:
+def _fill_log(directory: Path, codec: Codec, megabytes: int) -> UnifiedLog:
     directory.mkdir()
-    place = LogPlace(
+    params = LoadLogParams(
         directory=directory,
         partition=TopicPartition(codec.name.lower(), 0),
         settings=TopicSettings(segment_bytes=SEGMENT_BYTES, cleanup_policy=("compact",)),
@@ -105,49 +109,51 @@ def _filled(directory: Path, codec: Codec, megabytes: int) -> Log:
             producer_id_expiration_ms=86_400_000, transaction_partition_verification_enable=False
         ),
     )
-    log = open_log(place, Findings())
+    log = open_log(params, LogLoadReport())
     now_ms = int(time.time() * 1000)
     for batch in _batches(codec, count=megabytes * MIB // RECORD_BYTES, now_ms=now_ms):
         log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)
     log.roll(now_ms=now_ms)
     log.flush(now_ms=now_ms)
     return log
 
 
 def _batches(codec: Codec, *, count: int, now_ms: int) -> Iterator[bytearray]:
-    chance = random.Random(1)
-    keys = count // RECORDS_OF_KEY
-    for first in range(0, count, RECORDS_IN_BATCH):
+    rng = random.Random(1)
+    keys = count // RECORDS_PER_KEY
+    for first in range(0, count, RECORDS_PER_BATCH):
         builder = BatchBuilder(BatchFields(codec=codec))
-        for number in range(first, min(first + RECORDS_IN_BATCH, count)):
-            value = chance.randbytes(RECORD_BYTES // 2) + b"%08d" % number * (RECORD_BYTES // 16)
-            builder.append(timestamp=now_ms, key=b"key-%d" % chance.randrange(keys), value=value)
+        for number in range(first, min(first + RECORDS_PER_BATCH, count)):
+            value = rng.randbytes(RECORD_BYTES // 2) + b"%08d" % number * (RECORD_BYTES // 16)
+            builder.append(timestamp=now_ms, key=b"key-%d" % rng.randrange(keys), value=value)
         yield builder.build()
 
 
-def _our_speed(log: Log) -> tuple[float, CleaningPlan]:
-    """Of the quickest round."""
+def _measure_odradek(log: UnifiedLog) -> tuple[float, CleaningResult]:
+    """Return the MB per second of the fastest round, and the result of the last."""
     end_offset = log.segments.active.base_offset
     best = float("inf")
     for _ in range(ROUNDS):
-        task = cleaning_task(
+        task = build_cleaning_task(
             log,
             CleanerSettings(),
             first_dirty_offset=0,
-            end_offset=end_offset,
+            first_uncleanable_offset=end_offset,
             now_ms=int(time.time() * 1000),
         )
         start = time.perf_counter()
-        plan = clean(task)
+        result = clean(task)
         best = min(best, time.perf_counter() - start)
-        assert plan.end_offset == end_offset, "the map is too small for this log"
-        discard(log.directory)
-    return log.size_bytes / MIB / best, plan
+        assert result.end_offset == end_offset, "the offset map is too small for this log"
+        remove_cleaned_files(log.directory)
+    return log.size_bytes / MIB / best, result
 
 
-def _kafkas_figures(directory: Path, logs: dict[Codec, Log]) -> dict[Codec, tuple[float, int]]:
-    """Megabytes a second and records left, as the broker's cleaner reports them."""
+def _measure_kafka(
+    directory: Path, logs: dict[Codec, UnifiedLog]
+) -> dict[Codec, tuple[float, int]]:
+    """Return the MB per second and the remaining records, as the broker's cleaner reports them."""
     os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS
     with ZooKeeper(directory) as zookeeper:
         properties = {
@@ -159,9 +165,9 @@ def _kafkas_figures(directory: Path, logs: dict[Codec, Log]) -> dict[Codec, tupl
             for log in logs.values():
                 _create_topic(broker, log.partition.topic)
         for log in logs.values():
-            _put_in(broker, log)
+            _copy_segments(broker, log)
         with broker:
-            return {codec: _kafkas_figure(broker, log) for codec, log in logs.items()}
+            return {codec: _measure_kafka_topic(broker, log) for codec, log in logs.items()}
 
 
 def _create_topic(broker: ApacheKafka, topic: str) -> None:
@@ -170,8 +176,8 @@ def _create_topic(broker: ApacheKafka, topic: str) -> None:
     admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(TIMEOUT_S)
 
 
-def _put_in(broker: ApacheKafka, log: Log) -> None:
-    """Our segments instead of those that the broker, which is stopped, had made."""
+def _copy_segments(broker: ApacheKafka, log: UnifiedLog) -> None:
+    """Replace the segments of the stopped broker by ours."""
     directory = broker.data_directory / log.directory.name
     for pattern in ("*.log", "*.index", "*.timeindex", "*.snapshot"):
         for path in directory.glob(pattern):
@@ -182,25 +188,25 @@ def _put_in(broker: ApacheKafka, log: Log) -> None:
             shutil.copy(path, directory)
 
 
-def _kafkas_figure(broker: ApacheKafka, log: Log) -> tuple[float, int]:
+def _measure_kafka_topic(broker: ApacheKafka, log: UnifiedLog) -> tuple[float, int]:
     topic = log.partition.topic
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     _wait_until(lambda: topic in admin.list_topics(timeout=TIMEOUT_S).topics, f"no topic {topic}")
     admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
-    report = re.compile(PROCESSED.format(topic=topic), re.DOTALL)
+    report = re.compile(CLEANER_REPORT.format(topic=topic), re.DOTALL)
     _wait_until(lambda: report.search(broker.log.read_text()), f"no compaction of {topic}")
-    found = report.search(broker.log.read_text())
-    assert found is not None
-    speed, count = (text.replace(",", "") for text in found.groups())
+    match = report.search(broker.log.read_text())
+    assert match is not None
+    speed, count = (text.replace(",", "") for text in match.groups())
     return float(speed), int(count)
 
 
-def _wait_until(is_so: Callable[[], object], otherwise: str) -> None:
+def _wait_until(condition: Callable[[], object], failure_message: str) -> None:
     deadline = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"{otherwise} within {TIMEOUT_S} s"
+    while not condition():
+        assert time.monotonic() < deadline, f"{failure_message} within {TIMEOUT_S} s"
         time.sleep(0.2)
 
 

@@ -15,23 +15,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from stand_in_brokers import StandInBrokers, Told
+from stand_in_brokers import PartitionState, StandInBrokers
 
-from odradek.controller.assignment import Assignment
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
-from odradek.controller.store.base import Create, Get, MetadataStore, Node, Set, StoreError
+from odradek.controller.store.base import Create, GetData, MetadataStore, SetData, StoreError, ZNode
 from odradek.controller.store.payloads.notifications import IsrChange
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.controller.topic_names import random_topic_id
 from odradek.protocol.types import TopicPartition
 
-BROKERS = (1, 2, 3)
+BROKER_IDS = (1, 2, 3)
 VICTIM = 2
-OTHERS = tuple(broker for broker in BROKERS if broker != VICTIM)
-PARTITIONS_OF_TOPIC = 10
+SURVIVORS = tuple(broker for broker in BROKER_IDS if broker != VICTIM)
+PARTITIONS_PER_TOPIC = 10
 #: Far below what ZooKeeper takes in one request, whatever topics are called.
-NOTIFIED_AT_ONCE = 2000
-CHANCE = Random(1)
+NOTIFICATION_PARTITIONS_MAX = 2000
+RANDOM = Random(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +41,27 @@ class Layout:
     partitions: Mapping[TopicPartition, tuple[int, ...]]
 
     @property
-    def of_victim(self) -> list[TopicPartition]:
-        return [each for each, at in self.partitions.items() if VICTIM in at]
+    def victim_partitions(self) -> list[TopicPartition]:
+        return [each for each, replicas in self.partitions.items() if VICTIM in replicas]
 
     @classmethod
-    def of(cls, count: int, *, with_victim: int) -> Layout:
+    def create(cls, count: int, *, victim_count: int) -> Layout:
         """Those with the victim have three replicas, evenly led; the others have two."""
         partitions = {}
         for number in range(count):
-            at = BROKERS if number < with_victim else OTHERS
-            turn = number % len(at)
-            name = f"topic-{number // PARTITIONS_OF_TOPIC}"
-            partition = TopicPartition(name, number % PARTITIONS_OF_TOPIC)
-            partitions[partition] = (*at[turn:], *at[:turn])
+            replicas = BROKER_IDS if number < victim_count else SURVIVORS
+            rotation = number % len(replicas)
+            name = f"topic-{number // PARTITIONS_PER_TOPIC}"
+            partition = TopicPartition(name, number % PARTITIONS_PER_TOPIC)
+            partitions[partition] = (*replicas[rotation:], *replicas[:rotation])
         return cls(partitions)
 
     def topics(self) -> dict[str, TopicAssignment]:
-        by_topic: dict[str, dict[int, Assignment]] = {}
-        for (topic, number), at in self.partitions.items():
-            by_topic.setdefault(topic, {})[number] = Assignment(at)
+        by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
+        for (topic, number), replicas in self.partitions.items():
+            by_topic.setdefault(topic, {})[number] = ReplicaAssignment(replicas)
         return {
-            topic: TopicAssignment(each, random_topic_id(CHANCE))
+            topic: TopicAssignment(each, random_topic_id(RANDOM))
             for topic, each in by_topic.items()
         }
 
@@ -69,101 +69,115 @@ class Layout:
 async def create_topics(store: MetadataStore, layout: Layout) -> None:
     """Into the tree, where a controller finds them when it starts."""
     topics = layout.topics().items()
-    await run(store, [Create(paths.topic(name), topic.encode()) for name, topic in topics])
+    await run_operations(
+        store, [Create(paths.topic(name), topic.encode()) for name, topic in topics]
+    )
 
 
-async def register(store: MetadataStore, brokers: StandInBrokers, ids: Sequence[int]) -> None:
+async def register_brokers(
+    store: MetadataStore, brokers: StandInBrokers, ids: Sequence[int]
+) -> None:
     registrations = {paths.broker(each): brokers.registration(each).encode() for each in ids}
-    await run(store, [Create(path, at, is_ephemeral=True) for path, at in registrations.items()])
+    await run_operations(
+        store, [Create(path, data, is_ephemeral=True) for path, data in registrations.items()]
+    )
 
 
 class Failover:
     """``outside`` is the session that the brokers' nodes belong to."""
 
-    def __init__(self, outside: MetadataStore, brokers: StandInBrokers, layout: Layout) -> None:
-        self._outside = outside
+    def __init__(
+        self, broker_session: MetadataStore, brokers: StandInBrokers, layout: Layout
+    ) -> None:
+        self._broker_session = broker_session
         self._brokers = brokers
         self._layout = layout
 
-    async def until_all_are_told(self) -> None:
+    async def wait_until_all_updated(self) -> None:
         """Of everything there is, and that all brokers are in sync."""
-        await self._brokers.until(self._is_whole, *BROKERS)
+        await self._brokers.wait_until(self._is_in_sync, *BROKER_IDS)
 
-    async def failing_s(self) -> float:
+    async def measure_failure_s(self) -> float:
         start = time.perf_counter()
-        await self._outside.delete(paths.broker(VICTIM))
-        await self._brokers.until(self._is_without_victim, *OTHERS)
+        await self._broker_session.delete(paths.broker(VICTIM))
+        await self._brokers.wait_until(self._is_without_victim, *SURVIVORS)
         elapsed_s = time.perf_counter() - start
         await self._check_written()
         return elapsed_s
 
-    async def returning_s(self) -> float:
-        self._brokers.pictures[VICTIM].clear()
+    async def measure_return_s(self) -> float:
+        self._brokers.snapshots[VICTIM].clear()
         start = time.perf_counter()
-        await register(self._outside, self._brokers, [VICTIM])
-        await self._brokers.until_told_of(len(self._layout.partitions), VICTIM)
+        await register_brokers(self._broker_session, self._brokers, [VICTIM])
+        await self._brokers.wait_for_partition_count(len(self._layout.partitions), VICTIM)
         return time.perf_counter() - start
 
     async def recover(self) -> None:
         """All replicas are in sync, and the first of them leads."""
-        states = await self._states()
-        await run(
-            self._outside,
+        states = await self._restored_states()
+        await run_operations(
+            self._broker_session,
             [
-                Set(paths.partition_state(each), state.encode(), node.stat.version)
+                SetData(paths.partition_state(each), state.encode(), node.stat.version)
                 for each, (state, node) in states.items()
             ],
         )
         partitions = [*states]
-        for first in range(0, len(partitions), NOTIFIED_AT_ONCE):
-            change = IsrChange(tuple(partitions[first : first + NOTIFIED_AT_ONCE]))
-            path = paths.ISR_CHANGES.new
-            await self._outside.create(path, change.encode(), is_sequential=True)
-        await self.until_all_are_told()
+        for first in range(0, len(partitions), NOTIFICATION_PARTITIONS_MAX):
+            change = IsrChange(tuple(partitions[first : first + NOTIFICATION_PARTITIONS_MAX]))
+            path = paths.ISR_CHANGES.create_path
+            await self._broker_session.create(path, change.encode(), is_sequential=True)
+        await self.wait_until_all_updated()
         changed = asyncio.Event()
-        while await self._outside.children(paths.ISR_CHANGES.parent, lambda _: changed.set()):
+        while await self._broker_session.get_children(
+            paths.ISR_CHANGES.parent, lambda _: changed.set()
+        ):
             await changed.wait()
             changed.clear()
 
-    async def _states(self) -> dict[TopicPartition, tuple[LeaderAndIsr, Node]]:
-        partitions = self._layout.of_victim
-        nodes = await run(self._outside, [Get(paths.partition_state(each)) for each in partitions])
+    async def _restored_states(self) -> dict[TopicPartition, tuple[LeaderAndIsr, ZNode]]:
+        partitions = self._layout.victim_partitions
+        nodes = await run_operations(
+            self._broker_session, [GetData(paths.partition_state(each)) for each in partitions]
+        )
         states = {}
         for partition, node in zip(partitions, nodes, strict=True):
-            assert isinstance(node, Node)
-            found = LeaderAndIsr.decode(node.value)
+            assert isinstance(node, ZNode)
+            state = LeaderAndIsr.decode(node.value)
             replicas = self._layout.partitions[partition]
-            epoch = found.leader_epoch + 1
-            back = replace(found, leader=replicas[0], leader_epoch=epoch, isr=replicas)
-            states[partition] = (back, node)
+            epoch = state.leader_epoch + 1
+            restored = replace(state, leader=replicas[0], leader_epoch=epoch, isr=replicas)
+            states[partition] = (restored, node)
         return states
 
     async def _check_written(self) -> None:
-        partitions = self._layout.of_victim
-        nodes = await run(self._outside, [Get(paths.partition_state(each)) for each in partitions])
+        partitions = self._layout.victim_partitions
+        nodes = await run_operations(
+            self._broker_session, [GetData(paths.partition_state(each)) for each in partitions]
+        )
         for node in nodes:
-            assert isinstance(node, Node)
+            assert isinstance(node, ZNode)
             state = LeaderAndIsr.decode(node.value)
             assert state.leader in state.isr, state
             assert VICTIM not in state.isr, state
 
-    def _is_whole(self, picture: Mapping[TopicPartition, Told]) -> bool:
+    def _is_in_sync(self, snapshot: Mapping[TopicPartition, PartitionState]) -> bool:
         partitions = self._layout.partitions
-        return len(picture) == len(partitions) and all(
-            told.leader == partitions[each][0] and len(told.isr) == len(partitions[each])
-            for each, told in picture.items()
+        return len(snapshot) == len(partitions) and all(
+            state.leader == partitions[each][0] and len(state.isr) == len(partitions[each])
+            for each, state in snapshot.items()
         )
 
-    def _is_without_victim(self, picture: Mapping[TopicPartition, Told]) -> bool:
-        return not any(told.leader == VICTIM or VICTIM in told.isr for told in picture.values())
+    def _is_without_victim(self, snapshot: Mapping[TopicPartition, PartitionState]) -> bool:
+        return not any(state.leader == VICTIM or VICTIM in state.isr for state in snapshot.values())
 
 
-async def run(
-    store: MetadataStore, operations: Sequence[Create] | Sequence[Set] | Sequence[Get]
+async def run_operations(
+    store: MetadataStore, operations: Sequence[Create] | Sequence[SetData] | Sequence[GetData]
 ) -> list[object]:
     """All at once; what fails is raised."""
-    outcomes = await store.run(operations)
-    for outcome in outcomes:
-        if isinstance(outcome, StoreError):
-            raise outcome
-    return [*outcomes]
+    results = await store.run(operations)
+    for result in results:
+        if isinstance(result, StoreError):
+            raise result
+    return [*results]

@@ -29,8 +29,8 @@ from tests.support.fuzzing import (
 )
 from tests.support.memory import peak_bytes
 
-FRAMES_OF_A_SUBJECT = 1_000
-MEASURED_FRAMES_OF_A_SUBJECT = 20
+FRAMES_PER_SUBJECT = 1_000
+MEMORY_FRAMES_PER_SUBJECT = 20
 SEED = 0
 CALLS = 5
 
@@ -50,34 +50,34 @@ def main() -> None:
     for name, subjects in (("message", messages), ("record set", record_sets)):
         slowest = max(map(_slowest, subjects), key=lambda cost: cost.amount)
         print(
-            f"slowest of {FRAMES_OF_A_SUBJECT * len(subjects):,} damaged frames, {name}: "
+            f"slowest of {FRAMES_PER_SUBJECT * len(subjects):,} damaged frames, {name}: "
             f"{slowest.amount * 1e6:.0f} us ({slowest.subject}, {slowest.frame_bytes} bytes)"
         )
-        greediest = max(map(_greediest, subjects), key=lambda cost: cost.amount)
+        greediest = max(map(_most_memory, subjects), key=lambda cost: cost.amount)
         print(
-            f"most memory at a damaged {name}: {greediest.amount / 1024:.0f} KB "
+            f"most memory for a damaged {name}: {greediest.amount / 1024:.0f} KB "
             f"({greediest.subject}, {greediest.frame_bytes} bytes)"
         )
 
 
 def _slowest(subject: Subject) -> Cost:
-    report = fuzz(subject, seed=SEED, count=FRAMES_OF_A_SUBJECT)
+    report = fuzz(subject, seed=SEED, count=FRAMES_PER_SUBJECT)
     costs = [
-        Cost(subject.name, len(sample.frame), min(_seconds(sample) for _ in range(CALLS)))
+        Cost(subject.name, len(sample.frame), min(_time_s(sample) for _ in range(CALLS)))
         for _, _, sample in report.slowest
     ]
     return max(costs, key=lambda cost: cost.amount)
 
 
-def _greediest(subject: Subject) -> Cost:
+def _most_memory(subject: Subject) -> Cost:
     costs = [
         Cost(subject.name, len(sample.frame), peak_bytes(partial(is_refused, sample)))
-        for sample in mutated_samples(subject, seed=SEED, count=MEASURED_FRAMES_OF_A_SUBJECT)
+        for sample in mutated_samples(subject, seed=SEED, count=MEMORY_FRAMES_PER_SUBJECT)
     ]
     return max(costs, key=lambda cost: cost.amount)
 
 
-def _seconds(sample: Sample) -> float:
+def _time_s(sample: Sample) -> float:
     start = time.perf_counter()
     is_refused(sample)
     return time.perf_counter() - start

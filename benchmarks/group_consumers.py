@@ -16,16 +16,16 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from broker_clients import LeftOut
-from broker_figures import Figures, Load, Measured, Tools, costed, topic
-from broker_raw import Refused, connect, next_answer
-from broker_raw_loads import Shape
-from broker_sides import OURS, Side
-from group_loads import answered
-from group_members import frame, wait_until_coordinated
-from measure import seconds_per_call
+from broker_targets import ODRADEK, Target
+from client_drivers import BenchmarkSkipped
+from group_loads import run_requests
+from group_members import encode_request, wait_for_coordinator
+from measurement import Load, LoadOptions, Measurement, Metrics, measure_load, temporary_topic
+from raw_driver import RequestFailed, connect, receive_response
+from raw_loads import LoadShape
+from timing import seconds_per_call
 
-from odradek.broker.groups.consumer import assign_range, assign_uniform
+from odradek.broker.groups.consumer import range_assignor, uniform_assignor
 from odradek.broker.groups.consumer.assignor import Subscriber
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.api_keys import ApiKey
@@ -34,62 +34,69 @@ from odradek.protocol.types import Uuid
 
 KEY, VERSION = ApiKey.CONSUMER_GROUP_HEARTBEAT, 0
 #: Behind size, correlation id, tags and throttling.
-VERDICT = 4 + 4 + 1 + 4
+ERROR_CODE_POSITION = 4 + 4 + 1 + 4
 REBALANCE_TIMEOUT_MS = 5 * 60 * 1000
-LEAVE = -1
+LEAVE_GROUP_MEMBER_EPOCH = -1
 UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.code
 CONNECTIONS = 20
-SETTLED_S = 60.0
-ASSIGNORS = {"uniform": assign_uniform.assign, "range": assign_range.assign}
+CONVERGENCE_TIMEOUT_S = 60.0
+ASSIGNORS = {"uniform": uniform_assignor.assign, "range": range_assignor.assign}
 
 
-def consumer_heartbeats(shape: Shape) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side) as name, Crowd(side, name) as crowd:
-            (member,) = crowd.members(1)
-            crowd.beat([member])
-            beat = frame(KEY, VERSION, member.says(is_idle=True))
-            return costed(side, lambda: answered(side, beat, VERDICT, shape, tools.seconds))
+def consumer_heartbeats(shape: LoadShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target) as name, ConsumerMembers(target, name) as group:
+            (member,) = group.create_members(1)
+            group.send_heartbeats([member])
+            heartbeat = encode_request(KEY, VERSION, member.build_heartbeat(is_idle=True))
+            return measure_load(
+                target,
+                lambda: run_requests(
+                    target, heartbeat, ERROR_CODE_POSITION, shape, options.seconds
+                ),
+            )
 
     return load
 
 
-def gathering(members: int, *, partitions: int) -> Load:
-    def load(side: Side, _: Tools) -> Measured:
-        with topic(side, partitions) as name, Crowd(side, name) as crowd:
-            gathered = crowd.members(members)
-            figures = {"gathering ms": crowd.settled_ms(gathered, partitions)}
-            staying = [each for number, each in enumerate(gathered) if number % 10]
-            begun = time.perf_counter()
-            crowd.leave(gathered[::10])
-            figures["departure ms"] = (time.perf_counter() - begun) * 1000
-            figures["departure ms"] += crowd.settled_ms(staying, partitions)
+def group_formation(members: int, *, partitions: int) -> Load:
+    def load(target: Target, _: LoadOptions) -> Measurement:
+        with temporary_topic(target, partitions) as name, ConsumerMembers(target, name) as group:
+            joined = group.create_members(members)
+            metrics = {"gathering ms": group.converge_ms(joined, partitions)}
+            remaining = [each for number, each in enumerate(joined) if number % 10]
+            started = time.perf_counter()
+            group.leave(joined[::10])
+            metrics["departure ms"] = (time.perf_counter() - started) * 1000
+            metrics["departure ms"] += group.converge_ms(remaining, partitions)
         driver = f"raw sockets, {members} members, {partitions} partitions"
-        return Measured(driver, figures)
+        return Measurement(driver, metrics)
 
     return load
 
 
-def assignors(side: Side, _: Tools) -> Measured:
-    if side.name != OURS:
-        raise LeftOut("no broker is asked")
-    figures: Figures = {}
+def assignors(target: Target, _: LoadOptions) -> Measurement:
+    if target.name != ODRADEK:
+        raise BenchmarkSkipped("no broker is asked")
+    metrics: Metrics = {}
     for members, partitions in ((200, 400), (1_000, 10_000)):
-        figures |= _assigned_ms(members, partitions)
-    return Measured("members x partitions", figures)
+        metrics |= _assignor_times_ms(members, partitions)
+    return Measurement("members x partitions", metrics)
 
 
-def _assigned_ms(members: int, partitions: int) -> Figures:
+def _assignor_times_ms(members: int, partitions: int) -> Metrics:
     counts = {Uuid(bytes(16)): partitions}
     first = {f"m{number}": Subscriber(frozenset(counts)) for number in range(members)}
     calls = {}
     for name, assign in ASSIGNORS.items():
         target = assign(first, counts)
-        again = {key: Subscriber(each.topics, target[key]) for key, each in first.items()}
-        again["new"] = Subscriber(frozenset(counts))
+        with_new_member = {
+            key: Subscriber(each.subscribed_topic_ids, target[key]) for key, each in first.items()
+        }
+        with_new_member["new"] = Subscriber(frozenset(counts))
         label = f"{name} {members}x{partitions}"
         calls[f"{label} ms"] = partial(assign, first, counts)
-        calls[f"{label}, one more ms"] = partial(assign, again, counts)
+        calls[f"{label}, one more member ms"] = partial(assign, with_new_member, counts)
     return {name: seconds * 1000 for name, seconds in seconds_per_call(calls).items()}
 
 
@@ -101,78 +108,84 @@ class ConsumerMember:
         self._topic_name = topic_name
         self._id = ""
         self._epoch = 0
-        self._has: list[Request.TopicPartitions] = []
+        self._owned_partitions: list[Request.TopicPartitions] = []
 
     @property
-    def size(self) -> int:
-        return sum(len(each.partitions) for each in self._has)
+    def partition_count(self) -> int:
+        return sum(len(each.partitions) for each in self._owned_partitions)
 
-    def says(self, *, epoch: int | None = None, is_idle: bool = False) -> Request:
+    def build_heartbeat(self, *, epoch: int | None = None, is_idle: bool = False) -> Request:
         """What it has, unless it is idle."""
-        said: dict[str, Any] = {} if is_idle else {"topic_partitions": self._has}
+        fields: dict[str, Any] = {} if is_idle else {"topic_partitions": self._owned_partitions}
         if self._epoch == 0:
-            said["rebalance_timeout_ms"] = REBALANCE_TIMEOUT_MS
-            said["subscribed_topic_names"] = [self._topic_name]
+            fields["rebalance_timeout_ms"] = REBALANCE_TIMEOUT_MS
+            fields["subscribed_topic_names"] = [self._topic_name]
         return Request(
             group_id=self._group_id,
             member_id=self._id,
             member_epoch=self._epoch if epoch is None else epoch,
-            **said,
+            **fields,
         )
 
-    def hears(self, answer: Any) -> None:
-        if answer.error_code == UNSUPPORTED_VERSION:
-            raise LeftOut("it does not serve the consumer protocol")
-        if answer.error_code:
-            raise Refused(f"error code {answer.error_code}: {answer.error_message}")
-        self._id, self._epoch = answer.member_id or self._id, answer.member_epoch
-        if answer.assignment is not None:
-            self._has = [
+    def handle_response(self, response: Any) -> None:
+        if response.error_code == UNSUPPORTED_VERSION:
+            raise BenchmarkSkipped("it does not serve the consumer protocol")
+        if response.error_code:
+            raise RequestFailed(f"error code {response.error_code}: {response.error_message}")
+        self._id, self._epoch = response.member_id or self._id, response.member_epoch
+        if response.assignment is not None:
+            self._owned_partitions = [
                 Request.TopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
-                for each in answer.assignment.topic_partitions
+                for each in response.assignment.topic_partitions
             ]
 
 
-class Crowd(ExitStack):
+class ConsumerMembers(ExitStack):
     """Members of one group, which share some connections."""
 
-    def __init__(self, side: Side, topic_name: str) -> None:
+    def __init__(self, target: Target, topic_name: str) -> None:
         super().__init__()
-        self._address = side.bootstrap
+        self._address = target.bootstrap
         self._topic_name = topic_name
         self._group_id = f"consumers-{time.time_ns()}"
         self._connections: list[socket.socket] = []
 
-    def __enter__(self) -> Crowd:
-        wait_until_coordinated(self._address, [self._group_id])
+    def __enter__(self) -> ConsumerMembers:
+        wait_for_coordinator(self._address, [self._group_id])
         self._connections = [self.enter_context(connect(self._address)) for _ in range(CONNECTIONS)]
         return self
 
-    def members(self, count: int) -> list[ConsumerMember]:
+    def create_members(self, count: int) -> list[ConsumerMember]:
         return [ConsumerMember(self._group_id, self._topic_name) for _ in range(count)]
 
-    def beat(self, members: list[ConsumerMember]) -> None:
-        self._say(members, [member.says() for member in members])
+    def send_heartbeats(self, members: list[ConsumerMember]) -> None:
+        self._send_requests(members, [member.build_heartbeat() for member in members])
 
     def leave(self, members: list[ConsumerMember]) -> None:
-        self._say(members, [member.says(epoch=LEAVE, is_idle=True) for member in members])
+        self._send_requests(
+            members,
+            [
+                member.build_heartbeat(epoch=LEAVE_GROUP_MEMBER_EPOCH, is_idle=True)
+                for member in members
+            ],
+        )
 
-    def _say(self, members: list[ConsumerMember], requests: list[Request]) -> None:
+    def _send_requests(self, members: list[ConsumerMember], requests: list[Request]) -> None:
         for start in range(0, len(members), CONNECTIONS):
             end = start + CONNECTIONS
             pairs = list(zip(self._connections, members[start:end], strict=False))
             for connection, request in zip(self._connections, requests[start:end], strict=False):
-                connection.sendall(frame(KEY, VERSION, request))
+                connection.sendall(encode_request(KEY, VERSION, request))
             for connection, member in pairs:
-                member.hears(next_answer(connection, KEY, VERSION))
+                member.handle_response(receive_response(connection, KEY, VERSION))
 
-    def settled_ms(self, members: list[ConsumerMember], partitions: int) -> float:
+    def converge_ms(self, members: list[ConsumerMember], partitions: int) -> float:
         """Until each has its share."""
-        least, more = divmod(partitions, len(members))
-        shares = [least] * (len(members) - more) + [least + 1] * more
-        begun = time.perf_counter()
-        while sorted(member.size for member in members) != shares:
-            if time.perf_counter() - begun > SETTLED_S:
-                raise Refused(f"not shared after {SETTLED_S} s")
-            self.beat(members)
-        return (time.perf_counter() - begun) * 1000
+        share, extra = divmod(partitions, len(members))
+        shares = [share] * (len(members) - extra) + [share + 1] * extra
+        started = time.perf_counter()
+        while sorted(member.partition_count for member in members) != shares:
+            if time.perf_counter() - started > CONVERGENCE_TIMEOUT_S:
+                raise RequestFailed(f"the group has not converged after {CONVERGENCE_TIMEOUT_S} s")
+            self.send_heartbeats(members)
+        return (time.perf_counter() - started) * 1000

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from broker_raw import CLIENT_ID, Refused, ask, connect, next_answer
+from raw_driver import CLIENT_ID, RequestFailed, connect, receive_response, send_and_receive
 
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.api.heartbeat import HeartbeatRequest
@@ -33,14 +33,14 @@ JOIN_VERSION = SYNC_VERSION = HEARTBEAT_VERSION = 3
 COMMIT_VERSION, OFFSET_FETCH_VERSION, FIND_VERSION = 7, 5, 2
 #: Where the error code stands in an answer to JoinGroup, SyncGroup and Heartbeat: behind size,
 #: correlation id and throttling.
-MEMBER_VERDICT = 12
+MEMBER_ERROR_CODE_POSITION = 12
 #: As long as Kafka lets a session be.
-LONGEST_SESSION_MS = 30 * 60 * 1000
+SESSION_TIMEOUT_MAX_MS = 30 * 60 * 1000
 #: A version, no topics, no user data: what is in it matters to clients only.
 SUBSCRIPTION = ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 COORDINATOR_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.02
-_NOT_YET = frozenset(
+_RETRIABLE_ERROR_CODES = frozenset(
     each.code
     for each in (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -57,7 +57,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class FormedGroup:
+class StableGroup:
     """Stable; its leader is the first of its members."""
 
     id: str
@@ -65,34 +65,38 @@ class FormedGroup:
     members: list[Member]
 
 
-def frame(key: ApiKey, version: int, request: Message) -> bytes:
+def encode_request(key: ApiKey, version: int, request: Message) -> bytes:
     return b"".join(request_frame(key, version, 1, CLIENT_ID, request))
 
 
 def join_frame(
-    group_id: str, member_id: str = "", *, session_ms: int = LONGEST_SESSION_MS
+    group_id: str, member_id: str = "", *, session_timeout_ms: int = SESSION_TIMEOUT_MAX_MS
 ) -> bytes:
     request = JoinGroupRequest(
         group_id=group_id,
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=LONGEST_SESSION_MS,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=SESSION_TIMEOUT_MAX_MS,
         member_id=member_id,
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=SUBSCRIPTION)],
     )
-    return frame(ApiKey.JOIN_GROUP, JOIN_VERSION, request)
+    return encode_request(ApiKey.JOIN_GROUP, JOIN_VERSION, request)
 
 
-def sync_frame(group_id: str, generation: int, member_id: str, assigned: Sequence[str]) -> bytes:
+def sync_frame(
+    group_id: str, generation: int, member_id: str, assigned_member_ids: Sequence[str]
+) -> bytes:
     """Of a leader, with a part for each of ``assigned``; of others, without."""
-    part = SyncGroupRequest.Assignment
+    assignment_class = SyncGroupRequest.Assignment
     request = SyncGroupRequest(
         group_id=group_id,
         generation_id=generation,
         member_id=member_id,
-        assignments=[part(member_id=each, assignment=ASSIGNMENT) for each in assigned],
+        assignments=[
+            assignment_class(member_id=each, assignment=ASSIGNMENT) for each in assigned_member_ids
+        ],
     )
-    return frame(ApiKey.SYNC_GROUP, SYNC_VERSION, request)
+    return encode_request(ApiKey.SYNC_GROUP, SYNC_VERSION, request)
 
 
 def sync_frames(group_id: str, generation: int, member_ids: Sequence[str]) -> list[bytes]:
@@ -105,14 +109,14 @@ def sync_frames(group_id: str, generation: int, member_ids: Sequence[str]) -> li
 
 def heartbeat_frame(group_id: str, generation: int, member_id: str) -> bytes:
     request = HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
-    return frame(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
+    return encode_request(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
 
 
 def commit_frame(
     group_id: str, topic: str, partition: int, *, generation: int = -1, member_id: str = ""
 ) -> bytes:
     """Of one partition; without a member, from outside the group."""
-    line = OffsetCommitRequest.Topic.Partition(
+    commit_partition = OffsetCommitRequest.Topic.Partition(
         partition_index=partition,
         committed_offset=1_000_000,
         committed_leader_epoch=0,
@@ -122,78 +126,94 @@ def commit_frame(
         group_id=group_id,
         generation_id_or_member_epoch=generation,
         member_id=member_id,
-        topics=[OffsetCommitRequest.Topic(name=topic, partitions=[line])],
+        topics=[OffsetCommitRequest.Topic(name=topic, partitions=[commit_partition])],
     )
-    return frame(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
+    return encode_request(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
 
 
-def commit_verdict(topic: str) -> int:
+def commit_error_code_position(topic: str) -> int:
     """Behind throttling, one topic, its name, one partition and its number."""
-    return MEMBER_VERDICT + 4 + 2 + len(topic) + 4 + 4
+    return MEMBER_ERROR_CODE_POSITION + 4 + 2 + len(topic) + 4 + 4
 
 
-def group_error(address: str, group_id: str) -> int:
+def group_error_code(address: str, group_id: str) -> int:
     """What whoever asks for the group's offsets is told."""
     request = OffsetFetchRequest(group_id=group_id, topics=[])
-    code: int = ask(address, ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request).error_code
+    code: int = send_and_receive(
+        address, ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request
+    ).error_code
     return code
 
 
-def wait_until_coordinated(address: str, group_ids: Sequence[str]) -> None:
+def wait_for_coordinator(address: str, group_ids: Sequence[str]) -> None:
     """The first to look for a coordinator makes the broker create the log of groups."""
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
-    finding = FindCoordinatorRequest(key=group_ids[0], key_type=0)
-    waiting = list(group_ids)
-    while waiting:
+    request = FindCoordinatorRequest(key=group_ids[0], key_type=0)
+    pending = list(group_ids)
+    while pending:
         if time.monotonic() > deadline:
-            raise Refused(f"nobody coordinates {waiting[0]}")
-        if ask(address, ApiKey.FIND_COORDINATOR, FIND_VERSION, finding).error_code == 0:
-            waiting = [each for each in waiting if group_error(address, each) in _NOT_YET]
-        if waiting:
+            raise RequestFailed(f"no coordinator for group {pending[0]}")
+        if (
+            send_and_receive(address, ApiKey.FIND_COORDINATOR, FIND_VERSION, request).error_code
+            == 0
+        ):
+            pending = [
+                each
+                for each in pending
+                if group_error_code(address, each) in _RETRIABLE_ERROR_CODES
+            ]
+        if pending:
             time.sleep(POLL_INTERVAL_S)
 
 
-def form(
+def form_groups(
     address: str,
     group_ids: Sequence[str],
-    endings: ExitStack,
+    exit_stack: ExitStack,
     *,
     size: int = 1,
-    session_ms: int = LONGEST_SESSION_MS,
-) -> list[FormedGroup]:
+    session_timeout_ms: int = SESSION_TIMEOUT_MAX_MS,
+) -> list[StableGroup]:
     """Groups of so many members, connected until the end."""
-    wait_until_coordinated(address, group_ids)
+    wait_for_coordinator(address, group_ids)
     connections = {
-        each: [endings.enter_context(connect(address)) for _ in range(size)] for each in group_ids
+        each: [exit_stack.enter_context(connect(address)) for _ in range(size)]
+        for each in group_ids
     }
-    for group_id, own in connections.items():
-        for connection in own:
-            connection.sendall(join_frame(group_id, session_ms=session_ms))
-    groups = [_joined(group_id, own) for group_id, own in connections.items()]
+    for group_id, sockets in connections.items():
+        for connection in sockets:
+            connection.sendall(join_frame(group_id, session_timeout_ms=session_timeout_ms))
+    groups = [
+        _receive_join_responses(group_id, sockets) for group_id, sockets in connections.items()
+    ]
     for group in groups:
         ids = [member.id for member in group.members]
-        for member, syncing in zip(
+        for member, frame in zip(
             group.members, sync_frames(group.id, group.generation, ids), strict=True
         ):
-            member.connection.sendall(syncing)
+            member.connection.sendall(frame)
     for group in groups:
         for member in group.members:
-            _answer(member.connection, ApiKey.SYNC_GROUP, SYNC_VERSION)
+            _receive_response(member.connection, ApiKey.SYNC_GROUP, SYNC_VERSION)
     return groups
 
 
-def _joined(group_id: str, connections: Sequence[socket.socket]) -> FormedGroup:
-    answers = [(each, _answer(each, ApiKey.JOIN_GROUP, JOIN_VERSION)) for each in connections]
-    answers.sort(key=lambda pair: pair[1].member_id != pair[1].leader)
-    leading = answers[0][1]
-    if len(leading.members) != len(connections):
-        raise Refused(f"{len(leading.members)} of {len(connections)} members are in {group_id}")
-    members = [Member(connection, answer.member_id) for connection, answer in answers]
-    return FormedGroup(group_id, leading.generation_id, members)
+def _receive_join_responses(group_id: str, connections: Sequence[socket.socket]) -> StableGroup:
+    responses = [
+        (each, _receive_response(each, ApiKey.JOIN_GROUP, JOIN_VERSION)) for each in connections
+    ]
+    responses.sort(key=lambda pair: pair[1].member_id != pair[1].leader)
+    leader_response = responses[0][1]
+    if len(leader_response.members) != len(connections):
+        raise RequestFailed(
+            f"{len(leader_response.members)} of {len(connections)} members joined {group_id}"
+        )
+    members = [Member(connection, response.member_id) for connection, response in responses]
+    return StableGroup(group_id, leader_response.generation_id, members)
 
 
-def _answer(connection: socket.socket, key: ApiKey, version: int) -> Any:
-    answer = next_answer(connection, key, version)
-    if answer.error_code:
-        raise Refused(f"{key.name}: error code {answer.error_code}")
-    return answer
+def _receive_response(connection: socket.socket, key: ApiKey, version: int) -> Any:
+    response = receive_response(connection, key, version)
+    if response.error_code:
+        raise RequestFailed(f"{key.name}: error code {response.error_code}")
+    return response

@@ -15,124 +15,136 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from broker_clients import in_processes
-from broker_figures import Figures, Load, Measured, Tools
-from broker_raw import OK, RECEIVED_AT_ONCE, STALLED_S, Refused
-from broker_sides import Side
+from broker_targets import Target
+from client_drivers import run_in_processes
 from group_members import (
-    MEMBER_VERDICT,
-    FormedGroup,
+    MEMBER_ERROR_CODE_POSITION,
     Member,
-    form,
+    StableGroup,
+    form_groups,
     heartbeat_frame,
     join_frame,
     sync_frames,
 )
+from measurement import Load, LoadOptions, Measurement, Metrics
+from raw_driver import NO_ERROR, RECEIVE_BYTES, STALL_TIMEOUT_S, RequestFailed
 
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.header import SIZE
 
 ROUND_TRIPS = 3
 REBALANCES = 5
-REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS.code.to_bytes(2)
+REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS.code.to_bytes(2)
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceShape:
+class RebalanceLoad:
     address: str
     members: int
 
 
 def rebalance(members: int) -> Load:
-    def load(side: Side, _: Tools) -> Measured:
-        (figures,) = in_processes(_rebalanced, [RebalanceShape(side.bootstrap, members)])
-        return Measured(f"raw sockets, {members} members", figures)
+    def load(target: Target, _: LoadOptions) -> Measurement:
+        (metrics,) = run_in_processes(
+            _measure_rebalances, [RebalanceLoad(target.bootstrap, members)]
+        )
+        return Measurement(f"raw sockets, {members} members", metrics)
 
     return load
 
 
-def _rebalanced(shape: RebalanceShape) -> Figures:
+def _measure_rebalances(load: RebalanceLoad) -> Metrics:
     """The best of some: whatever else runs here only ever makes one slower."""
-    with ExitStack() as endings:
+    with ExitStack() as exit_stack:
         group_id = f"rebalance-{time.time_ns()}"
-        (group,) = form(shape.address, [group_id], endings, size=shape.members)
-        events = endings.enter_context(select.epoll())
+        (group,) = form_groups(load.address, [group_id], exit_stack, size=load.members)
+        events = exit_stack.enter_context(select.epoll())
         for member in group.members:
             events.register(member.connection.fileno(), select.EPOLLIN)
         rebalances, round_trips = [], []
         for number in range(REBALANCES):
             generation = group.generation + number
-            round_trips.append(_round_trips_s(events, group, generation))
-            rebalances.append(_rebalance_s(events, group, generation))
-    figures = {"rebalance ms": min(rebalances) * 1000, "round trips ms": min(round_trips) * 1000}
-    figures["over ms"] = figures["rebalance ms"] - figures["round trips ms"]
-    return figures
+            round_trips.append(_measure_round_trips_s(events, group, generation))
+            rebalances.append(_measure_rebalance_s(events, group, generation))
+    metrics = {"rebalance ms": min(rebalances) * 1000, "round trips ms": min(round_trips) * 1000}
+    metrics["over ms"] = metrics["rebalance ms"] - metrics["round trips ms"]
+    return metrics
 
 
-def _round_trips_s(events: select.epoll, group: FormedGroup, generation: int) -> float:
+def _measure_round_trips_s(epoll: select.epoll, group: StableGroup, generation: int) -> float:
     steps = [
-        _Steps(each, [heartbeat_frame(group.id, generation, each.id)] * ROUND_TRIPS)
+        _MemberScript(each, [heartbeat_frame(group.id, generation, each.id)] * ROUND_TRIPS)
         for each in group.members
     ]
-    return _gone_through_s(events, steps)
+    return _run_scripts_s(epoll, steps)
 
 
-def _rebalance_s(events: select.epoll, group: FormedGroup, generation: int) -> float:
+def _measure_rebalance_s(epoll: select.epoll, group: StableGroup, generation: int) -> float:
     ids = [each.id for each in group.members]
     syncs = sync_frames(group.id, generation + 1, ids)
     steps = []
-    for place, (member, sync) in enumerate(zip(group.members, syncs, strict=True)):
+    for index, (member, sync) in enumerate(zip(group.members, syncs, strict=True)):
         rejoin = [join_frame(group.id, member.id), sync]
-        beat = heartbeat_frame(group.id, generation, member.id)
-        steps.append(_Steps(member, rejoin if place == 0 else [beat, *rejoin], waits=place > 0))
-    return _gone_through_s(events, steps)
+        heartbeat = heartbeat_frame(group.id, generation, member.id)
+        steps.append(
+            _MemberScript(
+                member,
+                rejoin if index == 0 else [heartbeat, *rejoin],
+                waits_for_rebalance=index > 0,
+            )
+        )
+    return _run_scripts_s(epoll, steps)
 
 
-def _gone_through_s(events: select.epoll, all_steps: list[_Steps]) -> float:
+def _run_scripts_s(epoll: select.epoll, scripts: list[_MemberScript]) -> float:
     """From the first request to the last answer."""
-    by_descriptor = {each.connection.fileno(): each for each in all_steps}
-    left, started = len(all_steps), time.perf_counter()
-    for each in all_steps:
+    by_descriptor = {each.connection.fileno(): each for each in scripts}
+    remaining, started = len(scripts), time.perf_counter()
+    for each in scripts:
         each.send()
-    while left:
-        ready = events.poll(STALLED_S)
+    while remaining:
+        ready = epoll.poll(STALL_TIMEOUT_S)
         if not ready:
-            raise Refused(f"{left} members are not answered")
-        left -= sum(by_descriptor[descriptor].receive() for descriptor, _ in ready)
+            raise RequestFailed(f"{remaining} member(s) received no response")
+        remaining -= sum(by_descriptor[descriptor].receive() for descriptor, _ in ready)
     return time.perf_counter() - started
 
 
-class _Steps:
+class _MemberScript:
     """What one member sends, each when the last is answered."""
 
-    def __init__(self, member: Member, frames: list[bytes], *, waits: bool = False) -> None:
+    def __init__(
+        self, member: Member, frames: list[bytes], *, waits_for_rebalance: bool = False
+    ) -> None:
         self.connection = member.connection
         self._frames = frames
-        self._place = 0
+        self._step = 0
         #: Whether the first is sent again until it is told of a rebalance.
-        self._waits = waits
+        self._waits_for_rebalance = waits_for_rebalance
         self._received = b""
 
     def send(self) -> None:
-        self.connection.sendall(self._frames[self._place])
+        self.connection.sendall(self._frames[self._step])
 
     def receive(self) -> bool:
         """Whether that was the last answer."""
-        chunk = self.connection.recv(RECEIVED_AT_ONCE)
+        chunk = self.connection.recv(RECEIVE_BYTES)
         if not chunk:
-            raise Refused("the connection was closed")
+            raise RequestFailed("the connection was closed")
         self._received += chunk
         if len(self._received) < SIZE.size + int.from_bytes(self._received[: SIZE.size]):
             return False
-        code = self._received[MEMBER_VERDICT : MEMBER_VERDICT + len(OK)]
+        code = self._received[
+            MEMBER_ERROR_CODE_POSITION : MEMBER_ERROR_CODE_POSITION + len(NO_ERROR)
+        ]
         self._received = b""
-        if self._waits and code == REBALANCING:
-            self._waits = False
-        elif code != OK:
-            raise Refused(f"error code {int.from_bytes(code, signed=True)}")
-        if not self._waits:
-            self._place += 1
-        if self._place == len(self._frames):
+        if self._waits_for_rebalance and code == REBALANCE_IN_PROGRESS:
+            self._waits_for_rebalance = False
+        elif code != NO_ERROR:
+            raise RequestFailed(f"error code {int.from_bytes(code, signed=True)}")
+        if not self._waits_for_rebalance:
+            self._step += 1
+        if self._step == len(self._frames):
             return True
         self.send()
         return False

@@ -12,12 +12,17 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from broker_clients import LeftOut
-from broker_figures import MB, Load, Measured, Tools, topic
-from broker_raw import Refused
-from broker_raw_loads import drive_all
-from broker_sides import OURS, Side, at
-from group_members import commit_frame, commit_verdict, group_error, wait_until_coordinated
+from broker_targets import ODRADEK, Target, existing_broker
+from client_drivers import BenchmarkSkipped
+from group_members import (
+    commit_error_code_position,
+    commit_frame,
+    group_error_code,
+    wait_for_coordinator,
+)
+from measurement import MB, Load, LoadOptions, Measurement, temporary_topic
+from raw_driver import RequestFailed
+from raw_loads import send_requests
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.loop_watch import held_s
@@ -25,7 +30,7 @@ from tests.support.wire_client import WireClient
 
 GROUPS, PARTITIONS = 100, 10
 #: A million where the usual amount is filled, fewer in a quick run.
-COMMITS_OF_MB = 5000
+COMMITS_PER_MB = 5000
 LOAD_TIMEOUT_S = 300.0
 POLL_INTERVAL_S = 0.01
 #: All in the segment that is written to: others would be compacted before they are read.
@@ -36,7 +41,7 @@ SETTINGS = (
 )
 
 
-class Loaded(NamedTuple):
+class StartMeasurement(NamedTuple):
     """From its launch until groups are answered; and how long it let anybody else wait meanwhile.
 
     Of the latter, what the machine did otherwise is left out: see loop_watch.py.
@@ -44,34 +49,36 @@ class Loaded(NamedTuple):
 
     seconds: float
     cpu_s: float
-    worst_s: float
+    longest_stall_s: float
 
 
 def replay() -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        if side.name != OURS:
-            raise LeftOut("only a broker of ours is started again here")
-        commits = tools.filled_mb * COMMITS_OF_MB
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        if target.name != ODRADEK:
+            raise BenchmarkSkipped("only a broker of ours is started again here")
+        commits = options.filled_mb * COMMITS_PER_MB
         with tempfile.TemporaryDirectory(prefix="odradek-replay-") as directory:
             broker = BrokerProcess(Path(directory) / "logs", *SETTINGS)
             with broker.start():
-                wait_until_coordinated(broker.address, [_group_id(0)])
+                wait_for_coordinator(broker.address, [_group_id(0)])
                 broker.stop()
-                empty = _loaded(broker)
-                with topic(at(broker.address, broker.pid), PARTITIONS) as name:
+                empty = _measure_start(broker)
+                with temporary_topic(
+                    existing_broker(broker.address, broker.pid), PARTITIONS
+                ) as name:
                     _commit(broker, name, commits)
                     broker.stop()
                     size_bytes = _log_bytes(broker)
-                    full = _loaded(broker)
+                    full = _measure_start(broker)
         seconds = max(full.seconds - empty.seconds, 1e-3)
-        figures = {
+        metrics = {
             "commits/s": commits / seconds,
             "replay s": seconds,
             "CPU s": full.cpu_s - empty.cpu_s,
             "log MB": size_bytes / MB,
-            "worst ms": full.worst_s * 1000,
+            "worst ms": full.longest_stall_s * 1000,
         }
-        return Measured(f"{commits:,} commits", figures)
+        return Measurement(f"{commits:,} commits", metrics)
 
     return load
 
@@ -82,7 +89,7 @@ def _commit(broker: BrokerProcess, name: str, commits: int) -> None:
         for group in range(GROUPS)
         for partition in range(PARTITIONS)
     )
-    drive_all(broker.address, frames, commit_verdict(name), commits)
+    send_requests(broker.address, frames, commit_error_code_position(name), commits)
 
 
 def _log_bytes(broker: BrokerProcess) -> int:
@@ -94,16 +101,16 @@ def _group_id(number: int) -> str:
     return f"replay-{number}"
 
 
-def _loaded(broker: BrokerProcess) -> Loaded:
+def _measure_start(broker: BrokerProcess) -> StartMeasurement:
     started = time.perf_counter()
     broker.start()
-    worst_s, deadline = 0.0, started + LOAD_TIMEOUT_S
-    with WireClient(broker.address) as healthy:
-        while group_error(broker.address, _group_id(0)) != 0:
+    longest_stall_s, deadline = 0.0, started + LOAD_TIMEOUT_S
+    with WireClient(broker.address) as client:
+        while group_error_code(broker.address, _group_id(0)) != 0:
             if time.perf_counter() > deadline:
-                raise Refused(f"not loaded after {LOAD_TIMEOUT_S} s")
-            worst_s = max(worst_s, held_s(healthy, broker.pid))
+                raise RequestFailed(f"the groups are not loaded after {LOAD_TIMEOUT_S} s")
+            longest_stall_s = max(longest_stall_s, held_s(client, broker.pid))
             time.sleep(POLL_INTERVAL_S)
-    cpu_s = at(broker.address, broker.pid).cpu_s()
+    cpu_s = existing_broker(broker.address, broker.pid).cpu_s()
     assert cpu_s is not None
-    return Loaded(time.perf_counter() - started, cpu_s, worst_s)
+    return StartMeasurement(time.perf_counter() - started, cpu_s, longest_stall_s)

@@ -1,10 +1,11 @@
-"""How fast is the group coordinator?  Beside Apache Kafka in the same run, if wanted.
+"""Measures the group coordinator, optionally beside Apache Kafka in the same run.
 
     python benchmarks/groups.py [--kafka [VERSION]] [--only NAME ...] [--quick] [--list]
 
-Sides, rounds and figures are those of broker.py.  All of it is driven by raw sockets: members whose
-requests are written before, so that the driver is not what is measured.  Beside classic groups,
-Kafka is 3.9.1; beside those of the consumer protocol (KIP-848), which that does not serve, 4.1.1.
+Targets, rounds and metrics are those of broker.py.  All loads use raw sockets with requests that
+are encoded in advance, so the driver is not the bottleneck.  Classic groups are compared with Kafka
+3.9.1.  Groups of the consumer protocol (KIP-848), which 3.9.1 does not support, are compared with
+4.1.1.
 """
 
 from __future__ import annotations
@@ -16,56 +17,67 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import broker_sides
-from broker_raw_loads import Shape
-from broker_runs import Goal, Measure
-from group_consumers import assignors, consumer_heartbeats, gathering
-from group_loads import commits, commits_in_a_crowd, heartbeats, sessions
+import broker_targets
+from benchmark_program import BenchmarkProgram, BenchmarkSuite
+from benchmark_runner import Benchmark, Goal
+from group_consumers import assignors, consumer_heartbeats, group_formation
+from group_loads import commits, commits_with_background_heartbeats, heartbeats, sessions
 from group_rebalance import rebalance
 from group_replay import replay
-from measure_program import Family, Program
+from raw_loads import LoadShape
 
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
 
-#: On all sides: as by default, but for a log that one broker can replicate, and for groups that
-#: wait for their first members no longer than those here need to come.
+#: For all targets: the defaults, except for an offsets topic that one broker can replicate, and an
+#: initial rebalance delay that is just long enough for these members to join.
 PROPERTIES = {
-    **broker_sides.PROPERTIES,
+    **broker_targets.PROPERTIES,
     "offsets.topic.num.partitions": "50",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "1000",
 }
 
-CLASSIC: Mapping[str, Measure] = {
-    "commits-1x1": Measure(commits(Shape(in_flight=1)), (Goal("req/s", 1.0),)),
-    "commits-1x5": Measure(commits(Shape(in_flight=5)), (Goal("req/s", 1.0),)),
-    "commits-in-a-crowd": Measure(
-        commits_in_a_crowd(Shape(in_flight=5)),
-        (Goal("share", 0.9, of_kafka=False), Goal("req/s", 1.0)),
+CLASSIC_PROTOCOL: Mapping[str, Benchmark] = {
+    "commits-1x1": Benchmark(commits(LoadShape(in_flight=1)), (Goal("req/s", 1.0),)),
+    "commits-1x5": Benchmark(commits(LoadShape(in_flight=5)), (Goal("req/s", 1.0),)),
+    "commits-with-heartbeats": Benchmark(
+        commits_with_background_heartbeats(LoadShape(in_flight=5)),
+        (Goal("share", 0.9, relative_to_kafka=False), Goal("req/s", 1.0)),
     ),
-    "heartbeats-1x5": Measure(heartbeats(Shape(in_flight=5)), (Goal("req/s", 1.0),)),
-    "rebalance-200": Measure(
-        rebalance(200), (Goal("over ms", 100, of_kafka=False), Goal("rebalance ms", 1.0))
+    "heartbeats-1x5": Benchmark(heartbeats(LoadShape(in_flight=5)), (Goal("req/s", 1.0),)),
+    "rebalance-200": Benchmark(
+        rebalance(200),
+        (Goal("overhead ms", 100, relative_to_kafka=False), Goal("rebalance ms", 1.0)),
     ),
-    # Once: of several rounds the best would count, and nobody may be lost in any.
-    "sessions": Measure(sessions, (Goal("lost", 0, of_kafka=False),), is_repeated=False),
-    "replay": Measure(replay(), (Goal("worst ms", 100, of_kafka=False),), is_repeated=False),
+    # Run once: the best of several rounds would hide sessions that another round lost.
+    "sessions": Benchmark(
+        sessions, (Goal("lost sessions", 0, relative_to_kafka=False),), is_repeated=False
+    ),
+    "replay": Benchmark(
+        replay(), (Goal("max stall ms", 100, relative_to_kafka=False),), is_repeated=False
+    ),
 }
-OF_CONSUMERS: Mapping[str, Measure] = {
-    "consumer-heartbeats-1x5": Measure(
-        consumer_heartbeats(Shape(in_flight=5)), (Goal("req/s", 1.0),)
+CONSUMER_PROTOCOL: Mapping[str, Benchmark] = {
+    "consumer-heartbeats-1x5": Benchmark(
+        consumer_heartbeats(LoadShape(in_flight=5)), (Goal("req/s", 1.0),)
     ),
-    "consumer-gathering-200": Measure(
-        gathering(200, partitions=400), (Goal("gathering ms", 1.0), Goal("departure ms", 1.0))
+    "consumer-group-formation-200": Benchmark(
+        group_formation(200, partitions=400), (Goal("join ms", 1.0), Goal("leave ms", 1.0))
     ),
-    "assignors": Measure(assignors, is_repeated=False),
+    "assignors": Benchmark(assignors, is_repeated=False),
 }
 
-GROUPS = Program(
+GROUPS = BenchmarkProgram(
     description=__doc__,
-    families=(
-        Family(CLASSIC, ("commits-1x5", "heartbeats-1x5", "rebalance-200"), KAFKA_3_9),
-        Family(OF_CONSUMERS, ("consumer-heartbeats-1x5", "consumer-gathering-200"), KAFKA_4_1),
+    suites=(
+        BenchmarkSuite(
+            CLASSIC_PROTOCOL, ("commits-1x5", "heartbeats-1x5", "rebalance-200"), KAFKA_3_9
+        ),
+        BenchmarkSuite(
+            CONSUMER_PROTOCOL,
+            ("consumer-heartbeats-1x5", "consumer-group-formation-200"),
+            KAFKA_4_1,
+        ),
     ),
     properties=PROPERTIES,
     filled_mb=200,

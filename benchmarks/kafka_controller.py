@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from failover import BROKERS, Failover, Layout, register
+from failover import BROKER_IDS, Failover, Layout, register_brokers
 from stand_in_brokers import StandInBrokers
 
 from odradek.controller.store.base import MetadataStore
@@ -26,8 +26,8 @@ PROPERTIES: Mapping[str, str] = {"auto.leader.rebalance.enable": "false"}
 KAFKA_ID = 101
 
 
-async def failures_s(
-    outside: MetadataStore, layout: Layout, *, zookeeper: str, directory: Path, rounds: int
+async def measure_failures_s(
+    broker_session: MetadataStore, layout: Layout, *, zookeeper: str, directory: Path, rounds: int
 ) -> list[float]:
     """Of every round: the first are those of a virtual machine that has just started.
 
@@ -37,24 +37,24 @@ async def failures_s(
     broker = zookeeper_broker(
         directory, zookeeper=zookeeper, broker_id=KAFKA_ID, properties=PROPERTIES
     )
-    brokers = StandInBrokers(BROKERS)
-    async with AsyncExitStack() as endings:
+    brokers = StandInBrokers(BROKER_IDS)
+    async with AsyncExitStack() as exit_stack:
         for server in await brokers.listen():
-            endings.callback(server.close)
-        await register(outside, brokers, BROKERS)
-        endings.push_async_callback(_stop, broker)
+            exit_stack.callback(server.close)
+        await register_brokers(broker_session, brokers, BROKER_IDS)
+        exit_stack.push_async_callback(_stop, broker)
         await asyncio.to_thread(broker.start)
-        return await _rounds(Failover(outside, brokers, layout), rounds)
+        return await _rounds(Failover(broker_session, brokers, layout), rounds)
 
 
 async def _rounds(failover: Failover, rounds: int) -> list[float]:
-    failing = []
-    await failover.until_all_are_told()
+    failure_times_s = []
+    await failover.wait_until_all_updated()
     for _ in range(rounds):
-        failing.append(await failover.failing_s())
-        await failover.returning_s()
+        failure_times_s.append(await failover.measure_failure_s())
+        await failover.measure_return_s()
         await failover.recover()
-    return failing
+    return failure_times_s
 
 
 async def _stop(broker: ApacheKafka) -> None:

@@ -12,31 +12,31 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from broker_clients import LoadFailed, Served
-from broker_raw import ask
-from broker_sides import Side
+from broker_targets import Target
+from client_drivers import LoadFailed, LoadResult
 from confluent_kafka.admin import AdminClient, NewTopic
+from raw_driver import send_and_receive
 
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
 from odradek.protocol.api_keys import ApiKey
 
 MB, GB = 1024 * 1024, 1e9
 #: Of less, CPU time is not worth dividing.
-COSTED_BYTES_MIN = 10 * MB
+CPU_PER_GB_BYTES_MIN = 10 * MB
 TOPIC_SETTINGS = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.05
 
-COST = "CPU us/req"
-LATEST = -1
+CPU_PER_REQUEST = "CPU us/req"
+LATEST_TIMESTAMP = -1
 
-Figures = dict[str, float]
-Load = Callable[[Side, "Tools"], "Measured"]
-_numbers = count(1)
+Metrics = dict[str, float]
+Load = Callable[[Target, "LoadOptions"], "Measurement"]
+_topic_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class LoadOptions:
     """What there is to make a load with, and how much of it."""
 
     seconds: float
@@ -46,73 +46,74 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     driver: str
-    figures: Figures
+    metrics: Metrics
 
 
 @contextmanager
-def topic(
-    side: Side, partitions: int = 1, settings: Mapping[str, str] = TOPIC_SETTINGS
+def temporary_topic(
+    target: Target, partitions: int = 1, settings: Mapping[str, str] = TOPIC_SETTINGS
 ) -> Iterator[str]:
     """A topic of this name, until the end."""
-    admin = AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
-    name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_numbers)}"
-    wanted = NewTopic(name, partitions, 1, config=dict(settings))
-    admin.create_topics([wanted])[name].result(ADMIN_TIMEOUT_S)
-    _wait_until_led(side, name, partitions)
+    admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
+    name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_topic_numbers)}"
+    new_topic = NewTopic(name, partitions, 1, config=dict(settings))
+    admin.create_topics([new_topic])[name].result(ADMIN_TIMEOUT_S)
+    _wait_until_leaders_elected(target, name, partitions)
     try:
         yield name
     finally:
         admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
 
-def _wait_until_led(side: Side, name: str, partitions: int) -> None:
+def _wait_until_leaders_elected(target: Target, name: str, partitions: int) -> None:
     """Kafka says that a topic is created before all of its partitions can be used."""
-    asked = ListOffsetsRequest.Topic.Partition
+    partition_class = ListOffsetsRequest.Topic.Partition
     request = ListOffsetsRequest(
         replica_id=-1,
         topics=[
             ListOffsetsRequest.Topic(
                 name=name,
                 partitions=[
-                    asked(partition_index=each, timestamp=LATEST) for each in range(partitions)
+                    partition_class(partition_index=each, timestamp=LATEST_TIMESTAMP)
+                    for each in range(partitions)
                 ],
             )
         ],
     )
     deadline = time.monotonic() + ADMIN_TIMEOUT_S
     while time.monotonic() < deadline:
-        (answer,) = ask(side.bootstrap, ApiKey.LIST_OFFSETS, 1, request).topics
-        if not any(each.error_code for each in answer.partitions):
+        (topic,) = send_and_receive(target.bootstrap, ApiKey.LIST_OFFSETS, 1, request).topics
+        if not any(each.error_code for each in topic.partitions):
             return
         time.sleep(POLL_INTERVAL_S)
-    raise LoadFailed(f"{name} cannot be used")
+    raise LoadFailed(f"topic {name} has partitions without a leader")
 
 
-def costed(side: Side, load: Callable[[], Served]) -> Measured:
+def measure_load(target: Target, load: Callable[[], LoadResult]) -> Measurement:
     """What was served in how much time, and what the broker spent on it."""
-    before_s = side.cpu_s()
-    served = load()
-    after_s = side.cpu_s()
-    figures = _rates(served)
+    before_s = target.cpu_s()
+    result = load()
+    after_s = target.cpu_s()
+    metrics = _rate_metrics(result)
     if before_s is not None and after_s is not None:
         spent_s = after_s - before_s
-        if served.requests:
-            figures[COST] = spent_s / served.requests * 1e6
-        if served.size_bytes > COSTED_BYTES_MIN:
-            figures["CPU s/GB"] = spent_s / served.size_bytes * GB
-    return Measured(served.driver, figures)
+        if result.requests:
+            metrics[CPU_PER_REQUEST] = spent_s / result.requests * 1e6
+        if result.size_bytes > CPU_PER_GB_BYTES_MIN:
+            metrics["CPU s/GB"] = spent_s / result.size_bytes * GB
+    return Measurement(result.driver, metrics)
 
 
-def _rates(served: Served) -> Figures:
-    figures: Figures = {}
-    if served.records:
-        figures["msg/s"] = served.records / served.seconds
-        figures["MB/s"] = served.size_bytes / served.seconds / 1e6
-    if served.requests:
-        figures["req/s"] = served.requests / served.seconds
-    if served.latency is not None:
-        figures["p50 ms"] = served.latency.p50_ms
-        figures["p99 ms"] = served.latency.p99_ms
-    return figures
+def _rate_metrics(result: LoadResult) -> Metrics:
+    metrics: Metrics = {}
+    if result.records:
+        metrics["msg/s"] = result.records / result.seconds
+        metrics["MB/s"] = result.size_bytes / result.seconds / 1e6
+    if result.requests:
+        metrics["req/s"] = result.requests / result.seconds
+    if result.latency is not None:
+        metrics["p50 ms"] = result.latency.p50_ms
+        metrics["p99 ms"] = result.latency.p99_ms
+    return metrics

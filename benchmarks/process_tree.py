@@ -17,7 +17,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-def take_in_orphans() -> None:
+def become_subreaper() -> None:
     """From now on a process below this one whose parent has ended becomes this one's child."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
@@ -29,18 +29,18 @@ def cpu_seconds() -> float:
     children: defaultdict[int, list[int]] = defaultdict(list)
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            written = path.read_text()
+            stat = path.read_text()
         except (FileNotFoundError, ProcessLookupError):  # it has just ended
             continue
         # After the name, which may have anything in it: state, parent, ..., the 12th to 15th are
         # the times of the process and of its children that have been waited for.
-        fields = written.rpartition(")")[2].split()
+        fields = stat.rpartition(")")[2].split()
         pid = int(path.parent.name)
         children[int(fields[1])].append(pid)
         ticks[pid] = sum(map(int, fields[11:15]))
-    total, waiting = 0, [os.getpid()]
-    while waiting:
-        pid = waiting.pop()
+    total, pending = 0, [os.getpid()]
+    while pending:
+        pid = pending.pop()
         total += ticks.get(pid, 0)
-        waiting += children[pid]
+        pending += children[pid]
     return total / _TICKS_PER_SECOND

@@ -32,18 +32,18 @@ from odradek.protocol.schema import Message
 #: Versions that Kafka 3 and 4 and this broker serve, with topics by name.
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
 CLIENT_ID = "raw"
-OK = b"\0\0"
+NO_ERROR = b"\0\0"
 CORRELATION_ID_BYTES = 4
 KEY_BYTES = 12
 RECORD_OVERHEAD_BYTES = 12
-RECEIVED_AT_ONCE = 1024 * 1024
+RECEIVE_BYTES = 1024 * 1024
 CONNECT_TIMEOUT_S = 10.0
-STALLED_S = 10.0
+STALL_TIMEOUT_S = 10.0
 SLICE_S = 0.1
 REQUEST_TIMEOUT_MS = 10_000
 
 
-class Refused(Exception):
+class RequestFailed(Exception):
     """The broker answered with an error, or not at all."""
 
 
@@ -62,7 +62,7 @@ class RawLoad:
     address: str
     frames: tuple[bytes, ...]
     #: Where in an answer the error code stands.
-    verdict_position: int
+    error_code_position: int
     connections: int = 1
     in_flight: int = 1
     seconds: float = 3.0
@@ -71,25 +71,25 @@ class RawLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class RawOutcome:
+class RawResult:
     requests: int
     received_bytes: int
     seconds: float
     latencies_ms: list[float]
     #: By the wall clock, which all processes share.
-    began_at_s: float
+    started_at_s: float
     #: Answers in each slice of time since then.
-    slices: Mapping[int, int]
+    responses_by_slice: Mapping[int, int]
 
     def rate_between(self, start_s: float, end_s: float) -> float:
         """Answers a second, by the wall clock, in whole slices."""
-        first = ceil((start_s - self.began_at_s) / SLICE_S)
-        after = int((end_s - self.began_at_s) / SLICE_S)
-        answers = sum(self.slices.get(each, 0) for each in range(first, after))
-        return answers / ((after - first) * SLICE_S)
+        first = ceil((start_s - self.started_at_s) / SLICE_S)
+        after = int((end_s - self.started_at_s) / SLICE_S)
+        response_count = sum(self.responses_by_slice.get(each, 0) for each in range(first, after))
+        return response_count / ((after - first) * SLICE_S)
 
 
-def batch_of(record_bytes: int, *, batch_bytes: int, first_key: int | None = None) -> Batch:
+def build_batch(record_bytes: int, *, batch_bytes: int, first_key: int | None = None) -> Batch:
     """As many records as surely fit, and at least one; keys, if any, count up from the first."""
     key_bytes = 0 if first_key is None else KEY_BYTES
     count = (batch_bytes - HEADER_BYTES) // (record_bytes + key_bytes + RECORD_OVERHEAD_BYTES)
@@ -111,7 +111,7 @@ def produce_frame(topic: str, partition: int, batch: Batch, *, acks: int = 1) ->
     return b"".join(request_frame(ApiKey.PRODUCE, PRODUCE_VERSION, 1, CLIENT_ID, request))
 
 
-def produce_verdict(topic: str) -> int:
+def produce_error_code_position(topic: str) -> int:
     """Behind size, correlation id, tags, one topic, its name, one partition and its number."""
     return 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
 
@@ -119,7 +119,7 @@ def produce_verdict(topic: str) -> int:
 def fetch_frame(
     topic: str, partition: int, offset: int, *, max_bytes: int, max_wait_ms: int = 500
 ) -> bytes:
-    asked = FetchRequest.Topic.Partition(
+    fetch_partition = FetchRequest.Topic.Partition(
         partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
     )
     request = FetchRequest(
@@ -127,12 +127,12 @@ def fetch_frame(
         min_bytes=1,
         max_bytes=max_bytes,
         session_epoch=-1,
-        topics=[FetchRequest.Topic(topic=topic, partitions=[asked])],
+        topics=[FetchRequest.Topic(topic=topic, partitions=[fetch_partition])],
     )
     return b"".join(request_frame(ApiKey.FETCH, FETCH_VERSION, 1, CLIENT_ID, request))
 
 
-def fetch_verdict(topic: str) -> int:
+def fetch_error_code_position(topic: str) -> int:
     """Behind size, correlation id, tags, throttling, error, session, then as in Produce."""
     return 4 + 4 + 1 + 4 + 2 + 4 + 1 + 1 + len(topic) + 1 + 4
 
@@ -149,94 +149,94 @@ def connect(address: str) -> socket.socket:
     return connection
 
 
-def ask(address: str, key: ApiKey, version: int, request: Message) -> Any:
+def send_and_receive(address: str, key: ApiKey, version: int, request: Message) -> Any:
     """One answer."""
     with connect(address) as connection:
         connection.sendall(b"".join(request_frame(key, version, 1, CLIENT_ID, request)))
-        return next_answer(connection, key, version)
+        return receive_response(connection, key, version)
 
 
-def next_answer(connection: socket.socket, key: ApiKey, version: int) -> Any:
+def receive_response(connection: socket.socket, key: ApiKey, version: int) -> Any:
     """There may be no other on its way behind it."""
-    with connection.makefile("rb") as answer:
-        (size,) = SIZE.unpack(answer.read(SIZE.size))
+    with connection.makefile("rb") as stream:
+        (size,) = SIZE.unpack(stream.read(SIZE.size))
         # Of tags, a flexible header has none: one byte says so.
         header_bytes = CORRELATION_ID_BYTES + response_header_version(key, version)
-        return decode(api(key).response, version, answer.read(size), header_bytes)
+        return decode(api(key).response, version, stream.read(size), header_bytes)
 
 
-def drive(load: RawLoad) -> RawOutcome:
+def run_raw_load(load: RawLoad) -> RawResult:
     """Run the load in this process; raises Refused."""
     frames = cycle(load.frames)
-    with ExitStack() as endings, select.epoll() as events:
-        lanes = {}
+    with ExitStack() as exit_stack, select.epoll() as events:
+        connections = {}
         for _ in range(load.connections):
-            lane = Lane(connect(load.address), frames, load.verdict_position)
-            endings.callback(lane.socket.close)
-            lanes[lane.socket.fileno()] = lane
-            events.register(lane.socket.fileno(), select.EPOLLIN)
-        began_at_s, started = time.time(), time.perf_counter()
-        for lane in lanes.values():
-            lane.send(load.in_flight)
-        slices = _exchange(load, events, lanes, started)
+            connection = RawConnection(connect(load.address), frames, load.error_code_position)
+            exit_stack.callback(connection.socket.close)
+            connections[connection.socket.fileno()] = connection
+            events.register(connection.socket.fileno(), select.EPOLLIN)
+        started_at_s, started = time.time(), time.perf_counter()
+        for connection in connections.values():
+            connection.send(load.in_flight)
+        slices = _exchange(load, events, connections, started)
         seconds = time.perf_counter() - started
-    return RawOutcome(
+    return RawResult(
         slices.total(),
-        sum(lane.received_bytes for lane in lanes.values()),
+        sum(connection.received_bytes for connection in connections.values()),
         seconds,
-        [each * 1000 for lane in lanes.values() for each in lane.latencies_s],
-        began_at_s,
+        [each * 1000 for connection in connections.values() for each in connection.latencies_s],
+        started_at_s,
         slices,
     )
 
 
 def _exchange(
-    load: RawLoad, events: select.epoll, lanes: dict[int, Lane], started: float
+    load: RawLoad, epoll: select.epoll, connections: dict[int, RawConnection], started: float
 ) -> Counter[int]:
     """How many were answered in each slice of time."""
-    wanted = float("inf") if load.requests is None else load.requests
+    request_limit = float("inf") if load.requests is None else load.requests
     slices: Counter[int] = Counter()
-    answers, now, deadline = 0, started, started + load.seconds
-    while answers < wanted and now < deadline:
-        ready = events.poll(STALLED_S)
+    response_count, now, deadline = 0, started, started + load.seconds
+    while response_count < request_limit and now < deadline:
+        ready = epoll.poll(STALL_TIMEOUT_S)
         if not ready:
-            raise Refused(f"no answer for {STALLED_S} s")
+            raise RequestFailed(f"no response for {STALL_TIMEOUT_S} s")
         now = time.perf_counter()
-        before = answers
+        before = response_count
         for descriptor, _ in ready:
-            lane = lanes[descriptor]
-            answered = lane.receive(now)
-            if answered:
-                answers += answered
-                lane.send(answered)
-        slices[int((now - started) / SLICE_S)] += answers - before
+            connection = connections[descriptor]
+            completed = connection.receive(now)
+            if completed:
+                response_count += completed
+                connection.send(completed)
+        slices[int((now - started) / SLICE_S)] += response_count - before
     return slices
 
 
-class Lane:
+class RawConnection:
     """One connection: what it has sent, and what has come of each answer."""
 
     __slots__ = (
+        "_error_code_position",
         "_frames",
         "_missing_bytes",
-        "_rest",
+        "_partial_response",
         "_sent_at",
-        "_verdict_position",
         "latencies_s",
         "received_bytes",
         "socket",
     )
 
     def __init__(
-        self, connection: socket.socket, frames: Iterator[bytes], verdict_position: int
+        self, connection: socket.socket, frames: Iterator[bytes], error_code_position: int
     ) -> None:
         self.socket = connection
         self.received_bytes = 0
         self.latencies_s: list[float] = []
         self._frames = frames
-        self._verdict_position = verdict_position
+        self._error_code_position = error_code_position
         self._sent_at: deque[float] = deque()
-        self._rest = b""
+        self._partial_response = b""
         #: Of an answer whose error code was looked at.
         self._missing_bytes = 0
 
@@ -249,32 +249,36 @@ class Lane:
 
     def receive(self, now: float) -> int:
         """How many answers are complete now."""
-        chunk = self.socket.recv(RECEIVED_AT_ONCE)
+        chunk = self.socket.recv(RECEIVE_BYTES)
         if not chunk:
-            raise Refused("the connection was closed")
+            raise RequestFailed("the connection was closed")
         self.received_bytes += len(chunk)
         if len(chunk) < self._missing_bytes:
             self._missing_bytes -= len(chunk)
             return 0
-        answers = 1 if self._missing_bytes else 0
-        answers += self._look_at(self._rest + chunk[self._missing_bytes :])
-        for _ in range(answers):
+        response_count = 1 if self._missing_bytes else 0
+        response_count += self._parse_responses(
+            self._partial_response + chunk[self._missing_bytes :]
+        )
+        for _ in range(response_count):
             self.latencies_s.append(now - self._sent_at.popleft())
-        return answers
+        return response_count
 
-    def _look_at(self, received: bytes) -> int:
-        position, answers, verdict = 0, 0, self._verdict_position
+    def _parse_responses(self, received: bytes) -> int:
+        position, response_count, error_position = 0, 0, self._error_code_position
         self._missing_bytes = 0
-        while len(received) - position >= verdict + len(OK):
+        while len(received) - position >= error_position + len(NO_ERROR):
             size = SIZE.unpack_from(received, position)[0] + SIZE.size
-            code = received[position + verdict : position + verdict + len(OK)]
-            if size < verdict + len(OK) or code != OK:
-                raise Refused(f"error code {int.from_bytes(code, signed=True)} (if it is one)")
+            code = received[position + error_position : position + error_position + len(NO_ERROR)]
+            if size < error_position + len(NO_ERROR) or code != NO_ERROR:
+                raise RequestFailed(
+                    f"error code {int.from_bytes(code, signed=True)}, or a short response"
+                )
             if position + size > len(received):
                 self._missing_bytes = position + size - len(received)
                 position = len(received)
                 break
             position += size
-            answers += 1
-        self._rest = received[position:]
-        return answers
+            response_count += 1
+        self._partial_response = received[position:]
+        return response_count

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker_clients import Latency, Served, in_processes
-from broker_figures import MB, Load, Measured, Tools, costed, topic
-from broker_raw import (
+from broker_targets import Target
+from client_drivers import Latency, LoadResult, run_in_processes
+from measurement import MB, Load, LoadOptions, Measurement, measure_load, temporary_topic
+from raw_driver import (
     RawLoad,
-    RawOutcome,
-    Refused,
-    batch_of,
-    drive,
+    RawResult,
+    RequestFailed,
+    build_batch,
+    fetch_error_code_position,
     fetch_frame,
-    fetch_verdict,
+    produce_error_code_position,
     produce_frame,
-    produce_verdict,
+    run_raw_load,
 )
-from broker_sides import Side
 
 FILL_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LoadShape:
     """Of a raw load."""
 
     record_bytes: int = 100
@@ -36,124 +36,142 @@ class Shape:
     in_flight: int = 5
 
 
-def raw_produce(shape: Shape) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side, shape.partitions) as name:
-            return costed(side, lambda: produced(side, name, shape, tools.seconds))
+def raw_produce(shape: LoadShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target, shape.partitions) as name:
+            return measure_load(target, lambda: run_produce(target, name, shape, options.seconds))
 
     return load
 
 
-def raw_consume(shape: Shape, *, max_bytes: int = MB) -> Load:
+def raw_consume(shape: LoadShape, *, max_bytes: int = MB) -> Load:
     """From the start to the end, and again."""
 
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side, shape.partitions) as name:
-            filled = fill(side, name, shape, tools.filled_mb)
-            return costed(
-                side, lambda: _fetched(side, name, shape, tools.seconds, filled, max_bytes)
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target, shape.partitions) as name:
+            filled = fill_topic(target, name, shape, options.filled_mb)
+            return measure_load(
+                target, lambda: _run_fetch(target, name, shape, options.seconds, filled, max_bytes)
             )
 
     return load
 
 
-def idle_long_polls(shape: Shape, *, max_wait_ms: int = 100) -> Load:
+def idle_long_polls(shape: LoadShape, *, max_wait_ms: int = 100) -> Load:
     """Of an empty partition: what it costs to find nothing, and to be asked again."""
 
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side) as name:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target) as name:
             frame = fetch_frame(name, 0, 0, max_bytes=MB, max_wait_ms=max_wait_ms)
-            return costed(side, lambda: _polled(side, name, shape, frame, tools.seconds))
+            return measure_load(
+                target, lambda: _run_long_polls(target, name, shape, frame, options.seconds)
+            )
 
     return load
 
 
-def produced(side: Side, name: str, shape: Shape, seconds: float) -> Served:
-    count = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes).count
-    outcome = raw_produced(side, name, shape, seconds)
-    records = outcome.requests * count
-    return served(shape, outcome, records)
+def run_produce(target: Target, name: str, shape: LoadShape, seconds: float) -> LoadResult:
+    count = build_batch(shape.record_bytes, batch_bytes=shape.batch_bytes).count
+    result = run_raw_produce(target, name, shape, seconds)
+    records = result.requests * count
+    return to_load_result(shape, result, records)
 
 
-def raw_produced(side: Side, name: str, shape: Shape, seconds: float) -> RawOutcome:
-    batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
+def run_raw_produce(target: Target, name: str, shape: LoadShape, seconds: float) -> RawResult:
+    batch = build_batch(shape.record_bytes, batch_bytes=shape.batch_bytes)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
-    return driven(side, frames, produce_verdict(name), shape, seconds)
+    return run_raw_load_in_process(
+        target, frames, produce_error_code_position(name), shape, seconds
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    records_in_batch: int
+class FilledTopic:
+    records_per_batch: int
     batch_bytes: int
     batches: int
 
 
-def fill(side: Side, name: str, shape: Shape, megabytes: int) -> Filled:
+def fill_topic(target: Target, name: str, shape: LoadShape, megabytes: int) -> FilledTopic:
     """Every partition has as much."""
-    batch = batch_of(shape.record_bytes, batch_bytes=shape.batch_bytes)
+    batch = build_batch(shape.record_bytes, batch_bytes=shape.batch_bytes)
     batches = max(1, megabytes * MB // len(batch.records) // shape.partitions)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
-    drive_all(side.bootstrap, frames, produce_verdict(name), batches * shape.partitions)
-    return Filled(batch.count, len(batch.records), batches)
+    send_requests(
+        target.bootstrap, frames, produce_error_code_position(name), batches * shape.partitions
+    )
+    return FilledTopic(batch.count, len(batch.records), batches)
 
 
-def drive_all(
-    address: str, frames: tuple[bytes, ...], verdict_position: int, requests: int
+def send_requests(
+    address: str, frames: tuple[bytes, ...], error_code_position: int, requests: int
 ) -> None:
     """So many, in this process, as fast as one connection can."""
-    outcome = drive(
+    result = run_raw_load(
         RawLoad(
             address=address,
             frames=frames,
-            verdict_position=verdict_position,
+            error_code_position=error_code_position,
             in_flight=5,
             seconds=FILL_TIMEOUT_S,
             requests=requests,
         )
     )
-    if outcome.requests < requests:
-        raise Refused(f"{outcome.requests} of {requests} requests in {FILL_TIMEOUT_S} s")
+    if result.requests < requests:
+        raise RequestFailed(
+            f"{result.requests} of {requests} requests completed in {FILL_TIMEOUT_S} s"
+        )
 
 
-def _fetched(
-    side: Side, name: str, shape: Shape, seconds: float, filled: Filled, max_bytes: int
-) -> Served:
-    batches_at_once = max(1, max_bytes // filled.batch_bytes)
+def _run_fetch(
+    target: Target, name: str, shape: LoadShape, seconds: float, filled: FilledTopic, max_bytes: int
+) -> LoadResult:
+    batches_per_fetch = max(1, max_bytes // filled.batch_bytes)
     frames = tuple(
-        fetch_frame(name, partition, batch * filled.records_in_batch, max_bytes=max_bytes)
-        for batch in range(0, filled.batches, batches_at_once)
+        fetch_frame(name, partition, batch * filled.records_per_batch, max_bytes=max_bytes)
+        for batch in range(0, filled.batches, batches_per_fetch)
         for partition in range(shape.partitions)
     )
-    outcome = driven(side, frames, fetch_verdict(name), shape, seconds)
-    records = outcome.received_bytes // filled.batch_bytes * filled.records_in_batch
-    return served(shape, outcome, records)
+    result = run_raw_load_in_process(
+        target, frames, fetch_error_code_position(name), shape, seconds
+    )
+    records = result.received_bytes // filled.batch_bytes * filled.records_per_batch
+    return to_load_result(shape, result, records)
 
 
-def _polled(side: Side, name: str, shape: Shape, frame: bytes, seconds: float) -> Served:
-    outcome = driven(side, (frame,), fetch_verdict(name), shape, seconds)
-    return served(shape, outcome, records=0)
+def _run_long_polls(
+    target: Target, name: str, shape: LoadShape, frame: bytes, seconds: float
+) -> LoadResult:
+    result = run_raw_load_in_process(
+        target, (frame,), fetch_error_code_position(name), shape, seconds
+    )
+    return to_load_result(shape, result, records=0)
 
 
-def driven(
-    side: Side, frames: tuple[bytes, ...], verdict_position: int, shape: Shape, seconds: float
-) -> RawOutcome:
+def run_raw_load_in_process(
+    target: Target,
+    frames: tuple[bytes, ...],
+    error_code_position: int,
+    shape: LoadShape,
+    seconds: float,
+) -> RawResult:
     load = RawLoad(
-        address=side.bootstrap,
+        address=target.bootstrap,
         frames=frames,
-        verdict_position=verdict_position,
+        error_code_position=error_code_position,
         connections=shape.connections,
         in_flight=shape.in_flight,
         seconds=seconds,
     )
-    return in_processes(drive, [load])[0]
+    return run_in_processes(run_raw_load, [load])[0]
 
 
-def served(shape: Shape, outcome: RawOutcome, records: int) -> Served:
-    return Served(
+def to_load_result(shape: LoadShape, result: RawResult, records: int) -> LoadResult:
+    return LoadResult(
         f"raw sockets, {shape.connections} x {shape.in_flight}",
         records,
         records * shape.record_bytes,
-        outcome.seconds,
-        outcome.requests,
-        Latency.of(outcome.latencies_ms),
+        result.seconds,
+        result.requests,
+        Latency.from_samples(result.latencies_ms),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from measure import seconds_per_call
+from timing import seconds_per_call
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
@@ -34,7 +34,7 @@ FIRST_TIMESTAMP = 1_700_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RecordShape:
     """What each of the records looks like, and the least acceptable ratio."""
 
     name: str
@@ -45,47 +45,49 @@ class Shape:
     goal: float | None = None
 
 
-SHAPES = [
-    Shape("1,000 records of 100 bytes", b"v" * 100, goal=1.5),
-    Shape("with keys", b"v" * 90, key=b"k" * 10),
-    Shape("with keys and a header", b"v" * 80, key=b"k" * 10, headers=[Header("name", b"value")]),
-    Shape("of 10,000 bytes", b"v" * 10_000),
-    Shape("of 100 bytes, lz4", b"v" * 100, codec=Codec.LZ4),
+RECORD_SHAPES = [
+    RecordShape("1,000 records of 100 bytes", b"v" * 100, goal=1.5),
+    RecordShape("with keys", b"v" * 90, key=b"k" * 10),
+    RecordShape(
+        "with keys and a header", b"v" * 80, key=b"k" * 10, headers=[Header("name", b"value")]
+    ),
+    RecordShape("of 10,000 bytes", b"v" * 10_000),
+    RecordShape("of 100 bytes, lz4", b"v" * 100, codec=Codec.LZ4),
 ]
 
 
 def main() -> None:
-    for shape in SHAPES:
+    for shape in RECORD_SHAPES:
         _compare_building(shape)
         _compare_reading(shape)
     _print_header_time()
 
 
-def _compare_building(shape: Shape) -> None:
-    raw = _built_by_us(shape)
+def _compare_building(shape: RecordShape) -> None:
+    raw = _build_with_odradek(shape)
     for peer in (AiokafkaBuilder, KafkaPythonBuilder):
-        assert shape.codec or _built_by(peer, shape)[21:] == raw[21:]
+        assert shape.codec or _build_with(peer, shape)[21:] == raw[21:]
     _print(
         f"build {shape.name}",
         shape.goal,
-        ours=lambda: _built_by_us(shape),
-        aiokafka=lambda: _built_by(AiokafkaBuilder, shape),
-        kafka_python=lambda: _built_by(KafkaPythonBuilder, shape),
+        ours=lambda: _build_with_odradek(shape),
+        aiokafka=lambda: _build_with(AiokafkaBuilder, shape),
+        kafka_python=lambda: _build_with(KafkaPythonBuilder, shape),
     )
 
 
-def _compare_reading(shape: Shape) -> None:
-    raw = bytearray(_built_by_us(shape))
+def _compare_reading(shape: RecordShape) -> None:
+    raw = bytearray(_build_with_odradek(shape))
     _print(
         f"read {shape.name}",
         shape.goal,
-        ours=lambda: _bytes_read(RecordBatch(raw)),
-        aiokafka=lambda: _bytes_read(AiokafkaBatch(raw)),
-        kafka_python=lambda: _bytes_read(KafkaPythonBatch(raw)),
+        ours=lambda: _read_all_bytes(RecordBatch(raw)),
+        aiokafka=lambda: _read_all_bytes(AiokafkaBatch(raw)),
+        kafka_python=lambda: _read_all_bytes(KafkaPythonBatch(raw)),
     )
 
 
-def _built_by_us(shape: Shape) -> bytearray:
+def _build_with_odradek(shape: RecordShape) -> bytearray:
     builder = BatchBuilder(BatchFields(codec=shape.codec))
     for index in range(COUNT):
         builder.append(
@@ -97,8 +99,8 @@ def _built_by_us(shape: Shape) -> bytearray:
     return builder.build()
 
 
-def _built_by(peer: Any, shape: Shape) -> Any:
-    builder = peer(
+def _build_with(builder_class: Any, shape: RecordShape) -> Any:
+    builder = builder_class(
         magic=2,
         compression_type=shape.codec,
         is_transactional=False,
@@ -118,7 +120,7 @@ def _built_by(peer: Any, shape: Shape) -> Any:
     return builder.build()
 
 
-def _bytes_read(batch: Any) -> int:
+def _read_all_bytes(batch: Any) -> int:
     total = 0
     for record in batch:
         key = record.key
@@ -139,7 +141,7 @@ def _print(name: str, goal: float | None, **contenders: Callable[[], object]) ->
 
 
 def _print_header_time() -> None:
-    raw = _built_by_us(SHAPES[0])
+    raw = _build_with_odradek(RECORD_SHAPES[0])
     times = seconds_per_call(
         {
             "header": lambda: RecordBatch(raw),

@@ -28,7 +28,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from straightforward import Row, straightforward
+from straightforward_decoder import Row, decode_segment
 
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
@@ -42,7 +42,7 @@ COLUMNS = "offset,timestamp,key,value"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RecordShape:
     """What the records of a file look like, and the least acceptable ratio."""
 
     name: str
@@ -52,11 +52,11 @@ class Shape:
     goal: float | None = None
 
 
-SHAPES = [
-    Shape("100 B", 90, goal=10),
-    Shape("1 KB", 1014, goal=4.5),
-    Shape("100 B in batches of 1 MB", 90, batch_bytes=1024 * 1024),
-    Shape("100 B, lz4", 90, codec=Codec.LZ4),
+RECORD_SHAPES = [
+    RecordShape("100 B", 90, goal=10),
+    RecordShape("1 KB", 1014, goal=4.5),
+    RecordShape("100 B in batches of 1 MB", 90, batch_bytes=1024 * 1024),
+    RecordShape("100 B, lz4", 90, codec=Codec.LZ4),
 ]
 
 
@@ -65,44 +65,53 @@ def main() -> None:
 
 
 def compare_all(megabytes: int = MEGABYTES, rounds: int = ROUNDS) -> None:
-    for shape in SHAPES:
+    for shape in RECORD_SHAPES:
         with tempfile.TemporaryDirectory() as folder:
             _compare(shape, Path(folder), megabytes, rounds)
 
 
-def _compare(shape: Shape, folder: Path, megabytes: int, rounds: int) -> None:
+def _compare(shape: RecordShape, folder: Path, megabytes: int, rounds: int) -> None:
     path = folder / "records-0" / "00000000000000000000.log"
     path.parent.mkdir()
     count = _write(path, shape, megabytes * 1_000_000)
-    _check_answers(path, folder)
+    _check_same_records(path, folder)
     contenders: dict[str, Callable[[], int]] = {
-        "straightforward": lambda: sum(1 for _ in straightforward(path.read_bytes())),
-        "protocol/records": lambda: sum(1 for _ in _tuned(path.read_bytes())),
+        "straightforward": lambda: sum(1 for _ in decode_segment(path.read_bytes())),
+        "protocol/records": lambda: sum(1 for _ in _decode_with_protocol(path.read_bytes())),
         "scanner": lambda: sum(
             rows.num_rows
             for rows in scan(path=str(folder), columns=COLUMNS, isolationLevel="read_uncommitted")
         ),
     }
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    timings: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
             # Of this process: others may have the processor meanwhile.
-            begun = process_time()
+            started = process_time()
             assert run() == count
-            taken[name].append(process_time() - begun)
-    for name, seconds in taken.items():
+            timings[name].append(process_time() - started)
+    for name, seconds in timings.items():
         goal = f"   goal {shape.goal}" if name == "scanner" and shape.goal else ""
-        figures = [_figure(seconds, taken["straightforward"], count, of) for of in (median, min)]
-        print(f"{shape.name:26} {name:18}{figures[0]}   quickest{figures[1]}{goal}")
+        texts = [
+            _format_timing(seconds, timings["straightforward"], count, statistic)
+            for statistic in (median, min)
+        ]
+        print(f"{shape.name:26} {name:18}{texts[0]}   fastest{texts[1]}{goal}")
 
 
-def _figure(
-    taken: list[float], plain: list[float], count: int, of: Callable[[list[float]], float]
+def _format_timing(
+    seconds: list[float],
+    baseline_seconds: list[float],
+    count: int,
+    statistic: Callable[[list[float]], float],
 ) -> str:
-    return f"{of(taken) / count * 1e9:7.0f} ns{of(plain) / of(taken):6.1f} x"
+    return (
+        f"{statistic(seconds) / count * 1e9:7.0f} "
+        f"ns{statistic(baseline_seconds) / statistic(seconds):6.1f} x"
+    )
 
 
-def _write(path: Path, shape: Shape, size_bytes: int) -> int:
+def _write(path: Path, shape: RecordShape, size_bytes: int) -> int:
     offset = 0
     with path.open("wb") as file:
         while offset * (shape.value_bytes + 20) < size_bytes:
@@ -118,18 +127,18 @@ def _write(path: Path, shape: Shape, size_bytes: int) -> int:
     return offset
 
 
-def _check_answers(path: Path, folder: Path) -> None:
-    expected = list(straightforward(path.read_bytes()))
-    assert expected == list(_tuned(path.read_bytes()))
-    found: list[Row] = []
+def _check_same_records(path: Path, folder: Path) -> None:
+    expected = list(decode_segment(path.read_bytes()))
+    assert expected == list(_decode_with_protocol(path.read_bytes()))
+    decoded: list[Row] = []
     for rows in scan(path=str(folder), columns=COLUMNS):
         columns = [rows[name].to_pylist() for name in ("offset", "key", "value")]
         times = [time // 1000 for time in rows["timestamp"].cast("int64").to_pylist()]
-        found += zip(columns[0], times, columns[1], columns[2], strict=True)
-    assert expected == found
+        decoded += zip(columns[0], times, columns[1], columns[2], strict=True)
+    assert expected == decoded
 
 
-def _tuned(log: bytes) -> Iterator[Row]:
+def _decode_with_protocol(log: bytes) -> Iterator[Row]:
     for batch in batches_of_any_magic(log):
         batch.check_crc()
         for record in batch:

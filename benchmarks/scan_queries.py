@@ -16,8 +16,8 @@ MINUTE_MS = 60_000
 TOP_KEYS = 10
 PERCENTILES = (0.5, 0.95, 0.99)
 #: Arrow's sums over groups are for many rows at a time.
-ROWS_AT_A_TIME = 1_000_000
-_MICROSECONDS = 1000
+ROWS_PER_TABLE = 1_000_000
+_MICROSECONDS_PER_MS = 1000
 
 
 def count(directory: Path) -> int:
@@ -25,13 +25,18 @@ def count(directory: Path) -> int:
 
 
 def topic_statistics(directory: Path) -> Any:
-    told = [("topic", "count"), ("valueSize", "sum"), ("timestamp", "min"), ("timestamp", "max")]
+    aggregations = [
+        ("topic", "count"),
+        ("valueSize", "sum"),
+        ("timestamp", "min"),
+        ("timestamp", "max"),
+    ]
     parts = [
-        rows.group_by("topic").aggregate(told)
+        rows.group_by("topic").aggregate(aggregations)
         for rows in _tables(directory, "topic,timestamp,valueSize")
     ]
     merged = pa.concat_tables(parts).group_by("topic")
-    found = merged.aggregate(
+    result = merged.aggregate(
         [
             ("topic_count", "sum"),
             ("valueSize_sum", "sum"),
@@ -39,66 +44,68 @@ def topic_statistics(directory: Path) -> Any:
             ("timestamp_max", "max"),
         ]
     )
-    times = [pc.divide(found[at].cast("int64"), _MICROSECONDS).to_pylist() for at in (3, 4)]
-    columns = [found[0].to_pylist(), found[1].to_pylist(), found[2].to_pylist(), *times]
+    times = [
+        pc.divide(result[index].cast("int64"), _MICROSECONDS_PER_MS).to_pylist() for index in (3, 4)
+    ]
+    columns = [result[0].to_pylist(), result[1].to_pylist(), result[2].to_pylist(), *times]
     return {row[0]: row[1:] for row in zip(*columns, strict=True)}
 
 
 def top_keys(directory: Path) -> Any:
-    found = _counts(rows["key"] for rows in _tables(directory, "key"))
-    ordered = found.sort_by([("count", "descending"), ("value", "ascending")]).slice(0, TOP_KEYS)
+    result = _count_values(rows["key"] for rows in _tables(directory, "key"))
+    ordered = result.sort_by([("count", "descending"), ("value", "ascending")]).slice(0, TOP_KEYS)
     return list(zip(ordered["value"].to_pylist(), ordered["count"].to_pylist(), strict=True))
 
 
-def rate(directory: Path) -> Any:
-    minute_us = MINUTE_MS * _MICROSECONDS
+def records_per_minute(directory: Path) -> Any:
+    minute_us = MINUTE_MS * _MICROSECONDS_PER_MS
     tables = _tables(directory, "timestamp")
-    found = _counts(pc.divide(rows["timestamp"].cast("int64"), minute_us) for rows in tables)
-    return dict(zip(found["value"].to_pylist(), found["count"].to_pylist(), strict=True))
+    result = _count_values(pc.divide(rows["timestamp"].cast("int64"), minute_us) for rows in tables)
+    return dict(zip(result["value"].to_pylist(), result["count"].to_pylist(), strict=True))
 
 
 def size_percentiles(directory: Path) -> Any:
-    found = _counts(rows["valueSize"] for rows in _tables(directory, "valueSize"))
-    return percentiles(zip(found["value"].to_pylist(), found["count"].to_pylist(), strict=True))
+    result = _count_values(rows["valueSize"] for rows in _tables(directory, "valueSize"))
+    return percentiles(zip(result["value"].to_pylist(), result["count"].to_pylist(), strict=True))
 
 
 def percentiles(counts: Iterable[tuple[int, int]]) -> list[float]:
     """Of sizes, of which each is there so often; interpolated as Spark does it."""
     sizes = sorted(counts)
     last = sum(count for _, count in sizes) - 1
-    found = []
+    result = []
     for share in PERCENTILES:
-        place = last * share
-        low, high = _size_at(sizes, floor(place)), _size_at(sizes, ceil(place))
-        found.append(low + (high - low) * (place % 1))
-    return found
+        position = last * share
+        low, high = _size_at(sizes, floor(position)), _size_at(sizes, ceil(position))
+        result.append(low + (high - low) * (position % 1))
+    return result
 
 
-def _size_at(sizes: list[tuple[int, int]], place: int) -> int:
+def _size_at(sizes: list[tuple[int, int]], index: int) -> int:
     """The size that would be at the place if all were put in order."""
     for size, count in sizes:
-        place -= count
-        if place < 0:
+        index -= count
+        if index < 0:
             return size
-    raise ValueError(place)
+    raise ValueError(index)
 
 
 def _tables(directory: Path, columns: str) -> Iterator[pa.Table]:
-    gathered: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     for rows in scan(path=str(directory), columns=columns):
-        gathered.append(rows)
-        if sum(each.num_rows for each in gathered) >= ROWS_AT_A_TIME:
-            yield pa.Table.from_batches(gathered)
-            gathered.clear()
-    if gathered:
-        yield pa.Table.from_batches(gathered)
+        batches.append(rows)
+        if sum(each.num_rows for each in batches) >= ROWS_PER_TABLE:
+            yield pa.Table.from_batches(batches)
+            batches.clear()
+    if batches:
+        yield pa.Table.from_batches(batches)
 
 
-def _counts(columns: Iterator[pa.ChunkedArray]) -> pa.Table:
+def _count_values(columns: Iterator[pa.ChunkedArray]) -> pa.Table:
     """How often each value is there."""
     parts = [
         pa.table({"value": column}).group_by("value").aggregate([("value", "count")])
         for column in columns
     ]
-    found = pa.concat_tables(parts).group_by("value").aggregate([("value_count", "sum")])
-    return found.rename_columns(["value", "count"])
+    result = pa.concat_tables(parts).group_by("value").aggregate([("value_count", "sum")])
+    return result.rename_columns(["value", "count"])

@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import scan as decoder
 import spark_data
-from process_tree import cpu_seconds, take_in_orphans
-from spark_data import DAY_MS, FIRST_TIMESTAMP, Written
+from process_tree import become_subreaper, cpu_seconds
+from spark_data import DAY_MS, FIRST_TIMESTAMP, LogData
 
 MEGABYTES, ROUNDS = 1000, 3
 QUICK_MEGABYTES, QUICK_ROUNDS = 100, 1
@@ -40,7 +40,7 @@ PARTS = ("decoder", "questions", "scan", "range")
 COLUMNS = "offset,timestamp,key,value"
 RANGE_GOAL = 0.03
 WARM_UPS = 2
-EXPORT = Path(__file__).parent / "spark_export.py"
+EXPORT_SCRIPT = Path(__file__).parent / "spark_export.py"
 
 
 def main() -> None:
@@ -49,23 +49,23 @@ def main() -> None:
     megabytes = arguments.megabytes or (QUICK_MEGABYTES if quick else MEGABYTES)
     rounds = arguments.rounds or (QUICK_ROUNDS if quick else ROUNDS)
     parts = arguments.only or PARTS
-    take_in_orphans()
-    print(f"{os.cpu_count()} processors, {_load()}")
+    become_subreaper()
+    print(f"{os.cpu_count()} processors, {_load_average()}")
     if "decoder" in parts:
         decoder.compare_all(
             decoder.QUICK_MEGABYTES if quick else decoder.MEGABYTES,
             1 if quick else decoder.ROUNDS,
         )
     with tempfile.TemporaryDirectory() as folder:
-        written = spark_data.write(Path(folder) / "logs", megabytes)
-        print(f"{written.records:,} records in {written.size_bytes:,} bytes")
+        data = spark_data.write_logs(Path(folder) / "logs", megabytes)
+        print(f"{data.records:,} records in {data.size_bytes:,} bytes")
         if "range" in parts:
-            compare_range(written)
+            compare_range(data)
         if "scan" in parts:
-            compare_scan(written, Path(folder), rounds)
+            compare_scan(data, Path(folder), rounds)
         if "questions" in parts:
-            compare_questions(written, rounds)
-    print(_load())
+            compare_queries(data, rounds)
+    print(_load_average())
 
 
 def _arguments() -> argparse.Namespace:
@@ -79,79 +79,80 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _load() -> str:
+def _load_average() -> str:
     return "load average " + " ".join(f"{load:.1f}" for load in os.getloadavg())
 
 
-def compare_questions(written: Written, rounds: int) -> None:
-    from spark_queries import QUESTIONS, Asked
-    from spark_session import two_cores
+def compare_queries(data: LogData, rounds: int) -> None:
+    from spark_queries import QUERIES, QueryContext
+    from spark_session import create_two_core_session
 
-    session = two_cores()
-    asked = Asked(session, written)
-    for question in [*QUESTIONS.values()] * WARM_UPS:
-        question.odradek(asked)
-    taken: dict[tuple[str, str], list[Taken]] = {}
+    session = create_two_core_session()
+    context = QueryContext(session, data)
+    for query in [*QUERIES.values()] * WARM_UPS:
+        query.odradek(context)
+    timings: dict[tuple[str, str], list[Elapsed]] = {}
     for _ in range(rounds):
-        for name, question in QUESTIONS.items():
-            answers = []
-            for side in ("straightforward", "odradek", "alone"):
-                ask: Callable[[Asked], Any] = getattr(question, side)
-                answer, seconds = _timed(partial(ask, asked))
-                answers.append(answer)
-                taken.setdefault((name, side), []).append(seconds)
-                print(f"    {name}, {side}: {seconds}", file=sys.stderr, flush=True)
-            assert answers[0] == answers[1] == answers[2], (name, answers)
+        for name, query in QUERIES.items():
+            results = []
+            for contender in ("straightforward", "odradek", "scanner_only"):
+                run_query: Callable[[QueryContext], Any] = getattr(query, contender)
+                result, seconds = _time_work(partial(run_query, context))
+                results.append(result)
+                timings.setdefault((name, contender), []).append(seconds)
+                print(f"    {name}, {contender}: {seconds}", file=sys.stderr, flush=True)
+            assert results[0] == results[1] == results[2], (name, results)
     session.stop()
-    for name, question in QUESTIONS.items():
-        plain, ours, alone = (
-            _median(taken[name, side]) for side in ("straightforward", "odradek", "alone")
+    for name, query in QUERIES.items():
+        plain, ours, scanner_only = (
+            _median(timings[name, contender])
+            for contender in ("straightforward", "odradek", "scanner_only")
         )
         print(
             f"{name:22} straightforward {plain.cpu_s:6.1f} s   odradek {ours.cpu_s:5.1f} s"
-            f"{plain.cpu_s / ours.cpu_s:7.1f} x   goal {question.goal}"
+            f"{plain.cpu_s / ours.cpu_s:7.1f} x   goal {query.goal}"
         )
         print(
-            f"{'':22} by the clock: Spark {ours.clock_s:5.1f} s, the scanner alone "
-            f"{alone.clock_s:5.1f} s{ours.clock_s / alone.clock_s:7.1f} x   goal 1"
+            f"{'':22} wall clock: Spark {ours.clock_s:5.1f} s, scanner alone "
+            f"{scanner_only.clock_s:5.1f} s{ours.clock_s / scanner_only.clock_s:7.1f} x   goal 1"
         )
 
 
-class Taken(NamedTuple):
+class Elapsed(NamedTuple):
     clock_s: float
     cpu_s: float
 
     def __str__(self) -> str:
-        return f"{self.clock_s:.1f} s, of CPU time {self.cpu_s:.1f} s"
+        return f"{self.clock_s:.1f} s, CPU time {self.cpu_s:.1f} s"
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, Taken]:
-    begun, begun_cpu = perf_counter(), cpu_seconds()
-    answer = work()
-    return answer, Taken(perf_counter() - begun, cpu_seconds() - begun_cpu)
+def _time_work(work: Callable[[], Any]) -> tuple[Any, Elapsed]:
+    started, started_cpu = perf_counter(), cpu_seconds()
+    result = work()
+    return result, Elapsed(perf_counter() - started, cpu_seconds() - started_cpu)
 
 
-def _median(rounds: list[Taken]) -> Taken:
-    return Taken(*(median(each) for each in zip(*rounds, strict=True)))
+def _median(elapsed_rounds: list[Elapsed]) -> Elapsed:
+    return Elapsed(*(median(each) for each in zip(*elapsed_rounds, strict=True)))
 
 
-def compare_scan(written: Written, folder: Path, rounds: int) -> None:
+def compare_scan(data: LogData, folder: Path, rounds: int) -> None:
     """All records into Parquet, by the wall clock, too: one process against two cores."""
-    scan = [sys.executable, "-m", "odradek.broker.cli.main", "scan", str(written.directory)]
+    scan = [sys.executable, "-m", "odradek.broker.cli.main", "scan", str(data.directory)]
     scan += ["--columns", COLUMNS, "--output", "parquet", "--to"]
     commands = {
         "odradek scan": [*scan, str(folder / "scan.parquet")],
-        "Spark": [sys.executable, str(EXPORT), str(written.directory), COLUMNS],
+        "Spark": [sys.executable, str(EXPORT_SCRIPT), str(data.directory), COLUMNS],
     }
     commands["Spark"].append(str(folder / "spark.parquet"))
-    taken: dict[str, list[Taken]] = {name: [] for name in commands}
+    timings: dict[str, list[Elapsed]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            _, seconds = _timed(partial(subprocess.run, command, check=True))
-            taken[name].append(seconds)
+            _, seconds = _time_work(partial(subprocess.run, command, check=True))
+            timings[name].append(seconds)
     assert summary(folder / "scan.parquet") == summary(folder / "spark.parquet")
-    for name, rounds_taken in taken.items():
-        print(f"{name:22} into Parquet: {_median(rounds_taken)}")
+    for name, rounds_taken in timings.items():
+        print(f"{name:22} to Parquet: {_median(rounds_taken)}")
 
 
 def summary(path: Path) -> tuple[Any, ...]:
@@ -160,34 +161,34 @@ def summary(path: Path) -> tuple[Any, ...]:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    found: tuple[Any, ...] = (0, 0, 0, 0, 0)
+    totals: tuple[Any, ...] = (0, 0, 0, 0, 0)
     for rows in ds.dataset(path).to_batches():
         times = pc.sum(rows["timestamp"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()))
         lengths = (pc.sum(pc.binary_length(rows[name])) for name in ("key", "value"))
         sums = [times, pc.sum(rows["offset"]), *lengths]
         added = (rows.num_rows, *(each.as_py() or 0 for each in sums))
-        found = tuple(map(sum, zip(found, added, strict=True)))
-    return found
+        totals = tuple(map(sum, zip(totals, added, strict=True)))
+    return totals
 
 
-def compare_range(written: Written) -> None:
+def compare_range(data: LogData) -> None:
     """One hundredth of the time: how many bytes are read for it?"""
     from odradek.spark_jobs.scan.scanner import scan
 
     first = FIRST_TIMESTAMP + DAY_MS // 2
-    begun = _bytes_read()
+    before = _bytes_read()
     count = sum(
         rows.num_rows
         for rows in scan(
-            path=str(written.directory),
+            path=str(data.directory),
             columns=COLUMNS,
             startingTimestamp=str(first),
             endingTimestamp=str(first + DAY_MS // 100),
         )
     )
-    share = (_bytes_read() - begun) / written.size_bytes
+    share = (_bytes_read() - before) / data.size_bytes
     print(
-        f"a hundredth of the time: {count / written.records:.2%} of the records, "
+        f"a hundredth of the time range: {count / data.records:.2%} of the records, "
         f"{share:.2%} of the bytes read   goal {RANGE_GOAL:.0%}"
     )
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from spark_session import two_cores
+from spark_session import create_two_core_session
 
 
 def main() -> None:
     directory, columns, folder = sys.argv[1:]
-    session = two_cores()
+    session = create_two_core_session()
     rows = session.read.format("odradek").option("columns", columns).load(directory)
     rows.write.mode("overwrite").parquet(folder)
     session.stop()

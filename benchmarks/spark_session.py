@@ -12,12 +12,14 @@ from odradek.spark_jobs.source.java import provide_java
 from odradek.spark_jobs.source.register import register
 
 
-def two_cores() -> SparkSession:
+def create_two_core_session() -> SparkSession:
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Whatever Python the JVM starts finds this first.
-    kept_children = str(Path(__file__).parent / "kept_children")
-    os.environ["PYTHONPATH"] = os.pathsep.join([kept_children, os.environ.get("PYTHONPATH", "")])
+    unreaped_children = str(Path(__file__).parent / "unreaped_children")
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [unreaped_children, os.environ.get("PYTHONPATH", "")]
+    )
     builder = SparkSession.builder.master("local[2]").appName("benchmark")
     for name, value in {
         "spark.driver.memory": "3g",

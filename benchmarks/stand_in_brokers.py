@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
-from odradek.broker.network.client import BrokerClient
-from odradek.controller.broker_link import BrokerLink, ControlRequest, ControlResponse
-from odradek.controller.context import Broker
+from odradek.broker.network.broker_client import BrokerClient
+from odradek.controller.controller_channel import BrokerConnection, ControlRequest, ControlResponse
+from odradek.controller.controller_context import Broker
 from odradek.controller.store.payloads.broker import (
     BrokerRegistration,
     Endpoint,
@@ -29,23 +29,23 @@ from odradek.protocol.types import TopicPartition
 
 LISTENER = "PLAINTEXT"
 LOOPBACK = "127.0.0.1"
-NO_PORT = 9092  # of a broker that does not listen yet
+UNBOUND_PORT = 9092  # of a broker that does not listen yet
 CLIENT_ID = "benchmark"
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
-REQUESTS: dict[ApiKey, type[ControlRequest]] = {
+REQUEST_CLASSES: dict[ApiKey, type[ControlRequest]] = {
     ApiKey.LEADER_AND_ISR: LeaderAndIsrRequest,
     ApiKey.UPDATE_METADATA: UpdateMetadataRequest,
     ApiKey.STOP_REPLICA: StopReplicaRequest,
 }
-ANSWERS: dict[type[ControlRequest], Callable[[], ControlResponse]] = {
+RESPONSE_FACTORIES: dict[type[ControlRequest], Callable[[], ControlResponse]] = {
     LeaderAndIsrRequest: lambda: LeaderAndIsrResponse(error_code=0),
     UpdateMetadataRequest: lambda: UpdateMetadataResponse(error_code=0),
     StopReplicaRequest: lambda: StopReplicaResponse(error_code=0, partition_errors=[]),
 }
 
 
-class Told(NamedTuple):
+class PartitionState(NamedTuple):
     leader: int
     isr: tuple[int, ...]
 
@@ -54,72 +54,80 @@ class StandInBrokers:
     """All that run, by id, and what each was told of every partition."""
 
     def __init__(self, ids: Iterable[int]) -> None:
-        self.pictures: dict[int, dict[TopicPartition, Told]] = {broker: {} for broker in ids}
-        self._ports = dict.fromkeys(self.pictures, NO_PORT)
-        self._has_heard = asyncio.Event()
+        self.snapshots: dict[int, dict[TopicPartition, PartitionState]] = {
+            broker: {} for broker in ids
+        }
+        self._ports = dict.fromkeys(self.snapshots, UNBOUND_PORT)
+        self._updated = asyncio.Event()
 
-    def registration(self, broker: int) -> BrokerRegistration:
-        at = Endpoint(LISTENER, LOOPBACK, self._ports[broker], SecurityProtocol.PLAINTEXT)
-        return BrokerRegistration((at,))
+    def registration(self, broker_id: int) -> BrokerRegistration:
+        endpoint = Endpoint(LISTENER, LOOPBACK, self._ports[broker_id], SecurityProtocol.PLAINTEXT)
+        return BrokerRegistration((endpoint,))
 
-    def forget(self) -> None:
-        for picture in self.pictures.values():
-            picture.clear()
+    def clear(self) -> None:
+        for snapshot in self.snapshots.values():
+            snapshot.clear()
 
-    async def until(self, is_so: Callable[[dict[TopicPartition, Told]], bool], *ids: int) -> None:
+    async def wait_until(
+        self, condition: Callable[[dict[TopicPartition, PartitionState]], bool], *ids: int
+    ) -> None:
         """Until it is so of what each of these brokers was told."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not all(is_so(self.pictures[broker]) for broker in ids):
-                self._has_heard.clear()
-                await self._has_heard.wait()
+        async with asyncio.timeout(TIMEOUT_S):
+            while not all(condition(self.snapshots[broker]) for broker in ids):
+                self._updated.clear()
+                await self._updated.wait()
 
-    async def until_told_of(self, count: int, *ids: int) -> None:
+    async def wait_for_partition_count(self, count: int, *ids: int) -> None:
         """Until each of these brokers was told of so many partitions."""
-        await self.until(lambda picture: len(picture) == count, *ids)
+        await self.wait_until(lambda snapshot: len(snapshot) == count, *ids)
 
-    def connect(self, broker: Broker) -> BrokerLink:
+    def connect(self, broker: Broker) -> BrokerConnection:
         """For a controller in this process, as a broker's connects."""
-        (at,) = broker.registration.endpoints
-        client = BrokerClient(at.host, at.port, client_id=CLIENT_ID, timeout_s=PATIENCE_S)
-        return cast(BrokerLink, client)
+        (endpoint,) = broker.registration.endpoints
+        client = BrokerClient(
+            endpoint.host, endpoint.port, client_id=CLIENT_ID, timeout_s=TIMEOUT_S
+        )
+        return cast(BrokerConnection, client)
 
     async def listen(self) -> list[asyncio.Server]:
         servers = []
-        for broker in self.pictures:
+        for broker in self.snapshots:
             server = await asyncio.start_server(self._serve(broker), LOOPBACK, 0)
             self._ports[broker] = server.sockets[0].getsockname()[1]
             servers.append(server)
         return servers
 
     def _serve(
-        self, broker: int
+        self, broker_id: int
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 while True:
                     (size,) = SIZE.unpack(await reader.readexactly(SIZE.size))
-                    writer.writelines(self._answered(broker, await reader.readexactly(size)))
+                    writer.writelines(self._handle_frame(broker_id, await reader.readexactly(size)))
             except (asyncio.IncompleteReadError, ConnectionError):
                 writer.close()
 
         return serve
 
-    def _answered(self, broker: int, frame: bytes) -> list[bytes]:
+    def _handle_frame(self, broker_id: int, frame: bytes) -> list[bytes]:
         header, position = decode_request_header(frame)
         key, version = ApiKey(header.request_api_key), header.request_api_version
-        request = decode(REQUESTS[key], version, frame, position)
-        response = self.take(broker, request)
+        request = decode(REQUEST_CLASSES[key], version, frame, position)
+        response = self.handle_request(broker_id, request)
         return response_frame(key, version, header.correlation_id, response)
 
-    def take(self, broker: int, request: ControlRequest) -> ControlResponse:
+    def handle_request(self, broker_id: int, request: ControlRequest) -> ControlResponse:
         if isinstance(request, UpdateMetadataRequest):
-            self.pictures[broker].update(_told(request))
-            self._has_heard.set()
-        return ANSWERS[type(request)]()
+            self.snapshots[broker_id].update(_partition_states(request))
+            self._updated.set()
+        return RESPONSE_FACTORIES[type(request)]()
 
 
-def _told(request: UpdateMetadataRequest) -> Iterator[tuple[TopicPartition, Told]]:
+def _partition_states(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[TopicPartition, PartitionState]]:
     for topic in request.topic_states:
         for state in topic.partition_states:
             partition = TopicPartition(topic.topic_name, state.partition_index)
-            yield partition, Told(state.leader, tuple(state.isr))
+            yield partition, PartitionState(state.leader, tuple(state.isr))

@@ -1,14 +1,14 @@
-"""How fast is the storage engine?  Ratios to plain file calls, measured in one run.
+"""Measures the storage engine as ratios to plain file calls, all in one run.
 
     python benchmarks/storage.py [--megabytes 1024] [--directory DIR] [--no-kafka]
 
     append     batches through the whole log, against os.write of the same bytes
-    lookup     offset -> region at random offsets, in one segment and in a thousand
-    recovery   of a log that was never flushed, against reading it and CRC-32C over it
-    reopening  of 1,000 clean partitions: time, and resident memory for each
+    lookup     from offset to file region at random offsets, in one segment and in a thousand
+    recovery   of a log that was never flushed, against reading it and computing its CRC-32C
+    reopening  of 1,000 clean partitions: time, and resident memory per partition
     compaction of uncompressed and zstd data, against Kafka's cleaner: see compaction.py
 
-The directory should be on the file system that matters; data is removed at the end.
+The directory should be on the file system that matters; the data is deleted at the end.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ import compaction
 from odradek.protocol.records.builder import BatchBuilder
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.types import TopicPartition
-from odradek.storage.log import Log
-from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log, recover_log
 from odradek.storage.settings import TopicSettings
+from odradek.storage.unified_log import UnifiedLog
 
-PRODUCERS = SimpleNamespace(
+PRODUCER_SETTINGS = SimpleNamespace(
     producer_id_expiration_ms=86_400_000, transaction_partition_verification_enable=False
 )
 NOW_MS = 1_700_000_000_000
@@ -62,18 +62,18 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the large logs")
-    parser.add_argument("--directory", help="where to write; a temporary folder by default")
-    parser.add_argument("--no-kafka", action="store_true", help="compaction without the peer")
+    parser.add_argument("--directory", help="data directory; default: a temporary directory")
+    parser.add_argument("--no-kafka", action="store_true", help="do not compare with Apache Kafka")
     return parser.parse_args()
 
 
-def _place(directory: Path, *, segment_bytes: int = 1024 * 1024 * 1024) -> LogPlace:
+def _log_location(directory: Path, *, segment_bytes: int = 1024 * 1024 * 1024) -> LoadLogParams:
     directory.mkdir(parents=True, exist_ok=True)
-    return LogPlace(
+    return LoadLogParams(
         directory=directory,
         partition=TopicPartition(directory.name.rsplit("-", 1)[0], 0),
         settings=TopicSettings(segment_bytes=segment_bytes, max_message_bytes=2 * 1024 * 1024),
-        producer_settings=PRODUCERS,
+        producer_settings=PRODUCER_SETTINGS,
         now_ms=NOW_MS,
     )
 
@@ -87,20 +87,20 @@ def _batch(size_bytes: int) -> bytes:
 
 
 class Appender:
-    """Appends one batch over and over, from one receive buffer."""
+    """Appends the same batch repeatedly, from one receive buffer."""
 
-    def __init__(self, log: Log, batch: bytes) -> None:
+    def __init__(self, log: UnifiedLog, batch: bytes) -> None:
         self._log, self._head = log, batch[:16]
         self._received = memoryview(bytearray(batch))
 
     def __call__(self) -> None:
-        # What the socket would do between two appends: the broker's fields come in fresh.
+        # Restore the fields that the broker overwrites, as a new batch from the socket would.
         self._received[:16] = self._head
         self._log.append_as_leader(self._received, leader_epoch=0, now_ms=NOW_MS)
 
 
 class Writer:
-    """Writes the same to a plain file, from another receive buffer."""
+    """Writes the same bytes to a plain file, from another receive buffer."""
 
     def __init__(self, descriptor: int, batch: bytes) -> None:
         self._descriptor, self._head = descriptor, batch[:16]
@@ -113,7 +113,7 @@ class Writer:
 
 def _compare_append(root: Path, size_bytes: int, goal: float) -> None:
     batch = _batch(size_bytes)
-    log = open_log(_place(root / f"append{size_bytes}-0"), Findings())
+    log = open_log(_log_location(root / f"append{size_bytes}-0"), LogLoadReport())
     descriptor = os.open(root / "plain", os.O_WRONLY | os.O_CREAT)
     append, write = Appender(log, batch), Writer(descriptor, batch)
     count = max(20, 4 * 1024 * 1024 // size_bytes)
@@ -125,7 +125,7 @@ def _compare_append(root: Path, size_bytes: int, goal: float) -> None:
                 call()
             best[name] = min(best[name], (time.perf_counter() - start) / count)
     os.close(descriptor)
-    log.abandon()
+    log.close_handlers()
     _print(
         f"append, batches of {size_bytes // 1024} KB",
         f"{best['log'] * 1e6:.1f} us, os.write {best['write'] * 1e6:.1f} us",
@@ -134,61 +134,63 @@ def _compare_append(root: Path, size_bytes: int, goal: float) -> None:
     )
 
 
-def _fill(log: Log, megabytes: int) -> None:
+def _fill(log: UnifiedLog, megabytes: int) -> None:
     append = Appender(log, _batch(16 * 1024))
     for _ in range(megabytes * 64):
         append()
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)
 
 
 def _compare_lookup(root: Path, megabytes: int) -> None:
     times = {}
     for segments in (1, 1000):
         segment_bytes = megabytes * 1024 * 1024 // segments
-        place = _place(root / f"lookup{segments}-0", segment_bytes=max(segment_bytes, 20_000))
-        log = open_log(place, Findings())
+        params = _log_location(
+            root / f"lookup{segments}-0", segment_bytes=max(segment_bytes, 20_000)
+        )
+        log = open_log(params, LogLoadReport())
         _fill(log, megabytes)
         log.close(now_ms=NOW_MS)
-        log = open_log(place, Findings())
-        offsets = random.Random(1).choices(range(log.end_offset), k=2000)
+        log = open_log(params, LogLoadReport())
+        offsets = random.Random(1).choices(range(log.log_end_offset), k=2000)
         best = float("inf")
         for _ in range(ROUNDS):
             start = time.perf_counter()
             for offset in offsets:
-                log.read(offset, max_bytes=1 << 20, up_to=log.end_offset)
+                log.read(offset, max_bytes=1 << 20, max_offset=log.log_end_offset)
             best = min(best, (time.perf_counter() - start) / len(offsets))
         times[segments] = best
         print(f"lookup in {len(log.segments)} segments: {best * 1e6:.1f} us (goal: under 10 us)")
-        log.abandon()
-        shutil.rmtree(place.directory)
-    _print("lookup, a thousand segments to one", "", times[1] / times[1000], 0.5)
+        log.close_handlers()
+        shutil.rmtree(params.directory)
+    _print("lookup, one segment to a thousand", "", times[1] / times[1000], 0.5)
 
 
 def _compare_recovery(root: Path, megabytes: int) -> None:
-    place = _place(root / "recovery-0")
-    log = open_log(place, Findings())
+    params = _log_location(root / "recovery-0")
+    log = open_log(params, LogLoadReport())
     _fill(log, megabytes)
-    path = next(place.directory.glob("*.log"))
-    log.abandon()
+    path = next(params.directory.glob("*.log"))
+    log.close_handlers()
     best = {"recover": float("inf"), "read": float("inf")}
     for _ in range(3):
         start = time.perf_counter()
-        _read_and_check(path)
+        _read_with_checksum(path)
         best["read"] = min(best["read"], time.perf_counter() - start)
         start = time.perf_counter()
-        findings = recover(place)
+        report = recover_log(params)
         best["recover"] = min(best["recover"], time.perf_counter() - start)
-        assert findings.removed_bytes == 0, findings
+        assert report.removed_bytes == 0, report
     _print(
         f"recovery of {megabytes} MB",
         f"{best['recover']:.2f} s, reading and CRC {best['read']:.2f} s",
         best["read"] / best["recover"],
         0.5,
     )
-    shutil.rmtree(place.directory)
+    shutil.rmtree(params.directory)
 
 
-def _read_and_check(path: Path) -> int:
+def _read_with_checksum(path: Path) -> int:
     checksum = 0
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(1024 * 1024):
@@ -197,12 +199,12 @@ def _read_and_check(path: Path) -> int:
 
 
 def _measure_reopening(root: Path) -> None:
-    """In a process of its own, so that its memory is that of the partitions alone."""
+    """Measure in a separate process, whose memory is that of the partitions alone."""
     directory = root / "many"
-    append = _batch(16 * 1024)
+    batch = _batch(16 * 1024)
     for number in range(PARTITIONS):
-        log = open_log(_place(directory / f"topic{number}-0"), Findings())
-        Appender(log, append)()
+        log = open_log(_log_location(directory / f"topic{number}-0"), LogLoadReport())
+        Appender(log, batch)()
         log.close(now_ms=NOW_MS)
     output = subprocess.check_output(
         [sys.executable, __file__, "--reopen", str(directory)], text=True
@@ -211,17 +213,17 @@ def _measure_reopening(root: Path) -> None:
 
 
 def reopen(directory: Path) -> None:
-    places = [_place(each) for each in sorted(directory.iterdir())]
-    open_log(places[0], Findings()).abandon()
+    params_list = [_log_location(each) for each in sorted(directory.iterdir())]
+    open_log(params_list[0], LogLoadReport()).close_handlers()
     gc.collect()
     before = _resident_bytes()
     start = time.perf_counter()
-    logs = [open_log(place, Findings()) for place in places]
+    logs = [open_log(params, LogLoadReport()) for params in params_list]
     elapsed = time.perf_counter() - start
-    each = (_resident_bytes() - before) / len(logs)
+    resident_bytes = (_resident_bytes() - before) / len(logs)
     print(
         f"reopening {len(logs)} clean partitions: {elapsed:.2f} s (goal: under 1 s), "
-        f"{each / 1024:.1f} KB resident each (goal: under 10 KB)"
+        f"{resident_bytes / 1024:.1f} KB resident each (goal: under 10 KB)"
     )
 
 
@@ -231,7 +233,7 @@ def _resident_bytes() -> int:
 
 
 def _print(name: str, figures: str, ratio: float, goal: float) -> None:
-    verdict = "" if ratio >= goal else "  below it"
+    verdict = "" if ratio >= goal else "  MISSED"
     print(f"{name}: {figures}  ratio {ratio:.2f} (goal: at least {goal}){verdict}")
 
 

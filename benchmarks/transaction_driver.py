@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from struct import pack_into
 from typing import Any
 
-from broker_raw import CLIENT_ID, RECEIVED_AT_ONCE, REQUEST_TIMEOUT_MS, Refused, ask, connect
+from raw_driver import (
+    CLIENT_ID,
+    RECEIVE_BYTES,
+    REQUEST_TIMEOUT_MS,
+    RequestFailed,
+    connect,
+    send_and_receive,
+)
 
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -36,17 +43,17 @@ from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.registry import api
 from odradek.protocol.schema import Message
 
-PAUSE_S = 0.0005
-STALLED_S = 10.0
+RETRY_BACKOFF_S = 0.0005
+STALL_TIMEOUT_S = 10.0
 COORDINATOR_TIMEOUT_S = 30.0
 TRANSACTION_TIMEOUT_MS = 60_000
-TRANSACTIONAL_ID = 1
+TRANSACTION_KEY_TYPE = 1
 EPOCH_AND_SEQUENCE_POSITION = 51
 CORRELATION_ID_BYTES = 4
 #: In which versions the two kinds of transactions are asked for.
-FIRST = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3}
-SECOND = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
-_NOT_YET = frozenset(
+TRANSACTION_V1_VERSIONS = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3}
+TRANSACTION_V2_VERSIONS = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
+_RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -62,27 +69,27 @@ class TransactionLoad:
 
     address: str
     topic: str
-    names: tuple[str, ...]
+    transactional_ids: tuple[str, ...]
     records: int
     record_bytes: int
     seconds: float
-    is_second: bool = False
+    is_transaction_v2: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionOutcome:
+class TransactionResult:
     transactions: int
     seconds: float
     latencies_ms: list[float]
 
 
-def drive(load: TransactionLoad) -> TransactionOutcome:
+def run_transaction_load(load: TransactionLoad) -> TransactionResult:
     """Run the load in this process; raises Refused."""
-    with ExitStack() as endings:
+    with ExitStack() as exit_stack:
         producers = []
-        for number, name in enumerate(load.names):
-            producers.append(Transactor(load, name, partition=number))
-            endings.callback(producers[-1].socket.close)
+        for number, name in enumerate(load.transactional_ids):
+            producers.append(TransactionalProducer(load, name, partition=number))
+            exit_stack.callback(producers[-1].socket.close)
         by_socket = {each.socket: each for each in producers}
         started = time.perf_counter()
         for producer in producers:
@@ -90,48 +97,54 @@ def drive(load: TransactionLoad) -> TransactionOutcome:
         now, deadline = started, started + load.seconds
         while now < deadline:
             # Unlike poll and epoll, it does not take a pause for a whole millisecond.
-            ready, _, _ = select.select(by_socket, (), (), _patience_s(producers, now))
+            ready, _, _ = select.select(by_socket, (), (), _select_timeout_s(producers, now))
             now = time.perf_counter()
             for each in ready:
                 by_socket[each].receive(now)
             for producer in producers:
-                producer.ask_again_if_due(now)
+                producer.retry_if_due(now)
         seconds = now - started
     latencies_ms = [each * 1000 for one in producers for each in one.latencies_s]
-    return TransactionOutcome(len(latencies_ms), seconds, latencies_ms)
+    return TransactionResult(len(latencies_ms), seconds, latencies_ms)
 
 
-def _patience_s(producers: Sequence[Transactor], now: float) -> float:
-    due = [each.due for each in producers if each.due is not None]
-    return max(0.0, min(due) - now) if due else STALLED_S
+def _select_timeout_s(producers: Sequence[TransactionalProducer], now: float) -> float:
+    due = [each.retry_at for each in producers if each.retry_at is not None]
+    return max(0.0, min(due) - now) if due else STALL_TIMEOUT_S
 
 
-class Transactor:
+class TransactionalProducer:
     """One producer: what it has asked last, and how long its transactions took."""
 
-    def __init__(self, load: TransactionLoad, name: str, *, partition: int) -> None:
-        made = _made(load.address, name)
-        self._load, self._name, self._partition = load, name, partition
-        self._id, self._epoch, self._sequence = made.producer_id, made.producer_epoch, 0
-        self._steps = SECOND if load.is_second else FIRST
-        self._batch = _batch(load, self._id)
-        self._asked = ApiKey.PRODUCE
+    def __init__(self, load: TransactionLoad, transactional_id: str, *, partition: int) -> None:
+        init_response = _init_producer_id(load.address, transactional_id)
+        self._load, self._transactional_id, self._partition = load, transactional_id, partition
+        self._producer_id, self._producer_epoch, self._sequence = (
+            init_response.producer_id,
+            init_response.producer_epoch,
+            0,
+        )
+        self._api_versions = (
+            TRANSACTION_V2_VERSIONS if load.is_transaction_v2 else TRANSACTION_V1_VERSIONS
+        )
+        self._batch = _build_batch(load, self._producer_id)
+        self._pending_api_key = ApiKey.PRODUCE
         self._frame = b""
         self._received = bytearray()
-        self._began = 0.0
+        self._started_at = 0.0
         self.socket = connect(load.address)
         self.latencies_s: list[float] = []
         #: When it is to ask once more what it was not answered.
-        self.due: float | None = None
+        self.retry_at: float | None = None
 
     def begin(self, now: float) -> None:
-        self._began = now
-        self._ask(next(iter(self._steps)))
+        self._started_at = now
+        self._send_request(next(iter(self._api_versions)))
 
     def receive(self, now: float) -> None:
-        chunk = self.socket.recv(RECEIVED_AT_ONCE)
+        chunk = self.socket.recv(RECEIVE_BYTES)
         if not chunk:
-            raise Refused("the connection was closed")
+            raise RequestFailed("the connection was closed")
         self._received += chunk
         if len(self._received) < SIZE.size:
             return
@@ -139,89 +152,93 @@ class Transactor:
         if len(self._received) >= size:
             body = bytes(self._received[SIZE.size : size])
             self._received.clear()
-            self._take(body, now)
+            self._handle_response(body, now)
 
-    def ask_again_if_due(self, now: float) -> None:
-        if self.due is not None and now >= self.due:
-            self.due = None
+    def retry_if_due(self, now: float) -> None:
+        if self.retry_at is not None and now >= self.retry_at:
+            self.retry_at = None
             self.socket.sendall(self._frame)
 
-    def _take(self, body: bytes, now: float) -> None:
-        key, version = self._asked, self._steps[self._asked]
+    def _handle_response(self, body: bytes, now: float) -> None:
+        key, version = self._pending_api_key, self._api_versions[self._pending_api_key]
         header_bytes = CORRELATION_ID_BYTES + response_header_version(key, version)
-        answer = decode(api(key).response, version, body, header_bytes)
-        code = _error_code(key, answer)
+        response = decode(api(key).response, version, body, header_bytes)
+        code = _error_code(key, response)
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            self.due = now + PAUSE_S
+            self.retry_at = now + RETRY_BACKOFF_S
         elif code is not ErrorCode.NONE:
-            raise Refused(f"{key.name}: {code.name}")
+            raise RequestFailed(f"{key.name}: {code.name}")
         elif key is ApiKey.END_TXN:
-            self._ended(answer)
-            self.latencies_s.append(now - self._began)
+            self._on_transaction_end(response)
+            self.latencies_s.append(now - self._started_at)
             self.begin(now)
         else:
-            steps = list(self._steps)
-            self._ask(steps[steps.index(key) + 1])
+            steps = list(self._api_versions)
+            self._send_request(steps[steps.index(key) + 1])
 
-    def _ended(self, answer: Any) -> None:
+    def _on_transaction_end(self, response: Any) -> None:
         self._sequence += self._load.records
-        if self._load.is_second:
-            if answer.producer_id != self._id:
-                self._id = answer.producer_id
-                self._batch = _batch(self._load, self._id)
-            self._epoch, self._sequence = answer.producer_epoch, 0
+        if self._load.is_transaction_v2:
+            if response.producer_id != self._producer_id:
+                self._producer_id = response.producer_id
+                self._batch = _build_batch(self._load, self._producer_id)
+            self._producer_epoch, self._sequence = response.producer_epoch, 0
 
-    def _ask(self, key: ApiKey) -> None:
-        self._asked = key
-        self._frame = _frame(key, self._steps[key], self._request(key))
+    def _send_request(self, key: ApiKey) -> None:
+        self._pending_api_key = key
+        self._frame = _encode_request(key, self._api_versions[key], self._build_request(key))
         self.socket.sendall(self._frame)
 
-    def _request(self, key: ApiKey) -> Message:
+    def _build_request(self, key: ApiKey) -> Message:
         if key is ApiKey.ADD_PARTITIONS_TO_TXN:
             topic = AddPartitionsToTxnTopic(name=self._load.topic, partitions=[self._partition])
             return AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self._name,
-                v3_and_below_producer_id=self._id,
-                v3_and_below_producer_epoch=self._epoch,
+                v3_and_below_transactional_id=self._transactional_id,
+                v3_and_below_producer_id=self._producer_id,
+                v3_and_below_producer_epoch=self._producer_epoch,
                 v3_and_below_topics=[topic],
             )
         if key is ApiKey.PRODUCE:
-            entry = ProduceRequest.Topic.Partition(index=self._partition, records=self._records())
+            entry = ProduceRequest.Topic.Partition(
+                index=self._partition, records=self._next_batch()
+            )
             return ProduceRequest(
-                transactional_id=self._name,
+                transactional_id=self._transactional_id,
                 acks=-1,
                 timeout_ms=REQUEST_TIMEOUT_MS,
                 topic_data=[ProduceRequest.Topic(name=self._load.topic, partition_data=[entry])],
             )
         return EndTxnRequest(
-            transactional_id=self._name,
-            producer_id=self._id,
-            producer_epoch=self._epoch,
+            transactional_id=self._transactional_id,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
             committed=True,
         )
 
-    def _records(self) -> bytes:
+    def _next_batch(self) -> bytes:
         """The same ones, under another sequence."""
-        pack_into(">hi", self._batch, EPOCH_AND_SEQUENCE_POSITION, self._epoch, self._sequence)
+        pack_into(
+            ">hi", self._batch, EPOCH_AND_SEQUENCE_POSITION, self._producer_epoch, self._sequence
+        )
         checksum = crc32c(self._batch[ATTRIBUTES_POSITION:])
         pack_into(">I", self._batch, CHECKSUM_POSITION, checksum)
         return bytes(self._batch)
 
 
-def _error_code(key: ApiKey, answer: Any) -> ErrorCode:
+def _error_code(key: ApiKey, response: Any) -> ErrorCode:
     if key is ApiKey.ADD_PARTITIONS_TO_TXN:
-        (topic,) = answer.results_by_topic_v3_and_below
-        return ErrorCode.of(topic.results_by_partition[0].partition_error_code)
+        (topic,) = response.results_by_topic_v3_and_below
+        return ErrorCode.for_code(topic.results_by_partition[0].partition_error_code)
     if key is ApiKey.PRODUCE:
-        return ErrorCode.of(answer.responses[0].partition_responses[0].error_code)
-    return ErrorCode.of(answer.error_code)
+        return ErrorCode.for_code(response.responses[0].partition_responses[0].error_code)
+    return ErrorCode.for_code(response.error_code)
 
 
-def _frame(key: ApiKey, version: int, request: Message) -> bytes:
+def _encode_request(key: ApiKey, version: int, request: Message) -> bytes:
     return b"".join(request_frame(key, version, 1, CLIENT_ID, request))
 
 
-def _batch(load: TransactionLoad, producer_id: int) -> bytearray:
+def _build_batch(load: TransactionLoad, producer_id: int) -> bytearray:
     fields = BatchFields(
         producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
     )
@@ -235,20 +252,20 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _made(address: str, name: str) -> Any:
+def _init_producer_id(address: str, transactional_id: str) -> Any:
     """The id and epoch of a producer, once there is a coordinator."""
-    finding = FindCoordinatorRequest(key=name, key_type=TRANSACTIONAL_ID)
-    making = InitProducerIdRequest(
-        transactional_id=name, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+    find_request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY_TYPE)
+    init_request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
     )
     deadline = time.perf_counter() + COORDINATOR_TIMEOUT_S
     while time.perf_counter() < deadline:
-        found = ask(address, ApiKey.FIND_COORDINATOR, 3, finding)
-        answer = ask(address, ApiKey.INIT_PRODUCER_ID, 3, making)
-        if not found.error_code and not answer.error_code:
-            return answer
-        code = ErrorCode.of(found.error_code or answer.error_code)
-        if code not in _NOT_YET:
-            raise Refused(f"a producer is not made: {code.name}")
+        find_response = send_and_receive(address, ApiKey.FIND_COORDINATOR, 3, find_request)
+        response = send_and_receive(address, ApiKey.INIT_PRODUCER_ID, 3, init_request)
+        if not find_response.error_code and not response.error_code:
+            return response
+        code = ErrorCode.for_code(find_response.error_code or response.error_code)
+        if code not in _RETRIABLE_ERRORS:
+            raise RequestFailed(f"InitProducerId failed: {code.name}")
         time.sleep(0.05)
-    raise Refused(f"no coordinator in {COORDINATOR_TIMEOUT_S} s")
+    raise RequestFailed(f"no coordinator in {COORDINATOR_TIMEOUT_S} s")

@@ -6,23 +6,30 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from broker_clients import (
+from broker_targets import Target
+from client_drivers import (
     FLUSH_TIMEOUT_S,
-    PRODUCED_AT_ONCE,
+    PRODUCE_CALLS_PER_POLL,
     TIMEOUT_S,
+    BenchmarkSkipped,
     ClientLoad,
     Latency,
-    LeftOut,
     LoadFailed,
-    Served,
-    in_processes,
+    LoadResult,
     java_produce,
+    run_in_processes,
 )
-from broker_figures import COST, Load, Measured, Tools, costed, topic
-from broker_raw import ask
-from broker_sides import Side
 from confluent_kafka import KafkaException, Producer
-from transaction_driver import SECOND, TransactionLoad, drive
+from measurement import (
+    CPU_PER_REQUEST,
+    Load,
+    LoadOptions,
+    Measurement,
+    measure_load,
+    temporary_topic,
+)
+from raw_driver import send_and_receive
+from transaction_driver import TRANSACTION_V2_VERSIONS, TransactionLoad, run_transaction_load
 
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api_keys import ApiKey
@@ -30,178 +37,201 @@ from odradek.protocol.api_keys import ApiKey
 RECORD_BYTES = 100
 THROUGHPUT_RECORD_BYTES = 1024
 TRANSACTION_S = 0.1
-WAITING_KB = 8 * 1024
+QUEUE_KB = 8 * 1024
 #: What ProducerPerformance is given to send, for each second that is to be measured.
 RECORDS_PER_S = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class TransactionShape:
     """Of so many records, by so many producers at once."""
 
     records: int
     producers: int = 1
     #: Of KIP-890: without AddPartitionsToTxn, and with an epoch for each.
-    is_second: bool = False
+    is_transaction_v2: bool = False
 
 
-def transactions(shape: Transactions) -> Load:
-    def load(side: Side, tools: Tools) -> Measured:
-        if shape.is_second and not _speaks_second(side):
-            raise LeftOut("transactions of the second version are not served")
-        with topic(side, shape.producers) as name:
-            measured = costed(side, lambda: _driven(side, name, shape, tools.seconds))
-        figures = dict(measured.figures)
-        figures["txn/s"] = figures.pop("req/s")
-        if COST in figures:
-            figures["CPU us/txn"] = figures.pop(COST)
-        return Measured(measured.driver, figures)
+def transactions(shape: TransactionShape) -> Load:
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        if shape.is_transaction_v2 and not _supports_transaction_v2(target):
+            raise BenchmarkSkipped("transactions of the second version are not served")
+        with temporary_topic(target, shape.producers) as name:
+            measurement = measure_load(
+                target, lambda: _run_transactions(target, name, shape, options.seconds)
+            )
+        metrics = dict(measurement.metrics)
+        metrics["txn/s"] = metrics.pop("req/s")
+        if CPU_PER_REQUEST in metrics:
+            metrics["CPU us/txn"] = metrics.pop(CPU_PER_REQUEST)
+        return Measurement(measurement.driver, metrics)
 
     return load
 
 
-def _driven(side: Side, name: str, shape: Transactions, seconds: float) -> Served:
-    names = tuple(f"benchmark-{time.time_ns()}-{each}" for each in range(shape.producers))
+def _run_transactions(
+    target: Target, name: str, shape: TransactionShape, seconds: float
+) -> LoadResult:
+    transactional_ids = tuple(
+        f"benchmark-{time.time_ns()}-{each}" for each in range(shape.producers)
+    )
     load = TransactionLoad(
-        address=side.bootstrap,
+        address=target.bootstrap,
         topic=name,
-        names=names,
+        transactional_ids=transactional_ids,
         records=shape.records,
         record_bytes=RECORD_BYTES,
         seconds=seconds,
-        is_second=shape.is_second,
+        is_transaction_v2=shape.is_transaction_v2,
     )
-    (outcome,) = in_processes(drive, [load])
-    records = outcome.transactions * shape.records
-    return Served(
+    (result,) = run_in_processes(run_transaction_load, [load])
+    records = result.transactions * shape.records
+    return LoadResult(
         f"raw sockets, {shape.producers} producers",
         records,
         records * RECORD_BYTES,
-        outcome.seconds,
-        outcome.transactions,
-        Latency.of(outcome.latencies_ms),
+        result.seconds,
+        result.transactions,
+        Latency.from_samples(result.latencies_ms),
     )
 
 
-def _speaks_second(side: Side) -> bool:
+def _supports_transaction_v2(target: Target) -> bool:
     """Whether it is agreed on, and not only known."""
-    served = ask(side.bootstrap, ApiKey.API_VERSIONS, 3, _asking()).api_keys
-    versions: dict[int, int] = {each.api_key: each.max_version for each in served}
-    return versions.get(ApiKey.END_TXN, 0) >= SECOND[ApiKey.END_TXN]
+    supported = send_and_receive(
+        target.bootstrap, ApiKey.API_VERSIONS, 3, _api_versions_request()
+    ).api_keys
+    versions: dict[int, int] = {each.api_key: each.max_version for each in supported}
+    return versions.get(ApiKey.END_TXN, 0) >= TRANSACTION_V2_VERSIONS[ApiKey.END_TXN]
 
 
-def _asking() -> ApiVersionsRequest:
+def _api_versions_request() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name="benchmark", client_software_version="1")
 
 
-def committed_every_so_often() -> Load:
+def periodic_commits() -> Load:
     """By librdkafka."""
 
-    def load(side: Side, tools: Tools) -> Measured:
-        with topic(side) as name:
-            plain = _plain(side, tools, name, linger_ms=5)
-            return _in_turns(
-                lambda: in_processes(produce_plainly, [plain])[0],
-                lambda: in_processes(produce_in_transactions, [_named(plain)])[0],
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        with temporary_topic(target) as name:
+            plain = _idempotent_load(target, options, name, linger_ms=5)
+            return _compare_alternating(
+                lambda: run_in_processes(produce_idempotent, [plain])[0],
+                lambda: run_in_processes(produce_transactional, [_transactional_load(plain)])[0],
             )
 
     return load
 
 
-def java_committed_every_so_often() -> Load:
+def java_periodic_commits() -> Load:
     """By Kafka's producer."""
 
-    def load(side: Side, tools: Tools) -> Measured:
-        jars = tools.jars
+    def load(target: Target, options: LoadOptions) -> Measurement:
+        jars = options.jars
         if jars is None:
-            raise LeftOut("Kafka's jars are not here; --kafka brings them")
-        every_ms = str(int(TRANSACTION_S * 1000))
-        with topic(side) as name:
-            plain = _plain(side, tools, name, linger_ms=5)
-            return _in_turns(
+            raise BenchmarkSkipped("Kafka's jars are not here; --kafka brings them")
+        interval_ms = str(int(TRANSACTION_S * 1000))
+        with temporary_topic(target) as name:
+            plain = _idempotent_load(target, options, name, linger_ms=5)
+            return _compare_alternating(
                 lambda: java_produce(jars, plain),
-                lambda: java_produce(jars, _named(plain), "--transaction-duration-ms", every_ms),
+                lambda: java_produce(
+                    jars, _transactional_load(plain), "--transaction-duration-ms", interval_ms
+                ),
             )
 
     return load
 
 
-def _plain(side: Side, tools: Tools, name: str, *, linger_ms: int) -> ClientLoad:
+def _idempotent_load(
+    target: Target, options: LoadOptions, name: str, *, linger_ms: int
+) -> ClientLoad:
     """Idempotent, since a transactional producer is that too."""
     return ClientLoad(
-        bootstrap=side.bootstrap,
+        bootstrap=target.bootstrap,
         topic=name,
         record_bytes=THROUGHPUT_RECORD_BYTES,
-        records=int(tools.seconds * RECORDS_PER_S),
-        seconds=tools.seconds,
+        records=int(options.seconds * RECORDS_PER_S),
+        seconds=options.seconds,
         settings={"acks": "all", "enable.idempotence": "true", "linger.ms": linger_ms},
     )
 
 
-def _named(plain: ClientLoad) -> ClientLoad:
-    named = {"transactional.id": f"benchmark-{time.time_ns()}", **plain.settings}
-    return replace(plain, settings=named)
+def _transactional_load(load: ClientLoad) -> ClientLoad:
+    settings = {"transactional.id": f"benchmark-{time.time_ns()}", **load.settings}
+    return replace(load, settings=settings)
 
 
-def _in_turns(plainly: Callable[[], Served], in_transactions: Callable[[], Served]) -> Measured:
+def _compare_alternating(
+    idempotent: Callable[[], LoadResult], transactional: Callable[[], LoadResult]
+) -> Measurement:
     """Twice each; the better one counts."""
-    alone, within = [], []
+    idempotent_results, transactional_results = [], []
     for _ in range(2):
-        alone.append(plainly())
-        within.append(in_transactions())
-    best = {"msg/s": max(map(_rate, within)), "alone": max(map(_rate, alone))}
-    return Measured(within[0].driver, {**best, "share": best["msg/s"] / best["alone"]})
+        idempotent_results.append(idempotent())
+        transactional_results.append(transactional())
+    best = {
+        "msg/s": max(map(_records_per_s, transactional_results)),
+        "baseline": max(map(_records_per_s, idempotent_results)),
+    }
+    return Measurement(
+        transactional_results[0].driver, {**best, "share": best["msg/s"] / best["baseline"]}
+    )
 
 
-def _rate(served: Served) -> float:
-    return served.records / served.seconds
+def _records_per_s(result: LoadResult) -> float:
+    return result.records / result.seconds
 
 
-def produce_plainly(load: ClientLoad) -> Served:
+def produce_idempotent(load: ClientLoad) -> LoadResult:
     producer = _producer(load)
-    return _produced(producer, load, every_s=None)
+    return _run_produce(producer, load, commit_interval_s=None)
 
 
-def produce_in_transactions(load: ClientLoad) -> Served:
+def produce_transactional(load: ClientLoad) -> LoadResult:
     producer = _producer(load)
     producer.init_transactions(TIMEOUT_S)
-    return _produced(producer, load, every_s=TRANSACTION_S)
+    return _run_produce(producer, load, commit_interval_s=TRANSACTION_S)
 
 
 def _producer(load: ClientLoad) -> Producer:
     # What waits when a transaction is to end holds up the next; librdkafka would let 1 GB wait.
-    waiting = {"queue.buffering.max.kbytes": WAITING_KB}
-    producer = Producer({"bootstrap.servers": load.bootstrap, **waiting, **load.settings})
+    queue_settings = {"queue.buffering.max.kbytes": QUEUE_KB}
+    producer = Producer({"bootstrap.servers": load.bootstrap, **queue_settings, **load.settings})
     producer.list_topics(load.topic, timeout=TIMEOUT_S)
     return producer
 
 
-def _produced(producer: Producer, load: ClientLoad, *, every_s: float | None) -> Served:
+def _run_produce(
+    producer: Producer, load: ClientLoad, *, commit_interval_s: float | None
+) -> LoadResult:
     """All of it acknowledged, and committed if it is in transactions."""
     value, sent = bytes(load.record_bytes), 0
     started = time.perf_counter()
     try:
         while (now := time.perf_counter()) - started < load.seconds:
-            if every_s is not None:
+            if commit_interval_s is not None:
                 producer.begin_transaction()
-            until = now + every_s if every_s is not None else started + load.seconds
-            sent += _send_until(producer, load.topic, value, until)
-            if every_s is not None:
+            deadline = (
+                now + commit_interval_s if commit_interval_s is not None else started + load.seconds
+            )
+            sent += _send_until(producer, load.topic, value, deadline)
+            if commit_interval_s is not None:
                 producer.commit_transaction(TIMEOUT_S)
-        left = producer.flush(FLUSH_TIMEOUT_S)
-    except KafkaException as failure:
-        raise LoadFailed(str(failure)) from failure
+        undelivered = producer.flush(FLUSH_TIMEOUT_S)
+    except KafkaException as error:
+        raise LoadFailed(str(error)) from error
     seconds = time.perf_counter() - started
-    if left:
-        raise LoadFailed(f"{left} not delivered")
-    return Served("librdkafka", sent, sent * load.record_bytes, seconds)
+    if undelivered:
+        raise LoadFailed(f"{undelivered} not delivered")
+    return LoadResult("librdkafka", sent, sent * load.record_bytes, seconds)
 
 
-def _send_until(producer: Producer, topic_name: str, value: bytes, until: float) -> int:
+def _send_until(producer: Producer, topic_name: str, value: bytes, deadline: float) -> int:
     sent = 0
-    while time.perf_counter() < until:
+    while time.perf_counter() < deadline:
         try:
-            for _ in range(PRODUCED_AT_ONCE):
+            for _ in range(PRODUCE_CALLS_PER_POLL):
                 producer.produce(topic_name, value)
                 sent += 1
             producer.poll(0)

@@ -24,13 +24,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import broker_sides
-from broker_runs import Goal, Measure
-from measure_program import Family, Program
+import broker_targets
+from benchmark_program import BenchmarkProgram, BenchmarkSuite
+from benchmark_runner import Benchmark, Goal
 from transaction_loads import (
-    Transactions,
-    committed_every_so_often,
-    java_committed_every_so_often,
+    TransactionShape,
+    java_periodic_commits,
+    periodic_commits,
     transactions,
 )
 
@@ -38,33 +38,35 @@ from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
 
 #: On all sides: as by default, but for a log that one broker can replicate.
 PROPERTIES = {
-    **broker_sides.PROPERTIES,
+    **broker_targets.PROPERTIES,
     "transaction.state.log.num.partitions": "50",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
-HARDLY_SLOWER = (Goal("share", 0.8, of_kafka=False), Goal("msg/s", 1.0))
-AS_GOOD = (Goal("txn/s", 1.0), Goal("p50 ms", 1.0), Goal("p99 ms", 1.0))
+THROUGHPUT_GOALS = (Goal("share", 0.8, relative_to_kafka=False), Goal("msg/s", 1.0))
+PARITY_GOALS = (Goal("txn/s", 1.0), Goal("p50 ms", 1.0), Goal("p99 ms", 1.0))
 
-FIRST: Mapping[str, Measure] = {
+TRANSACTION_V1: Mapping[str, Benchmark] = {
     **{
-        f"transactions-{records}": Measure(transactions(Transactions(records)), AS_GOOD)
+        f"transactions-{records}": Benchmark(transactions(TransactionShape(records)), PARITY_GOALS)
         for records in (1, 10, 100)
     },
-    "transactions-10x10": Measure(transactions(Transactions(10, producers=10)), AS_GOOD),
-    "every-100-ms": Measure(committed_every_so_often(), HARDLY_SLOWER),
-    "java-every-100-ms": Measure(java_committed_every_so_often(), HARDLY_SLOWER),
+    "transactions-10x10": Benchmark(transactions(TransactionShape(10, producers=10)), PARITY_GOALS),
+    "every-100-ms": Benchmark(periodic_commits(), THROUGHPUT_GOALS),
+    "java-every-100-ms": Benchmark(java_periodic_commits(), THROUGHPUT_GOALS),
 }
-SECOND: Mapping[str, Measure] = {
-    f"second-{records}": Measure(transactions(Transactions(records, is_second=True)), AS_GOOD)
+TRANSACTION_V2: Mapping[str, Benchmark] = {
+    f"transactions-v2-{records}": Benchmark(
+        transactions(TransactionShape(records, is_transaction_v2=True)), PARITY_GOALS
+    )
     for records in (1, 10, 100)
 }
 
-TRANSACTIONS = Program(
+TRANSACTIONS = BenchmarkProgram(
     description=__doc__,
-    families=(
-        Family(FIRST, ("transactions-1", "transactions-10x10"), KAFKA_3_9),
-        Family(SECOND, ("second-10",), KAFKA_4_1),
+    suites=(
+        BenchmarkSuite(TRANSACTION_V1, ("transactions-1", "transactions-10x10"), KAFKA_3_9),
+        BenchmarkSuite(TRANSACTION_V2, ("transactions-v2-10",), KAFKA_4_1),
     ),
     properties=PROPERTIES,
 )

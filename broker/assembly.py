@@ -15,64 +15,64 @@ from typing import cast
 from uuid import uuid4
 
 from odradek.broker import clock
-from odradek.broker.admin.config_admin import BrokerConfigAdmin
-from odradek.broker.admin.config_descriptions import ConfigDescriptions
-from odradek.broker.background import Background
+from odradek.broker.admin.config_admin_manager import ConfigAdminManager
+from odradek.broker.admin.config_helper import ConfigHelper
 from odradek.broker.controller_client import ControllerClient
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_count import PartitionCount
-from odradek.broker.coordinator.partition_log import LogOptions, Means
-from odradek.broker.disk import Disk
-from odradek.broker.fetching.fetch_sessions import FetchSessions
-from odradek.broker.groups.consumer.topics import TopicsLens
+from odradek.broker.coordinator.partition_count_cache import PartitionCountCache
+from odradek.broker.coordinator.partition_log import CoordinatorContext, CoordinatorLogSettings
+from odradek.broker.disk_executor import DiskExecutor
+from odradek.broker.fetching.fetch_session_cache import FetchSessionCache
+from odradek.broker.groups.consumer.topics import TopicsProvider
+from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.old_offsets import OldOffsets
-from odradek.broker.groups.world import World
+from odradek.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from odradek.broker.handlers import find_coordinator
-from odradek.broker.identity import registration_of
-from odradek.broker.log_care import LogCare
-from odradek.broker.metadata.agreed_features import AgreedFeatures
+from odradek.broker.identity import build_registration
+from odradek.broker.log_maintenance import LogMaintenance
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.metadata.auto_topic_creation_manager import AutoTopicCreationManager
+from odradek.broker.metadata.finalized_feature_cache import FinalizedFeatureCache
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.broker.metadata.metadata_cache import MetadataCache
-from odradek.broker.metadata.picture import Node
-from odradek.broker.metadata.topic_creator import TopicCreator
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.network.broker_client import BrokerClient
 from odradek.broker.network.broker_clients import BrokerClients
-from odradek.broker.network.client import BrokerClient
 from odradek.broker.network.endpoint import Endpoint
-from odradek.broker.network.outgoing import Outgoing
-from odradek.broker.network.own_connections import OwnConnections
-from odradek.broker.own_client import OwnClient
-from odradek.broker.record_reader import RecordReader
+from odradek.broker.network.local_connections import LocalConnections
+from odradek.broker.network.outgoing_connections import OutgoingConnections
+from odradek.broker.record_inspector import RecordInspector
+from odradek.broker.replicas.alter_partition_manager import AlterPartitionManager
 from odradek.broker.replicas.controller_fence import ControllerFence
-from odradek.broker.replicas.fetcher import Ground as FetcherGround
-from odradek.broker.replicas.fetchers import Fetchers
-from odradek.broker.replicas.in_sync import InSyncReplicas
-from odradek.broker.replicas.log_dir_move import LogDirMoves
+from odradek.broker.replicas.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
+from odradek.broker.replicas.replica_fetcher import FetcherContext
+from odradek.broker.replicas.replica_fetcher_manager import ReplicaFetcherManager
 from odradek.broker.replicas.replica_manager import ReplicaManager
-from odradek.broker.replicas.throttles import ReplicationThrottles
-from odradek.broker.routes import routes
-from odradek.broker.services import Services
-from odradek.broker.settings.dynamic import CareSettings, DynamicSettings
+from odradek.broker.replicas.replication_quota_manager import ReplicationQuotaManagers
+from odradek.broker.routes import build_routes
+from odradek.broker.services import BrokerServices
+from odradek.broker.settings.dynamic_settings import DynamicSettings, MaintenanceSettings
 from odradek.broker.settings.topic_configs import TopicConfigs
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.marker_link import MarkerLinks
-from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.producer_ids import ProducerIds
-from odradek.broker.transactions.verification import Verifier
-from odradek.broker.transactions.world import TransactionWorld
-from odradek.broker.worker import Worker
-from odradek.controller.broker_link import BrokerLink
+from odradek.broker.transactions.marker_channel import MarkerChannels
+from odradek.broker.transactions.marker_channel_manager import TransactionMarkerChannelManager
+from odradek.broker.transactions.producer_id_manager import ProducerIdManager
+from odradek.broker.worker_process import WorkerProcess
+from odradek.controller.active_controller import ControllerEnvironment
 from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.context import Broker
-from odradek.controller.controller import Controller
-from odradek.controller.feature_updates import SUPPORTED
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.registration import Identity
+from odradek.controller.controller import KafkaController
+from odradek.controller.controller_channel import BrokerConnection
+from odradek.controller.controller_context import Broker
+from odradek.controller.feature_updates import SUPPORTED_FEATURES
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.registration import BrokerIdentity
 from odradek.controller.store.base import MetadataStore
-from odradek.controller.tenure import ControllerWorld
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import TopicDefaults
+from odradek.controller.topic_planning import TopicDefaults
 from odradek.protocol.types import Uuid
 from odradek.storage.manager.log_manager import LogManager
 
@@ -80,312 +80,346 @@ _random = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class BrokerDependencies:
     """What the parts stand on."""
 
     broker_id: int
     cluster_id: str
     settings: DynamicSettings
     store: MetadataStore
-    logs: LogManager
-    disk: Disk
-    worker: Worker
-    reader: RecordReader
-    background: Background
+    log_manager: LogManager
+    disk_executor: DiskExecutor
+    cleaner_process: WorkerProcess
+    record_inspector: RecordInspector
+    task_registry: TaskRegistry
     #: What others are told of where this broker listens.
-    advertised: Sequence[Endpoint]
-    own_connections: OwnConnections
+    advertised_endpoints: Sequence[Endpoint]
+    local_connections: LocalConnections
 
 
-class Assembly:
+class BrokerAssembly:
     """A broker's parts."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        settings, store = ground.settings, ground.store
-        self.cluster = MetadataCache(ground.cluster_id)
-        self.outgoing = Outgoing()
-        self.care = LogCare(
-            ground.logs,
-            CareSettings(settings),
-            disk=ground.disk,
-            worker=ground.worker,
+    def __init__(self, dependencies: BrokerDependencies) -> None:
+        self._dependencies = dependencies
+        settings, store = dependencies.settings, dependencies.store
+        self.metadata_cache = MetadataCache(dependencies.cluster_id)
+        self.outgoing_connections = OutgoingConnections()
+        self.log_maintenance = LogMaintenance(
+            dependencies.log_manager,
+            MaintenanceSettings(settings),
+            disk_executor=dependencies.disk_executor,
+            cleaner_process=dependencies.cleaner_process,
             now_ms=clock.now_ms,
         )
-        self.replicas = ReplicaManager(
-            ground.broker_id,
-            ground.logs,
-            self.cluster,
-            care=self.care,
-            start=ground.background.start,
+        self.replica_manager = ReplicaManager(
+            dependencies.broker_id,
+            dependencies.log_manager,
+            self.metadata_cache,
+            log_maintenance=self.log_maintenance,
+            start_task=dependencies.task_registry.start,
             now_ms=clock.now_ms,
         )
-        self.throttles = ReplicationThrottles.following(settings, broker_id=ground.broker_id)
-        self.replicas.moves = self.moves = self._moves()
-        self.moves.rate = self.throttles.moves
-        self._own = self._identity()
-        self.controller = Controller(store, self._own, settings.current.controller, self._world())
-        self.controller_client = self._controller_client()
-        self.fetchers = self._replicate()
+        self.quota_managers = ReplicationQuotaManagers.from_dynamic_settings(
+            settings, broker_id=dependencies.broker_id
+        )
+        self.replica_manager.alter_log_dirs_manager = self.alter_log_dirs_manager = (
+            self._create_alter_log_dirs_manager()
+        )
+        self.alter_log_dirs_manager.quota = self.quota_managers.alter_log_dirs
+        self._broker_identity = self._create_broker_identity()
+        self.controller = KafkaController(
+            store,
+            self._broker_identity,
+            settings.current.controller,
+            self._create_controller_environment(),
+        )
+        self.controller_client = self._create_controller_client()
+        self.replica_fetcher_manager = self._set_up_replication()
         self._topic_admin = TopicAdmin(
             store,
-            MetadataReads(store),
+            MetadataReader(store),
             defaults=self._topic_defaults,
             random=_random,
             new_topic_id=_new_topic_id,
-            finds=self._own.finds,
+            has_required_listeners=self._broker_identity.has_required_listeners,
         )
-        self._topic_creator = TopicCreator(
+        self._auto_topic_creation_manager = AutoTopicCreationManager(
             self._topic_admin,
             is_enabled=lambda: settings.current.broker.auto_create_topics_enable,
-            internal=lambda name: settings.current.internal_topics.entry(name),
-            start=ground.background.start,
+            internal_topic=lambda name: settings.current.internal_topics.creatable_topic(name),
+            start_task=dependencies.task_registry.start,
         )
-        self.groups = self._groups()
-        self.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
-        self.producer_ids = ProducerIds(self.controller_client.allocate_producer_ids)
-        self.features = AgreedFeatures(store, start_task=ground.background.start)
-        self.transactions = self._transactions()
-        self.replicas.roles[TRANSACTION_STATE] = self.transactions.shards
-        self.services = self._services()
-        self.routes = routes(self.services)
+        self.groups = self._create_group_coordinator()
+        self.replica_manager.leadership_listeners[CONSUMER_OFFSETS] = self.groups.runtime
+        self.producer_id_manager = ProducerIdManager(self.controller_client.allocate_producer_ids)
+        self.features = FinalizedFeatureCache(store, start_task=dependencies.task_registry.start)
+        self.transactions = self._create_transaction_coordinator()
+        self.replica_manager.leadership_listeners[TRANSACTION_STATE] = self.transactions.runtime
+        self.services = self._create_services()
+        self.routes = build_routes(self.services)
 
-    def _moves(self) -> LogDirMoves:
-        ground = self._ground
-        return LogDirMoves(
-            self.replicas,
-            ground.logs,
-            care=self.care,
-            disk=ground.disk,
-            start=ground.background.start,
+    def _create_alter_log_dirs_manager(self) -> ReplicaAlterLogDirsManager:
+        dependencies = self._dependencies
+        return ReplicaAlterLogDirsManager(
+            self.replica_manager,
+            dependencies.log_manager,
+            log_maintenance=self.log_maintenance,
+            disk_executor=dependencies.disk_executor,
+            start_task=dependencies.task_registry.start,
             now_ms=clock.now_ms,
         )
 
-    def _controller_client(self) -> ControllerClient:
-        ground = self._ground
-        current = ground.settings.current
+    def _create_controller_client(self) -> ControllerClient:
+        dependencies = self._dependencies
+        current = dependencies.settings.current
         listener = current.network.inter_broker_listener
         timeout_ms = current.broker.controller_socket_timeout_ms
         return ControllerClient(
-            Node(ground.broker_id, "", -1, None),
+            Node(dependencies.broker_id, "", -1, None),
             controller_id=lambda: self.controller.controller_id,
-            nodes=lambda: self.cluster.nodes(listener),
-            clients=self._clients("questions to controller", timeout_ms=timeout_ms),
+            nodes=lambda: self.metadata_cache.nodes(listener),
+            clients=self._create_clients("questions to controller", timeout_ms=timeout_ms),
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
-    def _replicate(self) -> Fetchers:
+    def _set_up_replication(self) -> ReplicaFetcherManager:
         """What this broker leads has in-sync replicas, and what it follows is fetched."""
-        ground = self._ground
-        current = ground.settings.current
-        self.replicas.in_sync = InSyncReplicas(
-            self.cluster,
+        dependencies = self._dependencies
+        current = dependencies.settings.current
+        self.replica_manager.isr_manager = AlterPartitionManager(
+            self.metadata_cache,
             self.controller_client,
-            lag_max_ms=lambda: ground.settings.current.replication.lag_time_max_ms,
-            now_ms=clock.steady_ms,
-            start=ground.background.start,
+            lag_max_ms=lambda: dependencies.settings.current.replication.lag_time_max_ms,
+            now_ms=clock.monotonic_ms,
+            start_task=dependencies.task_registry.start,
         )
-        self.replicas.fetchers = fetchers = Fetchers(
-            FetcherGround(
-                broker_id=ground.broker_id,
-                logs=ground.logs,
-                care=self.care,
-                settings=lambda: ground.settings.current.replication,
+        self.replica_manager.replica_fetcher_manager = fetcher_manager = ReplicaFetcherManager(
+            FetcherContext(
+                broker_id=dependencies.broker_id,
+                log_manager=dependencies.log_manager,
+                log_maintenance=self.log_maintenance,
+                settings=lambda: dependencies.settings.current.replication,
                 broker_epoch=lambda: self.controller.broker_epoch,
                 now_ms=clock.now_ms,
-                throttle=self.throttles.follower,
+                follower_quota=self.quota_managers.follower,
             ),
-            self.cluster,
+            self.metadata_cache,
             listener=current.network.inter_broker_listener,
-            connect=self._fetching_client,
-            start=ground.background.start,
+            create_client=self._create_fetcher_client,
+            start_task=dependencies.task_registry.start,
         )
-        self.cluster.listeners.append(fetchers.picture_changed)
-        return fetchers
+        self.metadata_cache.broker_change_listeners.append(fetcher_manager.on_metadata_change)
+        return fetcher_manager
 
-    def _fetching_client(self, node: Node) -> BrokerClient:
+    def _create_fetcher_client(self, node: Node) -> BrokerClient:
         return BrokerClient(
             node.host,
             node.port,
-            client_id=f"broker-{self._ground.broker_id}-fetcher",
-            timeout_s=self._ground.settings.current.replication.socket_timeout_ms / 1000,
-            tally=self.outgoing.tally(f"fetches from broker {node.id}"),
+            client_id=f"broker-{self._dependencies.broker_id}-fetcher",
+            timeout_s=self._dependencies.settings.current.replication.socket_timeout_ms / 1000,
+            counter=self.outgoing_connections.counter(f"fetches from broker {node.id}"),
         )
 
-    def _groups(self) -> GroupCoordinator:
-        settings = self._ground.settings
-        lookup = self._lookup(
+    def _create_group_coordinator(self) -> GroupCoordinator:
+        settings = self._dependencies.settings
+        lookup = self._create_coordinator_lookup(
             CONSUMER_OFFSETS, lambda: settings.current.internal_topics.offsets_partitions
         )
         options = settings.current.groups
-        world = World(
+        context = GroupContext(
             options,
             asyncio.get_running_loop(),
             clock.now_ms,
-            _new_id,
+            _new_uuid,
             settings.current.consumer_groups,
-            TopicsLens(lambda: self.cluster.picture),
+            TopicsProvider(lambda: self.metadata_cache.snapshot),
             settings.groups,
         )
-        return GroupCoordinator(lookup, world, self._means(options))
+        return GroupCoordinator(lookup, context, self._create_coordinator_context(options))
 
-    def _transactions(self) -> TransactionCoordinator:
-        ground, settings = self._ground, self._ground.settings
-        lookup = self._lookup(
+    def _create_transaction_coordinator(self) -> TransactionCoordinator:
+        dependencies, settings = self._dependencies, self._dependencies.settings
+        lookup = self._create_coordinator_lookup(
             TRANSACTION_STATE, lambda: settings.current.internal_topics.transactions_partitions
         )
-        options, start = settings.current.transactions, ground.background.start
-        world = TransactionWorld(
+        options, start = settings.current.transactions, dependencies.task_registry.start
+        context = TransactionContext(
             options,
             clock.now_ms,
-            self.producer_ids,
+            self.producer_id_manager,
             lambda: self.features.current.transaction_version,
             start,
             asyncio.sleep,
         )
-        markers = Markers(
-            self.cluster,
-            world,
-            MarkerLinks(self._clients("markers to broker"), start),
+        markers = TransactionMarkerChannelManager(
+            self.metadata_cache,
+            context,
+            MarkerChannels(self._create_clients("markers to broker"), start),
             listener=settings.current.network.inter_broker_listener,
-            has_partition=MetadataReads(ground.store).has_partition,
+            has_partition=MetadataReader(dependencies.store).has_partition,
         )
-        return TransactionCoordinator(lookup, world, self._means(options), markers)
+        return TransactionCoordinator(
+            lookup, context, self._create_coordinator_context(options), markers
+        )
 
-    def _lookup(self, topic: str, configured_count: Callable[[], int]) -> CoordinatorLookup:
-        start = self._ground.background.start
-        count = PartitionCount(topic, MetadataReads(self._ground.store), start=start)
-        lookup = CoordinatorLookup(
-            topic, self.cluster, self._topic_creator, count, configured_count, start
+    def _create_coordinator_lookup(
+        self, topic: str, configured_partition_count: Callable[[], int]
+    ) -> CoordinatorLookup:
+        start = self._dependencies.task_registry.start
+        count = PartitionCountCache(
+            topic, MetadataReader(self._dependencies.store), start_task=start
         )
-        self.cluster.topic_listeners[topic] = lookup.topic_changed
+        lookup = CoordinatorLookup(
+            topic,
+            self.metadata_cache,
+            self._auto_topic_creation_manager,
+            count,
+            configured_partition_count,
+            start,
+        )
+        self.metadata_cache.topic_listeners[topic] = lookup.on_topic_change
         return lookup
 
-    def _means(self, options: LogOptions) -> Means:
+    def _create_coordinator_context(self, settings: CoordinatorLogSettings) -> CoordinatorContext:
         """What was loaded need not be looked through for garbage, until some of it is."""
-        return Means(
-            options,
+        return CoordinatorContext(
+            settings,
             clock.now_ms,
-            self._ground.background.start,
-            self._ground.disk.run_in,
-            has_loaded=gc.freeze,
-            has_dropped=gc.unfreeze,
+            self._dependencies.task_registry.start,
+            self._dependencies.disk_executor.run_in,
+            on_shard_loaded=gc.freeze,
+            on_shard_unloaded=gc.unfreeze,
         )
 
-    def _services(self) -> Services:
-        ground = self._ground
-        settings, store = ground.settings, ground.store
-        config_tree = ConfigAdmin(store, server=lambda: settings.current.defaults_of_topics)
-        return Services(
+    def _create_services(self) -> BrokerServices:
+        dependencies = self._dependencies
+        settings, store = dependencies.settings, dependencies.store
+        config_admin = ConfigAdmin(
+            store, server_settings=lambda: settings.current.topic_default_tables
+        )
+        return BrokerServices(
             settings=settings,
-            replicas=self.replicas,
-            throttles=self.throttles,
-            moves=self.moves,
-            logs=ground.logs,
-            disk=ground.disk,
-            reader=ground.reader,
-            cluster=self.cluster,
+            replica_manager=self.replica_manager,
+            quota_managers=self.quota_managers,
+            alter_log_dirs_manager=self.alter_log_dirs_manager,
+            log_manager=dependencies.log_manager,
+            disk_executor=dependencies.disk_executor,
+            record_inspector=dependencies.record_inspector,
+            metadata_cache=self.metadata_cache,
             features=self.features,
             controller=self.controller,
-            fence=ControllerFence(lambda: self.controller.broker_epoch),
-            fetch_sessions=FetchSessions(
-                slots=settings.current.broker.fetch_session_slots, now_ms=clock.steady_ms
+            controller_fence=ControllerFence(lambda: self.controller.broker_epoch),
+            fetch_session_cache=FetchSessionCache(
+                slots=settings.current.broker.fetch_session_slots, now_ms=clock.monotonic_ms
             ),
             topic_admin=self._topic_admin,
-            topic_creator=self._topic_creator,
-            config_descriptions=ConfigDescriptions(
-                settings, store, broker_id=ground.broker_id, has_topic=self.cluster.has_topic
+            auto_topic_creation_manager=self._auto_topic_creation_manager,
+            config_helper=ConfigHelper(
+                settings,
+                store,
+                broker_id=dependencies.broker_id,
+                has_topic=self.metadata_cache.has_topic,
             ),
-            config_admin=BrokerConfigAdmin(config_tree, settings, broker_id=ground.broker_id),
+            config_admin_manager=ConfigAdminManager(
+                config_admin, settings, broker_id=dependencies.broker_id
+            ),
             topic_configs=TopicConfigs(settings, store),
-            producer_ids=self.producer_ids,
-            verifier=Verifier(
+            producer_id_manager=self.producer_id_manager,
+            add_partitions_to_txn_manager=AddPartitionsToTxnManager(
                 self.transactions.lookup,
-                self._clients("verifications by broker"),
+                self._create_clients("verifications by broker"),
                 listener=settings.current.network.inter_broker_listener,
-                start=ground.background.start,
+                start_task=dependencies.task_registry.start,
             ),
             groups=self.groups,
             transactions=self.transactions,
-            old_offsets=OldOffsets(store),
-            coordinators={
+            zookeeper_offsets=ZooKeeperOffsets(store),
+            coordinator_lookups={
                 find_coordinator.GROUP: self.groups.lookup,
                 find_coordinator.TRANSACTION: self.transactions.lookup,
             },
             now_ms=clock.now_ms,
         )
 
-    def _identity(self) -> Identity:
-        current, ground = self._ground.settings.current, self._ground
-        registration = registration_of(current, ground.advertised, timestamp_ms=clock.now_ms())
+    def _create_broker_identity(self) -> BrokerIdentity:
+        current, dependencies = self._dependencies.settings.current, self._dependencies
+        registration = build_registration(
+            current, dependencies.advertised_endpoints, timestamp_ms=clock.now_ms()
+        )
         inter_broker = current.network.inter_broker_listener
         control = current.network.control_plane_listener or inter_broker
-        return Identity(ground.broker_id, registration, inter_broker, control)
+        return BrokerIdentity(dependencies.broker_id, registration, inter_broker, control)
 
-    def _world(self) -> ControllerWorld:
-        return ControllerWorld(
-            connect=self._link_to,
-            start_task=self._ground.background.start,
+    def _create_controller_environment(self) -> ControllerEnvironment:
+        return ControllerEnvironment(
+            connect=self._create_controller_channel,
+            start_task=self._dependencies.task_registry.start,
             sleep=asyncio.sleep,
             now_ms=clock.now_ms,
             new_topic_id=_new_topic_id,
-            first_features=self._first_features,
-            controller_changed=lambda: self.controller_client.controller_changed(),
+            initial_features=self._initial_features,
+            on_controller_changed=lambda: self.controller_client.on_controller_change(),
         )
 
     @property
-    def _first_features(self) -> Mapping[str, int]:
+    def _initial_features(self) -> Mapping[str, int]:
         """A broker of Kafka 3.9 in the same cluster would exit at a feature that it has not."""
-        is_alone = self._ground.settings.current.is_alone
-        return {name: each.high for name, each in SUPPORTED.items()} if is_alone else {}
+        is_alone = self._dependencies.settings.current.uses_embedded_store
+        return {name: each.high for name, each in SUPPORTED_FEATURES.items()} if is_alone else {}
 
-    def _link_to(self, broker: Broker) -> BrokerLink:
+    def _create_controller_channel(self, broker: Broker) -> BrokerConnection:
         """By the control plane, if there is one; every broker of a cluster has the same."""
-        current, listener = self._ground.settings.current, self._own.control_listener
-        found = next(each for each in broker.registration.endpoints if each.listener == listener)
-        client = BrokerClient(
-            found.host,
-            found.port,
-            client_id=str(self._ground.broker_id),
-            timeout_s=current.broker.controller_socket_timeout_ms / 1000,
-            own=self._ground.own_connections if broker.id == self._ground.broker_id else None,
-            tally=self.outgoing.tally(f"controller to broker {broker.id}"),
+        current, listener = (
+            self._dependencies.settings.current,
+            self._broker_identity.control_plane_listener,
         )
-        return cast(BrokerLink, client)
+        endpoint = next(each for each in broker.registration.endpoints if each.listener == listener)
+        client = BrokerClient(
+            endpoint.host,
+            endpoint.port,
+            client_id=str(self._dependencies.broker_id),
+            timeout_s=current.broker.controller_socket_timeout_ms / 1000,
+            local_connections=self._dependencies.local_connections
+            if broker.id == self._dependencies.broker_id
+            else None,
+            counter=self.outgoing_connections.counter(f"controller to broker {broker.id}"),
+        )
+        return cast(BrokerConnection, client)
 
-    def _clients(self, purpose: str, *, timeout_ms: int | None = None) -> BrokerClients:
-        return BrokerClients(partial(self.client_of, purpose=purpose, timeout_ms=timeout_ms))
+    def _create_clients(self, purpose: str, *, timeout_ms: int | None = None) -> BrokerClients:
+        return BrokerClients(partial(self.create_client, purpose=purpose, timeout_ms=timeout_ms))
 
-    def client_of(
+    def create_client(
         self, node: Node, *, purpose: str, timeout_ms: int | None = None
-    ) -> BrokerClient | OwnClient:
+    ) -> BrokerClient | LoopbackClient:
         """By which this broker asks another, or itself, for what clients want of it."""
-        current, client_id = self._ground.settings.current, str(self._ground.broker_id)
-        if node.id == self._ground.broker_id:
-            return OwnClient(
+        current, client_id = self._dependencies.settings.current, str(self._dependencies.broker_id)
+        if node.id == self._dependencies.broker_id:
+            return LoopbackClient(
                 lambda: self.routes,
                 client_id=client_id,
                 listener=current.network.inter_broker_listener,
-                start=self._ground.background.start,
+                start_task=self._dependencies.task_registry.start,
             )
         return BrokerClient(
             node.host,
             node.port,
             client_id=client_id,
             timeout_s=(timeout_ms or current.broker.request_timeout_ms) / 1000,
-            tally=self.outgoing.tally(f"{purpose} {node.id}"),
+            counter=self.outgoing_connections.counter(f"{purpose} {node.id}"),
         )
 
     def _topic_defaults(self) -> TopicDefaults:
-        current = self._ground.settings.current
+        current = self._dependencies.settings.current
         return TopicDefaults(
-            partitions=current.broker.num_partitions,
+            num_partitions=current.broker.num_partitions,
             replication_factor=current.broker.default_replication_factor,
-            server=current.defaults_of_topics,
+            server_settings=current.topic_default_tables,
         )
 
 
-def _new_id() -> str:
+def _new_uuid() -> str:
     return str(uuid4())
 
 

@@ -19,57 +19,61 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.metadata_reader import MetadataReader
 from odradek.controller.store.base import MetadataStore
 from odradek.protocol.types import TopicPartition
 
 
-class Hosted(NamedTuple):
+class AssignedPartitions(NamedTuple):
     """The partitions of each topic that are ours, and those that are nobody's."""
 
-    own: dict[str, set[int]]
+    assigned: dict[str, set[int]]
     strays: list[TopicPartition]
 
 
-async def hosted(
+async def find_assigned_partitions(
     store: MetadataStore, partitions: Iterable[TopicPartition], *, broker_id: int
-) -> Hosted:
+) -> AssignedPartitions:
     """StoreError if the tree cannot be read."""
     by_topic: dict[str, set[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, set()).add(number)
-    tree = MetadataReads(store)
-    going = await tree.topics_to_delete()
-    topics = await tree.topics(by_topic)
-    found = Hosted({}, [])
-    for topic in sorted(by_topic.keys() - going):
+    reader = MetadataReader(store)
+    deleting = await reader.get_topic_deletions()
+    topics = await reader.get_topic_assignments(by_topic)
+    result = AssignedPartitions({}, [])
+    for topic in sorted(by_topic.keys() - deleting):
         assigned = topics[topic].partitions if topic in topics else {}
-        ours = {number for number, at in assigned.items() if broker_id in at.replicas}
+        ours = {
+            number for number, assignment in assigned.items() if broker_id in assignment.replicas
+        }
         if by_topic[topic] & ours:
-            found.own[topic] = by_topic[topic] & ours
-        found.strays.extend(
+            result.assigned[topic] = by_topic[topic] & ours
+        result.strays.extend(
             TopicPartition(topic, number) for number in sorted(by_topic[topic] - ours)
         )
-    return found
+    return result
 
 
-async def lost(
-    store: MetadataStore, logs: Collection[TopicPartition], *, broker_id: int
+async def find_lost_partitions(
+    store: MetadataStore, hosted_partitions: Collection[TopicPartition], *, broker_id: int
 ) -> set[TopicPartition]:
     """To be asked before this broker is registered.  StoreError if the tree cannot be read."""
-    tree = MetadataReads(store)
-    topics = await tree.topics(await tree.topic_names() - await tree.topics_to_delete())
+    reader = MetadataReader(store)
+    topics = await reader.get_topic_assignments(
+        await reader.get_topic_names() - await reader.get_topic_deletions()
+    )
     missing = [
-        where
-        for topic, found in topics.items()
-        for number, at in found.partitions.items()
-        if broker_id in at.replicas
-        and len(at.replicas) > 1
-        and (where := TopicPartition(topic, number)) not in logs
+        partition
+        for topic, topic_assignment in topics.items()
+        for number, assignment in topic_assignment.partitions.items()
+        if broker_id in assignment.replicas
+        and len(assignment.replicas) > 1
+        and (partition := TopicPartition(topic, number)) not in hosted_partitions
     ]
-    leaderships = await tree.leaderships(missing)
+    leaderships = await reader.get_topic_partition_states(missing)
     return {
-        where
-        for where, found in leaderships.items()
-        if found.isr == (broker_id,) or (not logs and broker_id in found.isr)
+        partition
+        for partition, state in leaderships.items()
+        if state.isr == (broker_id,) or (not hosted_partitions and broker_id in state.isr)
     }

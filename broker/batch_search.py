@@ -17,67 +17,71 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.broker.record_reader import RECORDS_PER_TURN
+from odradek.broker.record_inspector import INLINE_RECORDS_MAX
 from odradek.protocol.records.batch import HEADER_BYTES, RecordBatch
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.admission.batch_validation import (
-    UNTOLD_COUNT,
-    holding_cost,
-    packing_cost,
+from odradek.storage.timestamp_lookup import TimestampAndOffset, TimestampQuery, find_in_batch
+from odradek.storage.validation.log_validator import (
+    UNKNOWN_RECORD_COUNT,
+    compression_cost,
+    decompressed_cost,
 )
-from odradek.storage.log_lookup import FoundOffset, Sought, found_in
 
 
-class Reader(Protocol):
+class BatchSearcher(Protocol):
     """Whoever reads records."""
 
-    async def found(self, batch: AnyBatch, sought: Sought, /) -> FoundOffset | None: ...
+    async def find_offset(
+        self, batch: AnyBatch, query: TimestampQuery, /
+    ) -> TimestampAndOffset | None: ...
 
 
-class ManyRecords(Exception):
+class SearchTooLarge(Exception):
     """To look into this batch as well would take too long here."""
 
-    def __init__(self, batch: AnyBatch, sought: Sought) -> None:
-        super().__init__(sought)
+    def __init__(self, batch: AnyBatch, query: TimestampQuery) -> None:
+        super().__init__(query)
         self.batch = batch
-        self.sought = sought
+        self.query = query
 
 
-class Looks:
+class BatchSearch:
     """A Look, until there are too many records."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, Sought], FoundOffset | None] = {}
-        self._left = RECORDS_PER_TURN
+        self._cached_results: dict[tuple[bytes, TimestampQuery], TimestampAndOffset | None] = {}
+        self._remaining_records = INLINE_RECORDS_MAX
 
-    def __call__(self, batch: AnyBatch, sought: Sought) -> FoundOffset | None:
-        key = _key(batch, sought)
-        if key in self._known:
-            return self._known[key]
-        self._left -= _cost_of(batch)
-        if self._left >= 0:
-            self._left -= holding_cost(batch.view, most=self._left)
-        if self._left < 0:
-            raise ManyRecords(batch, sought)
-        return found_in(batch, sought)
+    def __call__(self, batch: AnyBatch, query: TimestampQuery) -> TimestampAndOffset | None:
+        key = _cache_key(batch, query)
+        if key in self._cached_results:
+            return self._cached_results[key]
+        self._remaining_records -= _search_cost(batch)
+        if self._remaining_records >= 0:
+            self._remaining_records -= decompressed_cost(
+                batch.view, max_cost=self._remaining_records
+            )
+        if self._remaining_records < 0:
+            raise SearchTooLarge(batch, query)
+        return find_in_batch(batch, query)
 
-    def begin_turn(self) -> None:
-        self._left = RECORDS_PER_TURN
+    def reset_budget(self) -> None:
+        self._remaining_records = INLINE_RECORDS_MAX
 
-    async def learn(self, many: ManyRecords, reader: Reader) -> None:
-        found = await reader.found(many.batch, many.sought)
-        self._known[_key(many.batch, many.sought)] = found
-
-
-def _key(batch: AnyBatch, sought: Sought) -> tuple[bytes, Sought]:
-    return bytes(batch.view[:HEADER_BYTES]), sought
+    async def search_in_worker(self, too_large: SearchTooLarge, searcher: BatchSearcher) -> None:
+        result = await searcher.find_offset(too_large.batch, too_large.query)
+        self._cached_results[_cache_key(too_large.batch, too_large.query)] = result
 
 
-def _cost_of(batch: AnyBatch) -> int:
+def _cache_key(batch: AnyBatch, query: TimestampQuery) -> tuple[bytes, TimestampQuery]:
+    return bytes(batch.view[:HEADER_BYTES]), query
+
+
+def _search_cost(batch: AnyBatch) -> int:
     """In records; how many a wrapper of an old format holds, it does not tell."""
     if batch.codec is Codec.NONE:
         return batch.count
     if isinstance(batch, RecordBatch):
-        return batch.count + packing_cost(batch.attributes, batch.size_bytes)
-    return UNTOLD_COUNT
+        return batch.count + compression_cost(batch.attributes, batch.size_bytes)
+    return UNKNOWN_RECORD_COUNT

@@ -14,23 +14,25 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def steady_ms() -> int:
+def monotonic_ms() -> int:
     """Since some moment; it never jumps, whoever sets the time of day."""
     return time.monotonic_ns() // 1_000_000
 
 
-class JumpWatch:
+class ClockJumpDetector:
     """Whether the time of day was set, since this was asked last."""
 
-    def __init__(self, now_ms: Callable[[], int], steady_ms: Callable[[], int] = steady_ms) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], monotonic_ms: Callable[[], int] = monotonic_ms
+    ) -> None:
         self._now_ms = now_ms
-        self._steady_ms = steady_ms
-        self._ahead_ms = self._ahead()
+        self._monotonic_ms = monotonic_ms
+        self._last_offset_ms = self._current_offset_ms()
 
-    def jumped_ms(self) -> int:
+    def jump_since_last_call_ms(self) -> int:
         """Forward, or back if it is negative; what is negligible, too."""
-        before, self._ahead_ms = self._ahead_ms, self._ahead()
-        return self._ahead_ms - before
+        before, self._last_offset_ms = self._last_offset_ms, self._current_offset_ms()
+        return self._last_offset_ms - before
 
-    def _ahead(self) -> int:
-        return self._now_ms() - self._steady_ms()
+    def _current_offset_ms(self) -> int:
+        return self._now_ms() - self._monotonic_ms()

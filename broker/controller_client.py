@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
 from odradek.protocol.api.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -27,7 +27,7 @@ CONTROLLED_SHUTDOWN_VERSION = 3
 ALLOCATE_PRODUCER_IDS_VERSION = 0
 
 
-class Block(NamedTuple):
+class ProducerIdsBlock(NamedTuple):
     """Of producer ids; both ends are in it."""
 
     block_start: int
@@ -39,7 +39,7 @@ class ControllerClient:
 
     def __init__(
         self,
-        itself: Node,
+        local_node: Node,
         *,
         controller_id: Callable[[], int],
         nodes: Callable[[], Mapping[int, Node]],
@@ -47,7 +47,7 @@ class ControllerClient:
         broker_epoch: Callable[[], int],
     ) -> None:
         """``itself`` is known before any picture of the cluster has come."""
-        self._itself = itself
+        self._local_node = local_node
         self._controller_id = controller_id
         self._nodes = nodes
         self._clients = clients
@@ -55,7 +55,7 @@ class ControllerClient:
 
     @property
     def broker_id(self) -> int:
-        return self._itself.id
+        return self._local_node.id
 
     @property
     def broker_epoch(self) -> int:
@@ -64,47 +64,47 @@ class ControllerClient:
     def close(self) -> None:
         self._clients.close()
 
-    def controller_changed(self) -> None:
+    def on_controller_change(self) -> None:
         """One that is cut off, or stands still, never answers; its successor can be asked now."""
-        self._clients.drop_others(self._controller_id())
+        self._clients.close_all_except(self._controller_id())
 
     async def send(self, request: Message, *, version: int) -> Message:
         controller_id = self._controller_id()
-        node = self._itself
+        node = self._local_node
         if controller_id != node.id:
-            found = self._nodes().get(controller_id)
-            if found is None:
+            controller = self._nodes().get(controller_id)
+            if controller is None:
                 raise NotController("nobody is known to be the controller")
-            node = found
+            node = controller
         try:
-            return await self._clients.to(node).send(request, version=version)
-        except (OSError, DecodeError) as failure:
-            raise RequestTimedOut(f"controller {node.id} does not answer: {failure}") from failure
+            return await self._clients.client_for(node).send(request, version=version)
+        except (OSError, DecodeError) as error:
+            raise RequestTimedOut(f"controller {node.id} does not answer: {error}") from error
 
-    async def shut_down(self) -> list[TopicPartition]:
+    async def controlled_shutdown(self) -> list[TopicPartition]:
         """What this broker, which is about to stop, still leads."""
         request = ControlledShutdownRequest(
-            broker_id=self._itself.id, broker_epoch=self._broker_epoch()
+            broker_id=self._local_node.id, broker_epoch=self._broker_epoch()
         )
         response = await self.send(request, version=CONTROLLED_SHUTDOWN_VERSION)
         assert isinstance(response, ControlledShutdownResponse), response
-        _check(response.error_code)
+        _check_error_code(response.error_code)
         return [
             TopicPartition(each.topic_name, each.partition_index)
             for each in response.remaining_partitions
         ]
 
-    async def allocate_producer_ids(self) -> Block:
+    async def allocate_producer_ids(self) -> ProducerIdsBlock:
         request = AllocateProducerIdsRequest(
-            broker_id=self._itself.id, broker_epoch=self._broker_epoch()
+            broker_id=self._local_node.id, broker_epoch=self._broker_epoch()
         )
         response = await self.send(request, version=ALLOCATE_PRODUCER_IDS_VERSION)
         assert isinstance(response, AllocateProducerIdsResponse), response
-        _check(response.error_code)
+        _check_error_code(response.error_code)
         start = response.producer_id_start
-        return Block(start, start + response.producer_id_len - 1)
+        return ProducerIdsBlock(start, start + response.producer_id_len - 1)
 
 
-def _check(code: int) -> None:
+def _check_error_code(code: int) -> None:
     if code:
-        raise KafkaError(error=ErrorCode.of(code))
+        raise KafkaError(error_code=ErrorCode.for_code(code))

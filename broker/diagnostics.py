@@ -14,60 +14,62 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from odradek.broker.network.pending_answers import REQUEST_FROM
+from odradek.broker.network.purgatory import REQUEST_TASK_PREFIX
 from odradek.broker.replicas.partition import Partition
 
 #: Of a task that nobody has named.
-_UNNAMED = re.compile(r"Task-\d+")
+_UNNAMED_TASK = re.compile(r"Task-\d+")
 
 Counts = Mapping[str, int]
 
 
-class Sockets(Protocol):
+class ConnectionStats(Protocol):
     """Who serves connections."""
 
     @property
-    def waiting(self) -> int: ...
+    def pending_request_count(self) -> int: ...
 
-    def connections(self) -> Counts: ...
+    def connection_counts(self) -> Counts: ...
 
 
-class Outgoing(Protocol):
+class OutgoingConnections(Protocol):
     """Who counts the connections to other brokers."""
 
     def counts(self) -> Counts: ...
 
 
-def in_hand(
-    sockets: Sockets, outgoing: Outgoing, partitions: Iterable[Partition]
+def diagnostics_snapshot(
+    socket_server: ConnectionStats,
+    outgoing_connections: OutgoingConnections,
+    partitions: Iterable[Partition],
 ) -> dict[str, int | Counts | Mapping[str, Counts]]:
     """To be asked on the loop."""
-    waiting = {str(each.topic_partition): _waiting(each) for each in partitions}
+    waiting = {str(each.topic_partition): _waiter_counts(each) for each in partitions}
     return {
-        "tasks": dict(sorted(Counter(map(_name, asyncio.all_tasks())).items())),
-        "connections": sockets.connections(),
-        "outgoing": outgoing.counts(),
-        "requests": sockets.waiting,
+        "tasks": dict(sorted(Counter(map(_task_name, asyncio.all_tasks())).items())),
+        "connections": socket_server.connection_counts(),
+        "outgoing": outgoing_connections.counts(),
+        "requests": socket_server.pending_request_count,
         "waiting": {name: counts for name, counts in waiting.items() if counts},
     }
 
 
-def _name(task: asyncio.Task[object]) -> str:
+def _task_name(task: asyncio.Task[object]) -> str:
     """All requests have one: there may be thousands."""
     name = task.get_name()
-    if name.startswith(REQUEST_FROM):
+    if name.startswith(REQUEST_TASK_PREFIX):
         return "request"
-    if _UNNAMED.fullmatch(name):
+    if _UNNAMED_TASK.fullmatch(name):
         return getattr(task.get_coro(), "__qualname__", "task")
     return name
 
 
-def _waiting(partition: Partition) -> Counts:
+def _waiter_counts(partition: Partition) -> Counts:
     """Without those of whom there are none."""
-    found = {
-        "consumers": sum(each.is_waiting for each in partition.waiting),
-        "followers": sum(each.is_waiting for each in partition.waiting_followers),
-        "producers": partition.high_watermark.waiting,
-        "flushes": partition.synced.waiting,
+    counts = {
+        "consumers": sum(each.is_waiting for each in partition.fetch_watchers),
+        "followers": sum(each.is_waiting for each in partition.follower_fetch_watchers),
+        "producers": partition.high_watermark.waiter_count,
+        "flushes": partition.flushed_offset.waiter_count,
     }
-    return {name: count for name, count in found.items() if count}
+    return {name: count for name, count in counts.items() if count}

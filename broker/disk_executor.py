@@ -21,77 +21,77 @@ from typing import TypeVar
 
 from odradek.protocol.errors import KafkaStorageError
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 
-Returned = TypeVar("Returned")
+Result = TypeVar("Result")
 
 #: A guess: more would only queue up in the disk.
-_SIDE_BY_SIDE = 8
+_PARALLEL_THREADS = 8
 
 
-class Disk:
+class DiskExecutor:
     """As many threads as ``num.io.threads`` says, for each directory; started when needed."""
 
     def __init__(self, threads: int) -> None:
         new_pool = partial(ThreadPoolExecutor, threads, thread_name_prefix="disk")
-        self._threads = new_pool()
-        self._threads_of: defaultdict[LogDirectory, ThreadPoolExecutor] = defaultdict(new_pool)
+        self._shared_pool = new_pool()
+        self._directory_pools: defaultdict[LogDirectory, ThreadPoolExecutor] = defaultdict(new_pool)
         #: What changes a log directory's names or checkpoints goes one after the other.
-        self._turns: defaultdict[LogDirectory, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._directory_locks: defaultdict[LogDirectory, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def run(self, call: Callable[..., Returned], *arguments: object) -> asyncio.Future[Returned]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+    def run(self, function: Callable[..., Result], *arguments: object) -> asyncio.Future[Result]:
+        return asyncio.get_running_loop().run_in_executor(self._shared_pool, function, *arguments)
 
     def run_in(
-        self, directory: LogDirectory, call: Callable[..., Returned], *arguments: object
-    ) -> asyncio.Future[Returned]:
+        self, directory: LogDirectory, function: Callable[..., Result], *arguments: object
+    ) -> asyncio.Future[Result]:
         """What may sleep for as long as that directory's disk hangs."""
-        threads = self._threads_of[directory]
-        return asyncio.get_running_loop().run_in_executor(threads, call, *arguments)
+        pool = self._directory_pools[directory]
+        return asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
 
-    async def carry_out(self, work: DiskWork) -> None:
+    async def execute(self, task: DiskTask) -> None:
         """To its end even if cancelled: a thread cannot be stopped, and its work must be ended."""
-        if work.is_exclusive:
-            async with self._turns[work.directory]:
-                await self._carry_out(work)
+        if task.is_exclusive:
+            async with self._directory_locks[task.directory]:
+                await self._execute(task)
         else:
-            await self._carry_out(work)
+            await self._execute(task)
 
-    async def _carry_out(self, work: DiskWork) -> None:
-        with work:
-            running = self.run_in(work.directory, work.run)
+    async def _execute(self, task: DiskTask) -> None:
+        with task:
+            running = self.run_in(task.directory, task.run)
             try:
                 await asyncio.shield(running)
             except asyncio.CancelledError:
-                await _wait_on(running)
+                await _wait_until_done(running)
                 raise
 
-    async def carry_out_all(self, works: Iterable[DiskWork], *, at_once: int = 1) -> None:
+    async def execute_all(self, tasks: Iterable[DiskTask], *, parallelism: int = 1) -> None:
         """So many side by side; one that fails has said so to its log directory."""
-        left = iter(works)
+        remaining = iter(tasks)
 
-        async def some() -> None:
-            for work in left:
+        async def run_remaining() -> None:
+            for task in remaining:
                 with suppress(KafkaStorageError):
-                    await self.carry_out(work)
+                    await self.execute(task)
 
-        await asyncio.gather(*(some() for _ in range(at_once)))
+        await asyncio.gather(*(run_remaining() for _ in range(parallelism)))
 
     def close(self) -> None:
         """Wait for what still runs."""
-        for threads in (self._threads, *self._threads_of.values()):
-            threads.shutdown()
+        for pool in (self._shared_pool, *self._directory_pools.values()):
+            pool.shutdown()
 
 
-def side_by_side(tasks: Sequence[Callable[[], Returned]]) -> Iterator[Returned]:
+def run_in_parallel(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
     """For whoever sleeps already: all of them, each on a thread, and what they return in order."""
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="disk") as threads:
-        yield from threads.map(lambda task: task(), tasks)
+    with ThreadPoolExecutor(_PARALLEL_THREADS, thread_name_prefix="disk") as pool:
+        yield from pool.map(lambda task: task(), tasks)
 
 
-async def _wait_on(running: asyncio.Future[None]) -> None:
+async def _wait_until_done(future: asyncio.Future[None]) -> None:
     """Until it is done, however often this is cancelled; raises what it raised."""
-    while not running.done():
+    while not future.done():
         with suppress(asyncio.CancelledError):
-            await asyncio.wait([running])
-    running.result()
+            await asyncio.wait([future])
+    future.result()

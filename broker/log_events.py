@@ -20,16 +20,16 @@ class LogEvents:
 
     def __init__(self) -> None:
         #: Told of every directory that fails, and whether it was the last.
-        self.on_failure: FailureListener = lambda directory, is_last: None
+        self.on_directory_failure: FailureListener = lambda directory, is_last: None
 
-    def noticed(self, what: str) -> None:
-        log.warning("%s", what)
+    def on_warning(self, message: str) -> None:
+        log.warning("%s", message)
 
-    def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
+    def on_recovery_progress(self, directory: LogDirectory, *, done: int, total: int) -> None:
         # A tenth at a time: there may be thousands.
         if done * 10 // total > (done - 1) * 10 // total:
             log.info("%s was not closed: %d of %d logs are recovered", directory.path, done, total)
 
-    def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
-        log.error("%s", directory.failure)
-        self.on_failure(directory, is_last)
+    def handle_log_dir_failure(self, directory: LogDirectory, *, is_last: bool) -> None:
+        log.error("%s", directory.error)
+        self.on_directory_failure(directory, is_last)

@@ -23,28 +23,28 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor
 from typing import Protocol
 
-from odradek.broker.clock import JumpWatch
-from odradek.broker.disk import Disk
-from odradek.broker.worker import Worker, is_interrupted
+from odradek.broker.clock import ClockJumpDetector
+from odradek.broker.disk_executor import DiskExecutor
+from odradek.broker.worker_process import WorkerProcess, is_interrupted
 from odradek.protocol.errors import CorruptMessage, KafkaStorageError
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.pace import CleaningStopped, Pace
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.log_cleaning_state import IDLE, STOPPING
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.states import IDLE, STOPPING
-from odradek.storage.cleaner.task import CleaningPlan, CleaningTask
-from odradek.storage.manager.compacting import Compaction
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.cleaner.task import CleaningResult, CleaningTask
+from odradek.storage.cleaner.throttler import CleanerThrottler, LogCleaningAborted
+from odradek.storage.manager.compaction import Compaction
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.log_manager import LogManager
 
 log = logging.getLogger(__name__)
 
-_STOP_LOOKED_FOR_EVERY_S = 0.05
+_STOP_POLL_INTERVAL_S = 0.05
 #: By less than this the clock may be set, as it is again and again, without a word.
-JUMP_MS = 60_000
+CLOCK_JUMP_MIN_MS = 60_000
 
 
-class Settings(Protocol):
+class LogMaintenanceSettings(Protocol):
     """The settings that matter here, as they are at the moment."""
 
     @property
@@ -54,60 +54,60 @@ class Settings(Protocol):
     def background_threads(self) -> int: ...
 
 
-class LogCare:
+class LogMaintenance:
     """The schedules of one broker's logs."""
 
     def __init__(
         self,
-        logs: LogManager,
-        settings: Settings,
+        log_manager: LogManager,
+        settings: LogMaintenanceSettings,
         *,
-        disk: Disk,
-        worker: Worker,
+        disk_executor: DiskExecutor,
+        cleaner_process: WorkerProcess,
         now_ms: Callable[[], int],
     ) -> None:
-        self._logs = logs
+        self._log_manager = log_manager
         self._settings = settings
-        self._disk = disk
-        self._worker = worker
+        self._disk_executor = disk_executor
+        self._cleaner_process = cleaner_process
         self._now_ms = now_ms
-        self._jumps = JumpWatch(now_ms)
+        self._clock_jumps = ClockJumpDetector(now_ms)
         self._compaction: Compaction | None = None
 
     async def flush(self) -> None:
-        await self._carry_out(self._logs.upkeep.flushes_due(self._now_ms()))
+        await self._execute_all(self._log_manager.maintenance.due_flush_tasks(self._now_ms()))
 
     async def checkpoint(self) -> None:
-        await self._carry_out(self._logs.checkpoints())
+        await self._execute_all(self._log_manager.checkpoint_tasks())
 
     async def apply_retention(self) -> None:
-        jumped_ms = self._jumps.jumped_ms()
-        if jumped_ms > JUMP_MS:
+        jumped_ms = self._clock_jumps.jump_since_last_call_ms()
+        if jumped_ms > CLOCK_JUMP_MIN_MS:
             # Who has set it wrong can set it right again before fresh records are taken for old.
             log.warning(
                 "The clock was set forward by %d s: what is too old by it is deleted next time",
                 jumped_ms // 1000,
             )
             return
-        outlived, works = self._logs.upkeep.apply_retention(self._now_ms())
-        for gone in outlived:
-            log.info("%s", gone)
-        await self._carry_out(works)
+        deletions, tasks = self._log_manager.maintenance.apply_retention(self._now_ms())
+        for deletion in deletions:
+            log.info("%s", deletion)
+        await self._execute_all(tasks)
 
-    async def remove(self) -> None:
-        await self._carry_out(self._logs.upkeep.removals_due(self._now_ms()))
-        await self._carry_out(self._logs.mendings(now_ms=self._now_ms()))
+    async def delete_pending_files(self) -> None:
+        await self._execute_all(self._log_manager.maintenance.due_removal_tasks(self._now_ms()))
+        await self._execute_all(self._log_manager.repair_tasks(now_ms=self._now_ms()))
 
-    async def _carry_out(self, works: Iterable[DiskWork]) -> None:
-        await self._disk.carry_out_all(works, at_once=self._settings.background_threads)
+    async def _execute_all(self, tasks: Iterable[DiskTask]) -> None:
+        await self._disk_executor.execute_all(tasks, parallelism=self._settings.background_threads)
 
     def expire_producers(self) -> None:
-        self._logs.upkeep.expire_producers(self._now_ms())
+        self._log_manager.maintenance.remove_expired_producers(self._now_ms())
 
     async def compact(self) -> None:
         """All logs that are dirty enough, one after the other."""
         while (settings := self._settings.cleaner).enable and settings.threads > 0:
-            compaction = self._logs.upkeep.next_compaction(self._now_ms(), settings)
+            compaction = self._log_manager.maintenance.next_compaction(self._now_ms(), settings)
             if compaction is None:
                 return
             self._compaction = compaction
@@ -119,57 +119,59 @@ class LogCare:
     async def _compact(self, compaction: Compaction) -> None:
         try:
             with compaction:
-                plan = await self._worker.run(compact_in_worker, compaction.task)
-                for work in compaction.put_in_place(plan, now_ms=self._now_ms()):
-                    await self._disk.carry_out(work)
-        except CleaningStopped:
+                plan = await self._cleaner_process.run(compact_in_worker, compaction.task)
+                for task in compaction.replace_segments(plan, now_ms=self._now_ms()):
+                    await self._disk_executor.execute(task)
+        except LogCleaningAborted:
             log.info("Compacting %s was stopped", compaction.partition)
-        except CorruptMessage as damage:
+        except CorruptMessage as corruption:
             log.error(
-                "%s is damaged, and is not compacted any more: %s", compaction.partition, damage
+                "%s is damaged, and is not compacted any more: %s", compaction.partition, corruption
             )
-        except (KafkaStorageError, BrokenExecutor) as failure:
-            log.error("Compacting %s failed: %s", compaction.partition, failure)
+        except (KafkaStorageError, BrokenExecutor) as error:
+            log.error("Compacting %s failed: %s", compaction.partition, error)
 
-    async def hold_off(self, partition: TopicPartition) -> None:
+    async def abort_and_pause_cleaning(self, partition: TopicPartition) -> None:
         """Keep compaction and retention away from a partition, until ``allow``.
 
         If it is deleted meanwhile there is nothing to keep away, and nothing to allow.  Nor is
         there if whoever waits for it is cancelled.
         """
-        states = self._logs.cleaner.states
-        self._logs.cleaner.pause(partition)
+        states = self._log_manager.cleaner_manager.states
+        self._log_manager.cleaner_manager.pause(partition)
         try:
             while states[partition] is STOPPING:
                 if self._compaction is not None and self._compaction.partition == partition:
-                    self._worker.interrupt()
-                await asyncio.sleep(_STOP_LOOKED_FOR_EVERY_S)
+                    self._cleaner_process.interrupt()
+                await asyncio.sleep(_STOP_POLL_INTERVAL_S)
         except asyncio.CancelledError:
             if states[partition] is not IDLE:
-                self.allow(partition)
+                self.resume_cleaning(partition)
             raise
 
-    def allow(self, partition: TopicPartition) -> None:
-        self._logs.cleaner.resume(partition)
+    def resume_cleaning(self, partition: TopicPartition) -> None:
+        self._log_manager.cleaner_manager.resume(partition)
 
-    async def clear_deleted(self) -> None:
+    async def rename_deleted_logs(self) -> None:
         """Rename what was deleted or replaced out of the way."""
-        await self._disk.carry_out_all(self._logs.deletions(now_ms=self._now_ms()))
+        await self._disk_executor.execute_all(
+            self._log_manager.deletion_tasks(now_ms=self._now_ms())
+        )
 
-    async def carry_out(self, work: DiskWork) -> None:
-        await self._disk.carry_out(work)
+    async def execute(self, task: DiskTask) -> None:
+        await self._disk_executor.execute(task)
 
 
-def compact_in_worker(task: CleaningTask) -> CleaningPlan:
+def compact_in_worker(task: CleaningTask) -> CleaningResult:
     """In the worker process.
 
     Niceness alone hardly helps clients that wait for small answers: who wakes up does not interrupt
     a nice process, but waits for its slice of some milliseconds, unless it gives way before.
     """
-    pace = Pace(
-        should_stop=is_interrupted,
+    throttler = CleanerThrottler(
+        should_abort=is_interrupted,
         clock=time.monotonic,
         sleep=time.sleep,
-        give_way=os.sched_yield,
+        yield_cpu=os.sched_yield,
     )
-    return clean(task, pace)
+    return clean(task, throttler)

@@ -1,9 +1,12 @@
-"""How the broker writes its own log: one line for each event, to standard error.
+"""Format, levels and logger names of the broker's log: one line per event, to standard error.
 
-    2026-11-16 13:55:01,234 INFO broker.server: Broker 0 of cluster ... is running
+    2026-11-16 13:55:01,234 INFO kafka.server: Broker 0 of cluster ... started
 
-A level is for everything, or for a logger and those below it: ``info``, ``controller=debug``.  The
-requests themselves are logged at ``request=trace``.
+Loggers have Kafka's names (``kafka.controller``, ``state.change.logger``), whatever module they are
+in, so that operators can keep their log alerts and levels.  docs/operations.md lists them.
+
+A level is for everything, or for a logger and those below it: ``info``, ``kafka.controller=debug``.
+Requests are logged at ``kafka.request.logger=trace``, or ``request=trace`` for short.
 """
 
 from __future__ import annotations
@@ -11,9 +14,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-#: Below DEBUG: every request, for one.
+#: Below DEBUG, for every request.
 TRACE = 5
-PREFIX = "odradek."
+#: Short names for loggers in ``--log-level``.
+LOGGER_ALIASES = {
+    "request": "kafka.request.logger",
+    "controller": "kafka.controller",
+    "broker": "kafka.server",
+    "network": "kafka.network",
+    "storage": "kafka.log",
+}
 LEVELS = {
     "trace": TRACE,
     "debug": logging.DEBUG,
@@ -23,28 +33,20 @@ LEVELS = {
 }
 
 
-class BadLevel(Exception):
-    """Not a level; the message says what is."""
+class InvalidLogLevel(Exception):
+    """The text is not a log level; the message lists the levels."""
 
 
-class _Lines(logging.Formatter):
-    """Every logger is one of ours, and so our name is not told each time."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        record.name = record.name.removeprefix(PREFIX)
-        return super().format(record)
-
-
-def set_up(levels: Iterable[str]) -> None:
-    """Of two levels for the same logger the later counts.  Raises BadLevel."""
+def configure_logging(levels: Iterable[str]) -> None:
+    """If a logger is named twice, its last level is used.  Raises InvalidLogLevel."""
     logging.addLevelName(TRACE, "TRACE")
     handler = logging.StreamHandler()
-    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # What it says of connections and sessions our store says too, and not again every second.
+    # The store reports connections and sessions itself, and does not repeat it every second.
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    for written in levels:
-        name, _, level = written.rpartition("=")
+    for option in levels:
+        name, _, level = option.rpartition("=")
         if level.lower() not in LEVELS:
-            raise BadLevel(f"{written}: a level is one of {', '.join(LEVELS)}")
-        logging.getLogger(PREFIX + name if name else None).setLevel(LEVELS[level.lower()])
+            raise InvalidLogLevel(f"{option}: a level is one of {', '.join(LEVELS)}")
+        logging.getLogger(LOGGER_ALIASES.get(name, name) or None).setLevel(LEVELS[level.lower()])

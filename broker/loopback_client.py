@@ -13,13 +13,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from odradek.broker.call import Call, Peer
-from odradek.broker.router import Answer, Route
+from odradek.broker.request import Request, RequestContext
+from odradek.broker.router import HandlerResult, Route
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.schema import Message
 
 
-class OwnClient:
+class LoopbackClient:
     """Has the face of a BrokerClient."""
 
     def __init__(
@@ -28,41 +28,45 @@ class OwnClient:
         *,
         client_id: str,
         listener: str,
-        start: Callable[[Coroutine[Any, Any, Message], str], Awaitable[Message]],
+        start_task: Callable[[Coroutine[Any, Any, Message], str], Awaitable[Message]],
     ) -> None:
         self._routes = routes
-        self._start = start
+        self._start_task = start_task
         self._client_id = client_id
-        self._peer = Peer("itself", "itself", listener, is_own=True)
+        self._context = RequestContext("loopback", "loopback", listener, is_from_this_broker=True)
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
         """Raises ConnectionError when it is closed."""
-        answer = self.ask(request, version=version)
-        return answer if isinstance(answer, Message) else await answer
+        response = self.send_nowait(request, version=version)
+        return response if isinstance(response, Message) else await response
 
-    def ask(self, request: Message, *, version: int) -> Message | Awaitable[Message]:
+    def send_nowait(self, body: Message, *, version: int) -> Message | Awaitable[Message]:
         """Answered at once, if nothing has to be waited for."""
         if self._is_closed:
             raise ConnectionAbortedError("this broker stops")
-        assert request.__schema__.key is not None, request
-        key = ApiKey(request.__schema__.key)
+        assert body.__schema__.key is not None, body
+        key = ApiKey(body.__schema__.key)
         route = self._routes()[key]
-        call = Call(request, version, key, 0, self._client_id, self._peer)
-        answer = route.told(call, route.handle, call)
-        if isinstance(answer, Message):
-            return answer
-        assert answer is not None, call
+        request = Request(body, version, key, 0, self._client_id, self._context)
+        response = route.invoke(request, route.handle, request)
+        if isinstance(response, Message):
+            return response
+        assert response is not None, request
         # By a connection, nobody who goes away would keep it from coming to its end.
-        return asyncio.shield(self._start(_awaited(route, call, answer), f"own {key.name}"))
+        return asyncio.shield(
+            self._start_task(_await_response(route, request, response), f"loopback {key.name}")
+        )
 
     def close(self) -> None:
         self._is_closed = True
 
 
-async def _awaited(route: Route, call: Call[Any], later: Awaitable[Answer]) -> Message:
-    answer = await route.told_later(call, lambda: later)
-    if isinstance(answer, Message):
-        return answer
-    assert answer is not None, call
-    return await _awaited(route, call, answer)
+async def _await_response(
+    route: Route, request: Request[Any], response: Awaitable[HandlerResult]
+) -> Message:
+    result = await route.invoke_async(request, lambda: response)
+    if isinstance(result, Message):
+        return result
+    assert result is not None, request
+    return await _await_response(route, request, result)

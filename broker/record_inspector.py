@@ -18,63 +18,69 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import TypeVar
 
-from odradek.broker.worker import Worker
+from odradek.broker.worker_process import WorkerProcess
 from odradek.protocol.errors import RequestTimedOut
 from odradek.protocol.records.record_set import AnyBatch, batch_at
 from odradek.protocol.varint import Buffer
-from odradek.storage.admission.checked_batch import CheckedBatch, Verdict, verdict_on
-from odradek.storage.admission.rules import AppendRules
-from odradek.storage.log_lookup import FoundOffset, Sought, found_in
+from odradek.storage.timestamp_lookup import TimestampAndOffset, TimestampQuery, find_in_batch
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.validated_batch import (
+    ValidatedBatch,
+    ValidationOutcome,
+    prevalidate,
+)
 
 log = logging.getLogger(__name__)
 
 #: So many are read within a turn: see turns.py.
-RECORDS_PER_TURN = 1000
+INLINE_RECORDS_MAX = 1000
 _ATTEMPTS = 2
 
-Returned = TypeVar("Returned")
+Result = TypeVar("Result")
 
 
-class RecordReader:
+class RecordInspector:
     """Reads one batch after the other."""
 
     def __init__(self) -> None:
-        self._worker = Worker()
-        self._turn = asyncio.Lock()
+        self._worker = WorkerProcess()
+        self._lock = asyncio.Lock()
 
-    async def checked(
-        self, received: memoryview, rules: AppendRules, *, now_ms: int
-    ) -> CheckedBatch:
+    async def validate(
+        self, records: memoryview, rules: AppendRules, *, now_ms: int
+    ) -> ValidatedBatch:
         """What may be appended of it, or why nothing."""
-        verdict = await self._read(check_in_worker, received, rules, now_ms)
-        return CheckedBatch(received, rules, verdict)
+        outcome = await self._run_in_worker(validate_in_worker, records, rules, now_ms)
+        return ValidatedBatch(records, rules, outcome)
 
-    async def found(self, batch: AnyBatch, sought: Sought) -> FoundOffset | None:
+    async def find_offset(
+        self, batch: AnyBatch, query: TimestampQuery
+    ) -> TimestampAndOffset | None:
         """Where in the batch it is; CorruptMessage if that cannot be read."""
-        return await self._read(find_in_worker, batch.view, sought)
+        return await self._run_in_worker(find_offset_in_worker, batch.view, query)
 
-    async def _read(
-        self, call: Callable[..., Returned], records: Buffer, *arguments: object
-    ) -> Returned:
+    async def _run_in_worker(
+        self, function: Callable[..., Result], records: Buffer, *arguments: object
+    ) -> Result:
         # Those that wait have not copied theirs yet.
-        async with self._turn:
-            copied = bytes(records)
+        async with self._lock:
+            record_bytes = bytes(records)
             for _ in range(_ATTEMPTS):
                 try:
-                    return await self._worker.run(call, copied, *arguments)
-                except BrokenExecutor as death:
-                    log.warning("The process that reads records died: %s", death)
+                    return await self._worker.run(function, record_bytes, *arguments)
+                except BrokenExecutor as error:
+                    log.warning("The process that reads records died: %s", error)
         raise RequestTimedOut("the process that reads records died")
 
     def close(self) -> None:
         self._worker.close()
 
 
-def check_in_worker(records: bytes, rules: AppendRules, now_ms: int) -> Verdict:
+def validate_in_worker(records: bytes, rules: AppendRules, now_ms: int) -> ValidationOutcome:
     """In the worker process."""
-    return verdict_on(records, rules, now_ms=now_ms)
+    return prevalidate(records, rules, now_ms=now_ms)
 
 
-def find_in_worker(batch: bytes, sought: Sought) -> FoundOffset | None:
+def find_offset_in_worker(batch: bytes, query: TimestampQuery) -> TimestampAndOffset | None:
     """In the worker process."""
-    return found_in(batch_at(batch, 0), sought)
+    return find_in_batch(batch_at(batch, 0), query)

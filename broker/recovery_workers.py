@@ -17,15 +17,15 @@ from multiprocessing import get_context
 from threading import Event
 from typing import TypeVar
 
-from odradek.broker.worker import belong_to_broker
+from odradek.broker.worker_process import bind_lifetime_to_broker
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-_FEWEST = 4
-_LOOK_UP_S = 0.1
+_PARALLEL_TASKS_MIN = 4
+_POLL_INTERVAL_S = 0.1
 
 
-class GivenUp(Exception):
+class RecoveryAborted(Exception):
     """Not all logs were recovered, nor will they be."""
 
 
@@ -34,39 +34,39 @@ class RecoveryWorkers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._is_given_up = Event()
+        self._aborted = Event()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Let whoever loads the logs end soon, with GivenUp."""
-        self._is_given_up.set()
+        self._aborted.set()
 
-    def __call__(self, tasks: Sequence[Callable[[], Answer]], /) -> Iterator[Answer]:
-        if len(tasks) < _FEWEST or self._count == 1:
+    def __call__(self, tasks: Sequence[Callable[[], Result]], /) -> Iterator[Result]:
+        if len(tasks) < _PARALLEL_TASKS_MIN or self._count == 1:
             for task in tasks:
-                self._check()
+                self._check_aborted()
                 yield task()
             return
         with ProcessPoolExecutor(
             min(self._count, len(tasks)),
             mp_context=get_context("spawn"),
-            initializer=belong_to_broker,
+            initializer=bind_lifetime_to_broker,
         ) as workers:
-            yield from self._side_by_side(workers, tasks)
+            yield from self._run_in_parallel(workers, tasks)
 
-    def _side_by_side(
-        self, workers: ProcessPoolExecutor, tasks: Sequence[Callable[[], Answer]]
-    ) -> Iterator[Answer]:
-        left = {workers.submit(task) for task in tasks}
+    def _run_in_parallel(
+        self, workers: ProcessPoolExecutor, tasks: Sequence[Callable[[], Result]]
+    ) -> Iterator[Result]:
+        pending = {workers.submit(task) for task in tasks}
         try:
-            while left:
-                self._check()
-                done, left = wait(left, timeout=_LOOK_UP_S, return_when=FIRST_COMPLETED)
-                for each in done:
-                    yield each.result()
+            while pending:
+                self._check_aborted()
+                done, pending = wait(pending, timeout=_POLL_INTERVAL_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
         finally:
-            for each in left:
-                each.cancel()
+            for future in pending:
+                future.cancel()
 
-    def _check(self) -> None:
-        if self._is_given_up.is_set():
-            raise GivenUp
+    def _check_aborted(self) -> None:
+        if self._aborted.is_set():
+            raise RecoveryAborted

@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import Part
 
-Request = TypeVar("Request")
-Answered = TypeVar("Answered")
+Body = TypeVar("Body")
+Result = TypeVar("Result")
 
 
 class Disconnect(Exception):
@@ -28,7 +28,7 @@ class Disconnect(Exception):
 
 
 @dataclass(slots=True)
-class Peer:
+class RequestContext:
     """The facts of a connection, for as long as it lasts."""
 
     #: As Kafka writes it: local-host:port-remote-host:port-index
@@ -37,76 +37,81 @@ class Peer:
     listener: str
     is_control_plane: bool = False
     #: Whether it is this broker's own, which counts for no limit.
-    is_own: bool = False
+    is_from_this_broker: bool = False
     #: Told by ApiVersions from v3 on.
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     #: Everyone, as long as nobody shows who they are.
     principal: str = "User:ANONYMOUS"
     #: Whether the connection is closed.
-    is_gone: bool = False
+    is_closed: bool = False
     #: When its request began to wait for the loop that answers; 0 unless somebody wants to know.
     queued_at: float = 0.0
 
 
 @dataclass(slots=True)
-class Call(Generic[Request]):
+class Request(Generic[Body]):
     """One request."""
 
-    request: Request
+    body: Body
     version: int
-    key: ApiKey
+    api_key: ApiKey
     correlation_id: int
     client_id: str | None
-    peer: Peer
+    context: RequestContext
 
 
 @dataclass(slots=True)
-class Parked(Generic[Answered]):
+class DelayedOperation(Generic[Result]):
     """What is left of a request that has done all it was to do, or may be dropped: it waits first.
 
     It holds up nobody, like those in Kafka's purgatory: it is not counted among the requests in
     progress, its frame is given back, and it is dropped, wherever it is, when its peer has gone.
     """
 
-    rest: Callable[[], Awaitable[Answered]]
+    complete: Callable[[], Awaitable[Result]]
     #: Whether it comes to its end although no request is read any more, and so is waited for when
     #: the broker stops.
-    ends_alone: bool = False
+    completes_on_shutdown: bool = False
     needs_frame: bool = False
 
-    def __await__(self) -> Generator[Any, Any, Answered]:
-        return self.rest().__await__()
+    def __await__(self) -> Generator[Any, Any, Result]:
+        return self.complete().__await__()
 
 
-class Promised(Parked[Answered]):
+class DelayedFuture(DelayedOperation[Result]):
     """Parked, and a future is all that it waits for: what that brings is the answer's only need.
 
     Then no task is made of it.  A rebalance answers hundreds of these at the same time, and a task
     for each would be a fifth of what they cost.
     """
 
-    __slots__ = ("finish", "future")
+    __slots__ = ("build_response", "future")
 
     def __init__(
         self,
         future: asyncio.Future[Any],
-        finish: Callable[[Any], Answered],
+        build_response: Callable[[Any], Result],
         /,
         *,
-        ends_alone: bool = False,
+        completes_on_shutdown: bool = False,
     ) -> None:
         """``finish`` makes the answer, or raises what the client is told."""
         # Not by a method of its own: it would keep itself alive until somebody looks for garbage.
-        super().__init__(partial(_finished, future, finish), ends_alone=ends_alone)
+        super().__init__(
+            partial(_await_response, future, build_response),
+            completes_on_shutdown=completes_on_shutdown,
+        )
         self.future = future
-        self.finish = finish
+        self.build_response = build_response
 
 
-async def _finished(future: asyncio.Future[Any], finish: Callable[[Any], Answered]) -> Answered:
-    return finish(await future)
+async def _await_response(
+    future: asyncio.Future[Any], build_response: Callable[[Any], Result]
+) -> Result:
+    return build_response(await future)
 
 
-Parts = list[Part]
-Answer = Parts | Awaitable["Answer"] | None
-Answerer = Callable[[memoryview, Peer], Answer]
+ResponseParts = list[Part]
+Response = ResponseParts | Awaitable["Response"] | None
+RequestHandler = Callable[[memoryview, RequestContext], Response]

@@ -23,154 +23,154 @@ from copy import copy
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from odradek.broker.admin.resources import ResourceType
-from odradek.broker.call import Call, Peer
-from odradek.broker.logs import TRACE
-from odradek.broker.settings.updates import TYPED, split_listener
-from odradek.config.kinds import HIDDEN
+from odradek.broker.admin.config_resources import ResourceType
+from odradek.broker.logging_setup import TRACE
+from odradek.broker.request import Request, RequestContext
+from odradek.broker.settings.dynamic_config_rules import ALL_SETTINGS, split_listener
+from odradek.config.types import HIDDEN
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.schema import Message
 from odradek.storage.settings import TopicSettings
 
-log = logging.getLogger("odradek.request")
+log = logging.getLogger("kafka.request.logger")
 
-Awaited = TypeVar("Awaited")
+Result = TypeVar("Result")
 
-_ALTERING = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
+_ALTER_CONFIGS_APIS = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 
 
-def stamp(peer: Peer) -> None:
+def mark_queued(context: RequestContext) -> None:
     """Its request has to wait from now on.  (A peer has one at a time.)"""
     if log.isEnabledFor(TRACE):
-        peer.queued_at = perf_counter()
+        context.queued_at = perf_counter()
 
 
-class Stages:
+class RequestTimings:
     """When one request came to where; made as its handler is called."""
 
-    __slots__ = ("_answered", "_begun", "_queued_s", "_returned", "_turns_s")
+    __slots__ = ("_async_local_s", "_completed_at", "_queued_s", "_returned_at", "_started_at")
 
-    def __init__(self, peer: Peer) -> None:
-        self._begun = perf_counter()
-        self._queued_s = self._begun - peer.queued_at if peer.queued_at else 0.0
-        peer.queued_at = 0.0
-        self._turns_s = 0.0
-        self._returned = 0.0
-        self._answered = 0.0
+    def __init__(self, context: RequestContext) -> None:
+        self._started_at = perf_counter()
+        self._queued_s = self._started_at - context.queued_at if context.queued_at else 0.0
+        context.queued_at = 0.0
+        self._async_local_s = 0.0
+        self._returned_at = 0.0
+        self._completed_at = 0.0
 
-    def returned(self) -> None:
+    def mark_returned(self) -> None:
         """The handler has, with what is to be awaited."""
-        self._returned = self._returned or perf_counter()
+        self._returned_at = self._returned_at or perf_counter()
 
-    def later(self, waiting: Awaitable[Awaited]) -> Awaitable[Awaited]:
+    def timed(self, awaitable: Awaitable[Result]) -> Awaitable[Result]:
         """What it does in its turns is still local."""
-        return _Turns(self, waiting)
+        return _TimedAwaitable(self, awaitable)
 
-    def answered(self) -> None:
-        self._answered = perf_counter()
-        self._returned = self._returned or self._answered
+    def mark_completed(self) -> None:
+        self._completed_at = perf_counter()
+        self._returned_at = self._returned_at or self._completed_at
 
-    def add_turn(self, seconds: float) -> None:
-        self._turns_s += seconds
+    def add_local_time(self, seconds: float) -> None:
+        self._async_local_s += seconds
 
-    def write(self, call: Call[Any], answer: Message | None) -> None:
+    def log_request(self, request: Request[Any], response: Message | None) -> None:
         """The answer has been encoded."""
         log.log(
             TRACE,
             "%s v%d from %s (%s, correlation id %d) took queue %.3f, local %.3f, waiting %.3f, "
             "encode %.3f ms: %s -> %s",
-            call.key.name,
-            call.version,
-            call.peer.connection_id,
-            call.client_id,
-            call.correlation_id,
+            request.api_key.name,
+            request.version,
+            request.context.connection_id,
+            request.client_id,
+            request.correlation_id,
             self._queued_s * 1000,
-            (self._returned - self._begun + self._turns_s) * 1000,
-            (self._answered - self._returned - self._turns_s) * 1000,
-            (perf_counter() - self._answered) * 1000,
-            without_secrets(call),
-            without_records(answer),
+            (self._returned_at - self._started_at + self._async_local_s) * 1000,
+            (self._completed_at - self._returned_at - self._async_local_s) * 1000,
+            (perf_counter() - self._completed_at) * 1000,
+            without_secrets(request),
+            without_records(response),
         )
 
 
-class _Turns(Generic[Awaited]):
+class _TimedAwaitable(Generic[Result]):
     """An awaitable whose turns on the loop are timed."""
 
-    def __init__(self, stages: Stages, waiting: Awaitable[Awaited]) -> None:
-        self._stages = stages
-        self._steps = waiting.__await__()
+    def __init__(self, timings: RequestTimings, awaitable: Awaitable[Result]) -> None:
+        self._timings = timings
+        self._steps = awaitable.__await__()
 
-    def __await__(self) -> Generator[Any, Any, Awaited]:
+    def __await__(self) -> Generator[Any, Any, Result]:
         return self  # type: ignore[return-value]  # all that ``await`` asks of a generator
 
-    def __iter__(self) -> _Turns[Awaited]:
+    def __iter__(self) -> _TimedAwaitable[Result]:
         return self
 
     def __next__(self) -> Any:
-        return self._timed(self._steps.__next__)
+        return self._run_timed(self._steps.__next__)
 
-    def throw(self, *failure: Any) -> Any:
-        return self._timed(self._steps.throw, *failure)
+    def throw(self, *error: Any) -> Any:
+        return self._run_timed(self._steps.throw, *error)
 
     def close(self) -> None:
         self._steps.close()
 
-    def _timed(self, step: Any, *arguments: Any) -> Any:
-        begun = perf_counter()
+    def _run_timed(self, step: Any, *arguments: Any) -> Any:
+        started_at = perf_counter()
         try:
             return step(*arguments)
         finally:
-            self._stages.add_turn(perf_counter() - begun)
+            self._timings.add_local_time(perf_counter() - started_at)
 
 
-def without_records(answer: Message | None) -> Message | None:
+def without_records(response: Message | None) -> Message | None:
     """The answer as it may be written."""
-    if not isinstance(answer, FetchResponse):
-        return answer
-    shown = copy(answer)
-    shown.responses = [copy(topic) for topic in answer.responses]
-    for topic in shown.responses:
-        topic.partitions = [copy(line) for line in topic.partitions]
-        for line in topic.partitions:
-            if isinstance(line.records, bytes | bytearray) and line.records:
-                line.records = f"{len(line.records)} bytes".encode()
-    return shown
+    if not isinstance(response, FetchResponse):
+        return response
+    masked = copy(response)
+    masked.responses = [copy(topic) for topic in response.responses]
+    for topic in masked.responses:
+        topic.partitions = [copy(partition) for partition in topic.partitions]
+        for partition in topic.partitions:
+            if isinstance(partition.records, bytes | bytearray) and partition.records:
+                partition.records = f"{len(partition.records)} bytes".encode()
+    return masked
 
 
-def without_secrets(call: Call[Any]) -> Any:
+def without_secrets(request: Request[Any]) -> Any:
     """The request as it may be written."""
-    request = call.request
-    if call.key in _ALTERING:
-        shown = copy(request)
-        shown.resources = [
-            _masked(each, ResourceType.of(each.resource_type)) for each in request.resources
+    body = request.body
+    if request.api_key in _ALTER_CONFIGS_APIS:
+        masked = copy(body)
+        masked.resources = [
+            _mask_secrets(each, ResourceType.for_id(each.resource_type)) for each in body.resources
         ]
-        return shown
-    if call.key is ApiKey.CREATE_TOPICS:
-        shown = copy(request)
-        shown.topics = [_masked(each, ResourceType.TOPIC) for each in request.topics]
-        return shown
-    return request
+        return masked
+    if request.api_key is ApiKey.CREATE_TOPICS:
+        masked = copy(body)
+        masked.topics = [_mask_secrets(each, ResourceType.TOPIC) for each in body.topics]
+        return masked
+    return body
 
 
-def _masked(holder: Any, kind: ResourceType) -> Any:
-    shown = copy(holder)
-    shown.configs = [copy(each) for each in holder.configs]
-    for each in shown.configs:
-        if each.value is not None and _is_secret(kind, each.name):
-            each.value = HIDDEN
-    return shown
+def _mask_secrets(resource: Any, kind: ResourceType) -> Any:
+    masked = copy(resource)
+    masked.configs = [copy(config) for config in resource.configs]
+    for config in masked.configs:
+        if config.value is not None and _is_secret(kind, config.name):
+            config.value = HIDDEN
+    return masked
 
 
 def _is_secret(kind: ResourceType, name: str) -> bool:
     match kind:
         case ResourceType.BROKER:
-            declared = TYPED.get(split_listener(name)[1])
+            setting = ALL_SETTINGS.get(split_listener(name)[1])
         case ResourceType.TOPIC:
-            declared = TopicSettings.by_name.get(name)
+            setting = TopicSettings.by_name.get(name)
         case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
             return False
         case _:
             return True
-    return declared is None or declared.sensitive
+    return setting is None or setting.sensitive

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from odradek.broker.fetching.closest_replica import ClosestReplica
-from odradek.broker.fetching.partition_reading import Policy
+from odradek.broker.fetching.partition_reader import FetchPolicy
+from odradek.broker.fetching.replica_selector import RackAwareReplicaSelector
 from odradek.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -65,251 +65,277 @@ from odradek.broker.handlers import (
     write_txn_markers,
 )
 from odradek.broker.router import Route
-from odradek.broker.services import Services
+from odradek.broker.services import BrokerServices
 from odradek.protocol.api_keys import ApiKey
 
 
-def routes(broker: Services) -> Mapping[ApiKey, Route]:
+def build_routes(services: BrokerServices) -> Mapping[ApiKey, Route]:
     """The table."""
     table = [
-        *_records(broker),
-        *_cluster(broker),
-        *_topics(broker),
-        *_offsets(broker),
-        *_groups(broker),
-        *_transactions(broker),
-        *_control(broker),
+        *_record_routes(services),
+        *_cluster_routes(services),
+        *_topic_routes(services),
+        *_offset_routes(services),
+        *_group_routes(services),
+        *_transaction_routes(services),
+        *_control_routes(services),
     ]
-    served = {route.key: route for route in table}
-    versions = {key: route.versions for key, route in served.items()}
-    features = broker.features
-    own = Route(
-        ApiKey.API_VERSIONS, lambda call: api_versions.handle(versions, features.current, call)
+    routes = {route.api_key: route for route in table}
+    versions = {key: route.versions for key, route in routes.items()}
+    features = services.features
+    api_versions_route = Route(
+        ApiKey.API_VERSIONS,
+        lambda request: api_versions.handle(versions, features.current, request),
     )
-    versions[ApiKey.API_VERSIONS] = own.versions
-    served[ApiKey.API_VERSIONS] = own
-    return served
+    versions[ApiKey.API_VERSIONS] = api_versions_route.versions
+    routes[ApiKey.API_VERSIONS] = api_versions_route
+    return routes
 
 
-def _records(broker: Services) -> list[Route]:
-    replicas, cluster, now_ms = broker.replicas, broker.cluster, broker.now_ms
-    policy = _fetch_policy(broker)
+def _record_routes(services: BrokerServices) -> list[Route]:
+    replicas, cluster, now_ms = services.replica_manager, services.metadata_cache, services.now_ms
+    policy = _create_fetch_policy(services)
     return [
         Route(
             ApiKey.PRODUCE,
-            partial(produce.handle, replicas, cluster, broker.reader, broker.verifier, now_ms),
-            produce.refused,
+            partial(
+                produce.handle,
+                replicas,
+                cluster,
+                services.record_inspector,
+                services.add_partitions_to_txn_manager,
+                now_ms,
+            ),
+            produce.error_response,
         ),
         Route(
             ApiKey.FETCH,
-            partial(fetch.handle, replicas, cluster, broker.fetch_sessions, policy),
-            fetch.refused,
+            partial(fetch.handle, replicas, cluster, services.fetch_session_cache, policy),
+            fetch.error_response,
         ),
         Route(
             ApiKey.LIST_OFFSETS,
-            partial(list_offsets.handle, replicas, broker.reader, now_ms),
-            list_offsets.refused,
+            partial(list_offsets.handle, replicas, services.record_inspector, now_ms),
+            list_offsets.error_response,
         ),
         Route(
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
             partial(offset_for_leader_epoch.handle, replicas),
-            offset_for_leader_epoch.refused,
+            offset_for_leader_epoch.error_response,
         ),
         Route(
             ApiKey.DELETE_RECORDS,
-            partial(delete_records.handle, replicas, broker.moves, cluster),
-            delete_records.refused,
+            partial(delete_records.handle, replicas, services.alter_log_dirs_manager, cluster),
+            delete_records.error_response,
         ),
         Route(
             ApiKey.DESCRIBE_PRODUCERS,
             partial(describe_producers.handle, replicas, cluster),
-            describe_producers.refused,
+            describe_producers.error_response,
         ),
         Route(
             ApiKey.DESCRIBE_LOG_DIRS,
-            partial(describe_log_dirs.handle, broker.logs, broker.disk),
-            describe_log_dirs.refused,
+            partial(describe_log_dirs.handle, services.log_manager, services.disk_executor),
+            describe_log_dirs.error_response,
         ),
         Route(
             ApiKey.ALTER_REPLICA_LOG_DIRS,
-            partial(alter_replica_log_dirs.handle, broker.moves),
-            alter_replica_log_dirs.refused,
+            partial(alter_replica_log_dirs.handle, services.alter_log_dirs_manager),
+            alter_replica_log_dirs.error_response,
         ),
     ]
 
 
-def _fetch_policy(broker: Services) -> Policy:
+def _create_fetch_policy(services: BrokerServices) -> FetchPolicy:
     """As in Kafka, neither setting changes at run time."""
-    current = broker.settings.current
-    return Policy(
+    current = services.settings.current
+    return FetchPolicy(
         fetch_max_bytes=current.broker.fetch_max_bytes,
-        throttle=broker.throttles.leader,
-        closest=ClosestReplica(broker.cluster) if current.replication.is_rack_aware else None,
+        leader_quota=services.quota_managers.leader,
+        replica_selector=RackAwareReplicaSelector(services.metadata_cache)
+        if current.replication.is_rack_aware
+        else None,
     )
 
 
-def _cluster(broker: Services) -> list[Route]:
-    cluster = broker.cluster
-    limit = broker.settings.current.broker.described_partitions_max
+def _cluster_routes(services: BrokerServices) -> list[Route]:
+    cluster = services.metadata_cache
+    limit = services.settings.current.broker.described_partitions_max
     return [
         Route(
             ApiKey.METADATA,
-            partial(metadata.handle, cluster, broker.topic_creator),
-            metadata.refused,
+            partial(metadata.handle, cluster, services.auto_topic_creation_manager),
+            metadata.error_response,
         ),
         Route(ApiKey.DESCRIBE_CLUSTER, partial(describe_cluster.handle, cluster)),
         Route(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             partial(describe_topic_partitions.handle, cluster, limit),
-            describe_topic_partitions.refused,
+            describe_topic_partitions.error_response,
         ),
     ]
 
 
-def _topics(broker: Services) -> list[Route]:
-    controller, admin, cluster = broker.controller, broker.topic_admin, broker.cluster
-    may_delete = broker.settings.current.controller.delete_topic_enable
+def _topic_routes(services: BrokerServices) -> list[Route]:
+    controller, admin, cluster = services.controller, services.topic_admin, services.metadata_cache
+    delete_topic_enable = services.settings.current.controller.delete_topic_enable
     return [
         Route(
             ApiKey.CREATE_TOPICS,
             partial(create_topics.handle, controller, admin, cluster),
-            create_topics.refused,
+            create_topics.error_response,
         ),
         Route(
             ApiKey.DELETE_TOPICS,
-            partial(delete_topics.handle, controller, admin, cluster, may_delete),
-            delete_topics.refused,
+            partial(delete_topics.handle, controller, admin, cluster, delete_topic_enable),
+            delete_topics.error_response,
         ),
         Route(
             ApiKey.CREATE_PARTITIONS,
             partial(create_partitions.handle, controller, admin, cluster),
-            create_partitions.refused,
+            create_partitions.error_response,
         ),
         Route(
             ApiKey.DESCRIBE_CONFIGS,
-            partial(describe_configs.handle, broker.config_descriptions),
-            describe_configs.refused,
+            partial(describe_configs.handle, services.config_helper),
+            describe_configs.error_response,
         ),
         Route(
             ApiKey.ALTER_CONFIGS,
-            partial(alter_configs.handle, broker.config_admin),
-            alter_configs.refused,
+            partial(alter_configs.handle, services.config_admin_manager),
+            alter_configs.error_response,
         ),
         Route(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
-            partial(incremental_alter_configs.handle, broker.config_admin),
-            incremental_alter_configs.refused,
+            partial(incremental_alter_configs.handle, services.config_admin_manager),
+            incremental_alter_configs.error_response,
         ),
     ]
 
 
-def _offsets(broker: Services) -> list[Route]:
-    groups, cluster, old = broker.groups, broker.cluster, broker.old_offsets
+def _offset_routes(services: BrokerServices) -> list[Route]:
+    groups, cluster, zookeeper_offsets = (
+        services.groups,
+        services.metadata_cache,
+        services.zookeeper_offsets,
+    )
     return [
         Route(
             ApiKey.OFFSET_COMMIT,
-            partial(offset_commit.handle, groups, cluster, old),
-            offset_commit.refused,
+            partial(offset_commit.handle, groups, cluster, zookeeper_offsets),
+            offset_commit.error_response,
         ),
         Route(
             ApiKey.TXN_OFFSET_COMMIT,
-            partial(txn_offset_commit.handle, groups, cluster, broker.verifier),
-            txn_offset_commit.refused,
+            partial(
+                txn_offset_commit.handle, groups, cluster, services.add_partitions_to_txn_manager
+            ),
+            txn_offset_commit.error_response,
         ),
         Route(
             ApiKey.OFFSET_FETCH,
-            partial(offset_fetch.handle, groups, cluster, old),
-            offset_fetch.refused,
+            partial(offset_fetch.handle, groups, cluster, zookeeper_offsets),
+            offset_fetch.error_response,
         ),
         Route(ApiKey.OFFSET_DELETE, partial(offset_delete.handle, groups, cluster)),
     ]
 
 
-def _groups(broker: Services) -> list[Route]:
-    groups = broker.groups
+def _group_routes(services: BrokerServices) -> list[Route]:
+    groups = services.groups
     return [
         Route(
             ApiKey.FIND_COORDINATOR,
-            partial(find_coordinator.handle, broker.coordinators),
-            find_coordinator.refused,
+            partial(find_coordinator.handle, services.coordinator_lookups),
+            find_coordinator.error_response,
         ),
-        Route(ApiKey.JOIN_GROUP, partial(join_group.handle, groups), join_group.refused),
-        Route(ApiKey.SYNC_GROUP, partial(sync_group.handle, groups), sync_group.refused),
-        Route(ApiKey.HEARTBEAT, partial(heartbeat.handle, groups), heartbeat.refused),
+        Route(ApiKey.JOIN_GROUP, partial(join_group.handle, groups), join_group.error_response),
+        Route(ApiKey.SYNC_GROUP, partial(sync_group.handle, groups), sync_group.error_response),
+        Route(ApiKey.HEARTBEAT, partial(heartbeat.handle, groups), heartbeat.error_response),
         Route(ApiKey.LEAVE_GROUP, partial(leave_group.handle, groups)),
         Route(
             ApiKey.DESCRIBE_GROUPS,
             partial(describe_groups.handle, groups),
-            describe_groups.refused,
+            describe_groups.error_response,
         ),
         Route(ApiKey.LIST_GROUPS, partial(list_groups.handle, groups)),
-        Route(ApiKey.DELETE_GROUPS, partial(delete_groups.handle, groups), delete_groups.refused),
+        Route(
+            ApiKey.DELETE_GROUPS,
+            partial(delete_groups.handle, groups),
+            delete_groups.error_response,
+        ),
         Route(
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             partial(consumer_group_heartbeat.handle, groups),
-            consumer_group_heartbeat.refused,
+            consumer_group_heartbeat.error_response,
         ),
         Route(
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             partial(consumer_group_describe.handle, groups),
-            consumer_group_describe.refused,
+            consumer_group_describe.error_response,
         ),
     ]
 
 
-def _transactions(broker: Services) -> list[Route]:
-    transactions, cluster = broker.transactions, broker.cluster
-    timeout_ms = broker.settings.current.broker.request_timeout_ms
-    ending = write_txn_markers.World(broker.groups, broker.now_ms, timeout_ms)
+def _transaction_routes(services: BrokerServices) -> list[Route]:
+    transactions, cluster = services.transactions, services.metadata_cache
+    timeout_ms = services.settings.current.broker.request_timeout_ms
+    marker_context = write_txn_markers.TxnMarkerContext(
+        services.groups, services.now_ms, timeout_ms
+    )
     return [
         Route(
             ApiKey.INIT_PRODUCER_ID,
-            partial(init_producer_id.handle, broker.producer_ids, transactions),
-            init_producer_id.refused,
+            partial(init_producer_id.handle, services.producer_id_manager, transactions),
+            init_producer_id.error_response,
         ),
         Route(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             partial(add_partitions_to_txn.handle, transactions, cluster),
-            add_partitions_to_txn.refused,
+            add_partitions_to_txn.error_response,
         ),
         Route(
             ApiKey.ADD_OFFSETS_TO_TXN,
-            partial(add_offsets_to_txn.handle, transactions, broker.groups.lookup),
-            add_offsets_to_txn.refused,
+            partial(add_offsets_to_txn.handle, transactions, services.groups.lookup),
+            add_offsets_to_txn.error_response,
         ),
-        Route(ApiKey.END_TXN, partial(end_txn.handle, transactions), end_txn.refused),
+        Route(ApiKey.END_TXN, partial(end_txn.handle, transactions), end_txn.error_response),
         Route(
             ApiKey.WRITE_TXN_MARKERS,
-            partial(write_txn_markers.handle, broker.replicas, ending),
-            write_txn_markers.refused,
+            partial(write_txn_markers.handle, services.replica_manager, marker_context),
+            write_txn_markers.error_response,
         ),
         Route(
             ApiKey.DESCRIBE_TRANSACTIONS,
             partial(describe_transactions.handle, transactions),
-            describe_transactions.refused,
+            describe_transactions.error_response,
         ),
         Route(ApiKey.LIST_TRANSACTIONS, partial(list_transactions.handle, transactions)),
     ]
 
 
-def _control(broker: Services) -> list[Route]:
+def _control_routes(services: BrokerServices) -> list[Route]:
     """What brokers and controllers ask of one another, and what is asked of the controller."""
-    controller, replicas, fence = broker.controller, broker.replicas, broker.fence
+    controller, replicas, fence = (
+        services.controller,
+        services.replica_manager,
+        services.controller_fence,
+    )
     return [
         Route(
             ApiKey.LEADER_AND_ISR,
-            partial(leader_and_isr.handle, replicas, fence, broker.topic_configs),
-            leader_and_isr.refused,
+            partial(leader_and_isr.handle, replicas, fence, services.topic_configs),
+            leader_and_isr.error_response,
         ),
         Route(ApiKey.STOP_REPLICA, partial(stop_replica.handle, replicas, fence)),
         Route(
             ApiKey.UPDATE_METADATA,
             partial(
                 update_metadata.handle,
-                broker.cluster,
+                services.metadata_cache,
                 replicas,
                 fence,
-                broker.partitions_deleted,
+                services.on_partitions_deleted,
             ),
         ),
         Route(ApiKey.CONTROLLED_SHUTDOWN, partial(controlled_shutdown.handle, controller)),
@@ -317,8 +343,8 @@ def _control(broker: Services) -> list[Route]:
         Route(ApiKey.ALLOCATE_PRODUCER_IDS, partial(allocate_producer_ids.handle, controller)),
         Route(
             ApiKey.ELECT_LEADERS,
-            partial(elect_leaders.handle, controller, broker.cluster),
-            elect_leaders.refused,
+            partial(elect_leaders.handle, controller, services.metadata_cache),
+            elect_leaders.error_response,
         ),
         Route(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -328,5 +354,7 @@ def _control(broker: Services) -> list[Route]:
             ApiKey.LIST_PARTITION_REASSIGNMENTS,
             partial(list_partition_reassignments.handle, controller),
         ),
-        Route(ApiKey.UPDATE_FEATURES, partial(update_features.handle, controller, broker.features)),
+        Route(
+            ApiKey.UPDATE_FEATURES, partial(update_features.handle, controller, services.features)
+        ),
     ]

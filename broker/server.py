@@ -1,11 +1,12 @@
-"""A whole broker: everything is made, started and stopped here, in an order that matters.
+"""Starts and stops a whole broker, in an order that matters.  Kafka: KafkaServer.
 
-    start   log directories locked, store opened, who we are, settings, logs, ports bound, replicas,
-            registration, meta.properties, controller; only then are requests read
-    stop    leadership handed on, no more requests read, controller, schedules, logs closed, store,
-            worker processes, log directories unlocked
+    start   lock the log directories, open the store, resolve broker and cluster id, load settings,
+            load logs, bind ports, create the replica manager, register, write meta.properties,
+            start the controller; only then read requests
+    stop    controlled shutdown, stop reading requests, close the controller, stop scheduled jobs,
+            close logs, store and worker processes, unlock the log directories
 
-A start that fails undoes what it has begun.
+A start that fails undoes the steps that it has completed.
 
 Owner: the event loop.
 """
@@ -22,32 +23,32 @@ from pathlib import Path
 from typing import TypeVar
 
 from odradek.broker import clock
-from odradek.broker.assembly import Assembly, Ground
-from odradek.broker.background import Background
+from odradek.broker.assembly import BrokerAssembly, BrokerDependencies
+from odradek.broker.assigned_partitions import find_assigned_partitions, find_lost_partitions
 from odradek.broker.broker_state import BrokerState
-from odradek.broker.call import Answer, Answerer, Peer
-from odradek.broker.disk import Disk, side_by_side
-from odradek.broker.held_back import HeldBack
-from odradek.broker.identity import broker_id_of, cluster_id_of
-from odradek.broker.in_hand import in_hand
+from odradek.broker.diagnostics import diagnostics_snapshot
+from odradek.broker.disk_executor import DiskExecutor, run_in_parallel
+from odradek.broker.identity import resolve_broker_id, resolve_cluster_id
 from odradek.broker.log_events import LogEvents
+from odradek.broker.metadata_store import check_store_exists, create_store
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.socket_server import SocketServer
-from odradek.broker.own_partitions import hosted, lost
-from odradek.broker.record_reader import RecordReader
-from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
+from odradek.broker.record_inspector import RecordInspector
+from odradek.broker.recovery_workers import RecoveryAborted, RecoveryWorkers
+from odradek.broker.request import RequestContext, RequestHandler, Response
 from odradek.broker.router import Router
 from odradek.broker.schedules import start_schedules
-from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
+from odradek.broker.settings.dynamic_settings import DynamicSettings, ProducerStateManagerConfig
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.broker.settings.server_settings import ServerSettings
-from odradek.broker.store import check_store_is_there, store_for
-from odradek.broker.unclean_elections import UncleanElections
-from odradek.broker.worker import Worker
-from odradek.controller.config_changes import ConfigChanges
+from odradek.broker.startup_gate import StartupGate
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.unclean_election_observer import UncleanElectionObserver
+from odradek.broker.worker_process import WorkerProcess
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.registration import create_roots
+from odradek.controller.dynamic_config_manager import DynamicConfigManager
+from odradek.controller.registration import create_top_level_paths
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     MetadataStore,
@@ -60,66 +61,68 @@ from odradek.protocol.errors import KafkaError
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-#: How long answers in progress may take once the broker is told to stop.
-DRAIN_S = 5.0
-#: How long the controller may take to let it go, where the store does not answer.
-AWAY_S = 2.0
-#: A store in which not even this many sessions last for a start is of no use.
-SESSIONS_MAX = 5
-#: How long the controller may take to tell this broker of the cluster, before clients are let in.
-FIRST_PICTURE_S = 30.0
-#: How long it may then take to elect itself, where there is nobody else.
-OWN_LEADERS_S = 5.0
-#: How much later than it says a session may expire: ZooKeeper looks now and then.
-EXPIRY_DELAY_S = 5.0
-#: Of two cores that clients and broker keep busy, a compaction gets a seventh, not a third.
+#: How long requests in progress may take when the broker stops.
+DRAIN_TIMEOUT_S = 5.0
+#: The timeout of the controlled shutdown while the store is disconnected.
+DISCONNECTED_SHUTDOWN_TIMEOUT_S = 2.0
+#: The number of sessions that may expire during one step of the start before it fails.
+STARTUP_SESSIONS_MAX = 5
+#: How long to wait for the first metadata from the controller before clients are served.
+FIRST_METADATA_TIMEOUT_S = 30.0
+#: How long the only broker of a cluster then waits for the leaders of its partitions.
+LOCAL_LEADERS_TIMEOUT_S = 5.0
+#: How much later than its timeout a session may expire: ZooKeeper checks at intervals.
+SESSION_EXPIRY_DELAY_S = 5.0
+#: If clients and broker keep two cores busy, a compaction gets a seventh of them, not a third.
 COMPACTION_NICENESS = 5
 
 
 class NoLogDirectory(Exception):
-    """There is nowhere to keep records."""
+    """No log directory can be used."""
 
 
-class NotReached(Exception):
-    """The controller tells this broker nothing; the text says where it should have."""
+class ControllerNotReachable(Exception):
+    """The controller does not send metadata; the message names the address that it should use."""
 
 
-class Server:
+class KafkaServer:
     """One broker, from ``start`` to ``stop``."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._written = settings
+        self._static_settings = settings
         self.state = BrokerState.NOT_RUNNING
-        #: Set when the broker cannot go on: no log directory is left.
+        #: Set when the broker cannot continue because all log directories have failed.
         self.failed = asyncio.Event()
-        self._undo = AsyncExitStack()
-        self._background = Background()
-        self._disk = Disk(settings.network.num_io_threads)
-        self._worker = Worker(niceness=COMPACTION_NICENESS)
-        self._reader = RecordReader()
-        self._events = LogEvents()
+        self._exit_stack = AsyncExitStack()
+        self._task_registry = TaskRegistry()
+        self._disk_executor = DiskExecutor(settings.network.num_io_threads)
+        self._cleaner_process = WorkerProcess(niceness=COMPACTION_NICENESS)
+        self._record_inspector = RecordInspector()
+        self._log_events = LogEvents()
         self._broker_epoch = -1
-        self._store_answers = False
+        self._is_store_connected = False
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients are told of where they are served, with the ports that were bound."""
-        return self._sockets.advertised()
+        """The advertised endpoints with the ports that were bound."""
+        return self._socket_server.advertised_endpoints()
 
-    def tell_what_is_in_hand(self) -> None:
-        """In the log; once it has started."""
-        parts = self._parts
-        found = in_hand(self._sockets, parts.outgoing, parts.replicas)
-        log.info("In hand: %s", json.dumps(found))
+    def log_diagnostics(self) -> None:
+        """Log the diagnostics.  Call this only after the start."""
+        assembly = self._assembly
+        snapshot = diagnostics_snapshot(
+            self._socket_server, assembly.outgoing_connections, assembly.replica_manager
+        )
+        log.info("Diagnostics: %s", json.dumps(snapshot))
 
     async def start(self) -> None:
-        """Raises what went wrong; nothing is left of the attempt then."""
+        """Start the broker.  If that fails, undo everything and raise the error."""
         self.state = BrokerState.STARTING
         try:
             await self._start()
@@ -129,252 +132,289 @@ class Server:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Whatever has been started so far."""
-        if self.state is BrokerState.RUNNING and self._hands_over:
+        """Stop everything that has been started so far."""
+        if self.state is BrokerState.RUNNING and self._is_controlled_shutdown_enabled:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-            await self._hand_over()
+            await self._controlled_shutdown()
         self.state = BrokerState.SHUTTING_DOWN
-        await self._undo.aclose()
+        await self._exit_stack.aclose()
         self.state = BrokerState.NOT_RUNNING
 
     @property
-    def _patience_s(self) -> float:
-        """By then the last broker of this name, if it was killed, has no session any more."""
-        return self._written.zookeeper.session_timeout_ms / 1000 + EXPIRY_DELAY_S
+    def _registration_timeout_s(self) -> float:
+        """By then the session of a killed broker with the same id has expired."""
+        return self._static_settings.zookeeper.session_timeout_ms / 1000 + SESSION_EXPIRY_DELAY_S
 
-    # In the order of the start; what is pushed to ``_undo`` is undone in the opposite one.
+    # In start-up order; ``_exit_stack`` undoes the steps in reverse order.
 
     async def _start(self) -> None:
         directories = self._open_directories()
-        # Whoever works on its files ends before another broker may have the directory.
-        for works_on_files in (self._disk, self._worker, self._reader):
-            self._undo.callback(works_on_files.close)
-        check_store_is_there(self._written, directories)
+        # Everything that works on files ends before another broker can lock the directories.
+        for resource in (self._disk_executor, self._cleaner_process, self._record_inspector):
+            self._exit_stack.callback(resource.close)
+        check_store_exists(self._static_settings, directories)
         store = await self._open_store()
-        cluster_id = await self._asked(partial(cluster_id_of, store, directories))
-        broker_id = await self._asked(partial(broker_id_of, store, directories, self._written))
-        settings = DynamicSettings(self._written, broker_id=broker_id)
-        await self._asked(partial(settings.load, store))
-        logs = await self._load_logs(directories, settings)
-        self._bind(settings.current.network)
-        parts = Assembly(
-            Ground(
+        cluster_id = await self._retry_on_session_expiry(
+            partial(resolve_cluster_id, store, directories)
+        )
+        broker_id = await self._retry_on_session_expiry(
+            partial(resolve_broker_id, store, directories, self._static_settings)
+        )
+        settings = DynamicSettings(self._static_settings, broker_id=broker_id)
+        await self._retry_on_session_expiry(partial(settings.load, store))
+        log_manager = await self._load_logs(directories, settings)
+        self._bind_listeners(settings.current.network)
+        assembly = BrokerAssembly(
+            BrokerDependencies(
                 broker_id=broker_id,
                 cluster_id=cluster_id,
                 settings=settings,
                 store=store,
-                logs=logs,
-                disk=self._disk,
-                worker=self._worker,
-                reader=self._reader,
-                background=self._background,
-                advertised=self._sockets.advertised(),
-                own_connections=self._sockets.own,
+                log_manager=log_manager,
+                disk_executor=self._disk_executor,
+                cleaner_process=self._cleaner_process,
+                record_inspector=self._record_inspector,
+                task_registry=self._task_registry,
+                advertised_endpoints=self._socket_server.advertised_endpoints(),
+                local_connections=self._socket_server.local_connections,
             )
         )
-        self._parts = parts
-        await self._look_for_lost_logs(logs)
-        held_back = HeldBack(Router(parts.routes))
-        self._answerer: Answerer = held_back
-        self._events.on_failure = self._directory_failed
-        self._undo.callback(parts.services.verifier.close)
-        self._undo.callback(parts.controller_client.close)
-        self._undo.push_async_callback(parts.controller.close)
-        self._broker_epoch = await parts.controller.start(patience_s=self._patience_s)
-        directories.claim(broker_id=broker_id, cluster_id=cluster_id)
-        await self._follow_configs(store, settings)
-        await parts.services.features.start()
-        self._begin_work(parts, settings)
-        self._undo.push_async_callback(self._stop_sockets)  # before the controller is closed
-        self._sockets.accept()
-        await self._wait_for_picture(settings.current.network)
-        await parts.services.features.look()  # the first controller of a cluster has written them
-        await self._wait_for_leaders(logs)
-        for lookup in parts.services.coordinators.values():
-            await lookup.learn_count()
-        self._answerer = held_back.let_go()
-        log.info("Broker %d of cluster %s is running", broker_id, cluster_id)
+        self._assembly = assembly
+        await self._detect_lost_partitions(log_manager)
+        startup_gate = StartupGate(Router(assembly.routes))
+        self._request_handler: RequestHandler = startup_gate
+        self._log_events.on_directory_failure = self._on_log_dir_failure
+        self._exit_stack.callback(assembly.services.add_partitions_to_txn_manager.close)
+        self._exit_stack.callback(assembly.controller_client.close)
+        self._exit_stack.push_async_callback(assembly.controller.close)
+        self._broker_epoch = await assembly.controller.start(
+            registration_timeout_s=self._registration_timeout_s
+        )
+        directories.write_meta_properties(broker_id=broker_id, cluster_id=cluster_id)
+        await self._subscribe_to_config_changes(store, settings)
+        await assembly.services.features.start()
+        self._start_background_work(assembly, settings)
+        # A second time, so that it stops before the controller is closed.
+        self._exit_stack.push_async_callback(self._stop_socket_server)
+        self._socket_server.start_accepting()
+        await self._wait_for_metadata(settings.current.network)
+        # The first controller of a cluster has created the feature znode by now.
+        await assembly.services.features.refresh()
+        await self._wait_for_leaders(log_manager)
+        for lookup in assembly.services.coordinator_lookups.values():
+            await lookup.refresh_partition_count()
+        self._request_handler = startup_gate.open()
+        log.info("Broker %d of cluster %s started", broker_id, cluster_id)
 
-    async def _look_for_lost_logs(self, logs: LogManager) -> None:
-        """Before it is registered: as soon as it is, the controller may have it lead them."""
-        replicas = self._parts.replicas
-        ask = partial(lost, self._store, logs.logs.current, broker_id=replicas.broker_id)
-        replicas.lost |= await self._asked(ask)
+    async def _detect_lost_partitions(self, log_manager: LogManager) -> None:
+        """Run before registration: after it the controller may elect this broker at once."""
+        replicas = self._assembly.replica_manager
+        find = partial(
+            find_lost_partitions,
+            self._store,
+            log_manager.logs.current,
+            broker_id=replicas.broker_id,
+        )
+        replicas.lost_partitions |= await self._retry_on_session_expiry(find)
 
-    def _begin_work(self, parts: Assembly, settings: DynamicSettings) -> None:
-        self._undo.push_async_callback(parts.groups.close)
-        self._undo.push_async_callback(parts.transactions.close)
+    def _start_background_work(self, assembly: BrokerAssembly, settings: DynamicSettings) -> None:
+        self._exit_stack.push_async_callback(assembly.groups.close)
+        self._exit_stack.push_async_callback(assembly.transactions.close)
         start_schedules(
-            self._background,
-            parts.care,
-            parts.replicas,
-            parts.groups,
-            parts.transactions,
+            self._task_registry,
+            assembly.log_maintenance,
+            assembly.replica_manager,
+            assembly.groups,
+            assembly.transactions,
             settings,
         )
-        self._undo.callback(parts.fetchers.close)
+        self._exit_stack.callback(assembly.replica_fetcher_manager.close)
 
-    async def _wait_for_picture(self, network: NetworkSettings) -> None:
+    async def _wait_for_metadata(self, network: NetworkSettings) -> None:
         try:
-            await self._parts.cluster.wait_for_picture(timeout_s=FIRST_PICTURE_S)
-        except TimeoutError as late:
-            spoken_to = network.control_plane_listener or network.inter_broker_listener
-            where = [each for each in self.endpoints if each.listener == spoken_to]
-            raise NotReached(
-                f"the controller has not reached this broker within {FIRST_PICTURE_S:.0f} s at "
-                f"{', '.join(map(str, where))}, which is what it is told: see advertised.listeners"
-            ) from late
+            await self._assembly.metadata_cache.wait_for_metadata(
+                timeout_s=FIRST_METADATA_TIMEOUT_S
+            )
+        except TimeoutError as error:
+            listener = network.control_plane_listener or network.inter_broker_listener
+            endpoints = [each for each in self.endpoints if each.listener == listener]
+            raise ControllerNotReachable(
+                "no metadata from the controller within "
+                f"{FIRST_METADATA_TIMEOUT_S:.0f} s; it connects to this broker at "
+                f"{', '.join(map(str, endpoints))}, as advertised: see advertised.listeners"
+            ) from error
 
-    async def _wait_for_leaders(self, logs: LogManager) -> None:
-        """The first picture has no partitions yet, and clients that come at once want them."""
-        broker_id, cluster = self._parts.replicas.broker_id, self._parts.cluster
+    async def _wait_for_leaders(self, log_manager: LogManager) -> None:
+        """The first metadata has no partitions yet, but the first clients need them."""
+        broker_id, cluster = self._assembly.replica_manager.broker_id, self._assembly.metadata_cache
         try:
-            own, strays = await hosted(self._store, logs.logs.current, broker_id=broker_id)
+            assigned, strays = await find_assigned_partitions(
+                self._store, log_manager.logs.current, broker_id=broker_id
+            )
         except SessionExpired:
-            log.info("Whose logs these are is not looked for in another session")
+            log.info("Session expired during start-up; skipping the stray-log check")
             return
         if strays:
-            told = ", ".join(f"{topic}-{number}" for topic, number in strays)
-            log.warning("No partitions of this broker, but their logs are kept: %s", told)
-        if cluster.picture.brokers.ids != {broker_id}:
+            names = ", ".join(f"{topic}-{number}" for topic, number in strays)
+            log.warning(
+                "Found stray partitions not assigned to this broker, keeping their logs: %s", names
+            )
+        if cluster.snapshot.brokers.ids != {broker_id}:
             return
-        missing = await cluster.wait_for_leaders(own, timeout_s=OWN_LEADERS_S)
+        missing = await cluster.wait_for_leaders(assigned, timeout_s=LOCAL_LEADERS_TIMEOUT_S)
         if missing:
-            log.warning("Nobody leads all of %s", ", ".join(sorted(missing)))
+            log.warning("Topics with leaderless partitions: %s", ", ".join(sorted(missing)))
 
     def _open_directories(self) -> LogDirectories:
-        names = map(Path, self._written.log.directories)
-        directories = LogDirectories([*names], self._events)
+        names = map(Path, self._static_settings.log.directories)
+        directories = LogDirectories([*names], self._log_events)
         directories.open()
-        self._undo.callback(directories.release)
-        _check_any_is_online(directories)
+        self._exit_stack.callback(directories.release)
+        _check_any_log_dir_online(directories)
         return directories
 
     async def _open_store(self) -> MetadataStore:
-        store = store_for(self._written, disk=self._disk, now_ms=clock.now_ms)
-        store.listen(self._session_changed)
+        store = create_store(
+            self._static_settings, disk_executor=self._disk_executor, now_ms=clock.now_ms
+        )
+        store.add_session_listener(self._on_session_state_change)
         await store.open_session()
-        self._undo.push_async_callback(store.close)
+        self._exit_stack.push_async_callback(store.close)
         self._store = store
-        await self._asked(partial(create_roots, store))
+        await self._retry_on_session_expiry(partial(create_top_level_paths, store))
         return store
 
-    async def _asked(self, ask: Callable[[], Awaitable[Found]]) -> Found:
-        """In the next session, if this one is over: nobody else opens it before registration."""
-        for _ in range(SESSIONS_MAX):
+    async def _retry_on_session_expiry(self, operation: Callable[[], Awaitable[Result]]) -> Result:
+        """Repeat the operation in a new session.  Before registration only this opens sessions."""
+        for _ in range(STARTUP_SESSIONS_MAX):
             try:
-                return await ask()
-            except SessionExpired as over:
-                log.warning("%s: the broker is not registered yet, and begins another", over)
+                return await operation()
+            except SessionExpired as error:
+                log.warning(
+                    "Session expired before the broker was registered, opening a new one: %s", error
+                )
                 await self._store.open_session()
-        return await ask()
+        return await operation()
 
     async def _load_logs(
         self, directories: LogDirectories, settings: DynamicSettings
     ) -> LogManager:
         self.state = BrokerState.RECOVERING
-        topics = TopicTable(settings.topic_defaults, ProducerLimits(settings), settings.topics)
-        logs = LogManager(directories, topics)
-        count = settings.current.log.recovery_threads_per_dir * len(directories.all)
-        workers = RecoveryWorkers(count)
-        # On a thread, though it computes: nobody is served yet, and signals have to be heard.
-        loading = self._disk.run(partial(logs.load, now_ms=clock.now_ms(), run_all=workers))
+        topics = TopicSettingsRegistry(
+            settings.topic_defaults, ProducerStateManagerConfig(settings), settings.topics
+        )
+        log_manager = LogManager(directories, topics)
+        worker_count = settings.current.log.recovery_threads_per_dir * len(directories.all)
+        workers = RecoveryWorkers(worker_count)
+        # Although this computes, it runs on a thread: the event loop serves only signals so far.
+        load_task = self._disk_executor.run(
+            partial(log_manager.load, now_ms=clock.now_ms(), run_all=workers)
+        )
         try:
-            await asyncio.shield(loading)
+            await asyncio.shield(load_task)
         except asyncio.CancelledError:
-            workers.give_up()
-            with suppress(GivenUp):
-                await loading
-            logs.abandon()
+            workers.abort()
+            with suppress(RecoveryAborted):
+                await load_task
+            log_manager.close_handlers()
             raise
-        # Only now: what was not loaded must not be marked as closed cleanly.
-        self._undo.push_async_callback(self._close_logs, logs)
-        _check_any_is_online(directories)  # a disk may show only now that it does not work
-        settings.listen_to_topics(logs)
-        return logs
+        # Only now: logs that were not loaded must not be marked as cleanly shut down.
+        self._exit_stack.push_async_callback(self._close_logs, log_manager)
+        _check_any_log_dir_online(directories)  # loading may reveal a broken disk
+        settings.add_topic_observer(log_manager)
+        return log_manager
 
-    async def _close_logs(self, logs: LogManager) -> None:
-        await self._disk.run(
+    async def _close_logs(self, log_manager: LogManager) -> None:
+        await self._disk_executor.run(
             partial(
-                logs.close,
+                log_manager.close,
                 now_ms=clock.now_ms(),
-                run_all=side_by_side,
+                run_all=run_in_parallel,
                 broker_epoch=self._broker_epoch,
-                keeps_locks=True,
+                keep_locks=True,
             )
         )
 
-    def _bind(self, network: NetworkSettings) -> None:
-        self._undo.push_async_callback(self._background.stop)
-        self._sockets = SocketServer(
+    def _bind_listeners(self, network: NetworkSettings) -> None:
+        self._exit_stack.push_async_callback(self._task_registry.stop)
+        self._socket_server = SocketServer(
             network,
-            self._answer,
-            start=self._background.start,
+            self._handle_request,
+            start_task=self._task_registry.start,
             new_loop=type(asyncio.get_running_loop()),
         )
-        self._sockets.open()
-        self._undo.push_async_callback(self._stop_sockets)
+        self._socket_server.open()
+        self._exit_stack.push_async_callback(self._stop_socket_server)
 
-    async def _stop_sockets(self) -> None:
-        await self._sockets.stop(timeout_s=DRAIN_S)
+    async def _stop_socket_server(self) -> None:
+        await self._socket_server.stop(timeout_s=DRAIN_TIMEOUT_S)
 
-    def _answer(self, frame: memoryview, peer: Peer) -> Answer:
-        return self._answerer(frame, peer)
+    def _handle_request(self, frame: memoryview, context: RequestContext) -> Response:
+        return self._request_handler(frame, context)
 
-    async def _follow_configs(self, store: MetadataStore, settings: DynamicSettings) -> None:
-        settings.listen(NetworkSettings, self._sockets.apply)
-        settings.listen(ControllerSettings, self._parts.controller.change_settings)
-        settings.listen(ReplicationSettings, self._parts.fetchers.settings_changed)
-        allow = self._parts.controller.allow_unclean_elections
-        settings.listen_to_topics(UncleanElections(allow))
-        changes = ConfigChanges(
-            store, settings.take, now_ms=clock.now_ms, start_task=self._background.start
+    async def _subscribe_to_config_changes(
+        self, store: MetadataStore, settings: DynamicSettings
+    ) -> None:
+        settings.add_listener(NetworkSettings, self._socket_server.apply)
+        settings.add_listener(ControllerSettings, self._assembly.controller.change_settings)
+        settings.add_listener(
+            ReplicationSettings, self._assembly.replica_fetcher_manager.on_settings_change
         )
-        self._undo.push_async_callback(changes.close)
-        await changes.start()
+        on_enabled = self._assembly.controller.enable_topic_unclean_leader_election
+        settings.add_topic_observer(UncleanElectionObserver(on_enabled))
+        config_manager = DynamicConfigManager(
+            store, settings.apply_config, now_ms=clock.now_ms, start_task=self._task_registry.start
+        )
+        self._exit_stack.push_async_callback(config_manager.close)
+        await config_manager.start()
 
-    # What happens meanwhile
+    # Events while the broker runs
 
-    def _session_changed(self, state: SessionState) -> None:
-        self._store_answers = state is SessionState.CONNECTED
+    def _on_session_state_change(self, state: SessionState) -> None:
+        self._is_store_connected = state is SessionState.CONNECTED
 
-    def _directory_failed(self, directory: LogDirectory, is_last: bool) -> None:
-        self._parts.replicas.directory_failed(directory)
+    def _on_log_dir_failure(self, directory: LogDirectory, is_last: bool) -> None:
+        self._assembly.replica_manager.handle_log_dir_failure(directory)
         if is_last:
-            log.critical("No log directory is left: the broker stops")
+            log.critical("Shutdown broker because all log dirs have failed")
             self.failed.set()
         else:
-            self._background.start(self._report_failure(), "log directory failure")
+            self._task_registry.start(self._propagate_log_dir_event(), "log directory failure")
 
-    async def _report_failure(self) -> None:
-        """The controller then asks who can still serve what."""
-        event = LogDirEvent(self._parts.replicas.broker_id).encode()
+    async def _propagate_log_dir_event(self) -> None:
+        """Make the controller send LeaderAndIsr, whose response reports the offline replicas."""
+        event = LogDirEvent(self._assembly.replica_manager.broker_id).encode()
         with suppress(StoreError):
-            await self._store.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
+            await self._store.create(paths.LOG_DIR_EVENTS.create_path, event, is_sequential=True)
 
     @property
-    def _hands_over(self) -> bool:
-        return self._parts.services.settings.current.broker.controlled_shutdown_enable
+    def _is_controlled_shutdown_enabled(self) -> bool:
+        return self._assembly.services.settings.current.broker.controlled_shutdown_enable
 
-    async def _hand_over(self) -> None:
-        """Others lead from here on what they can; the rest has to wait for this broker."""
-        settings = self._parts.services.settings.current.broker
+    async def _controlled_shutdown(self) -> None:
+        """Move leadership to other brokers where possible.  Kafka: KafkaServer.controlledShutdown.
+
+        The other partitions have no leader until this broker is back.
+        """
+        settings = self._assembly.services.settings.current.broker
         for _ in range(1 + settings.controlled_shutdown_max_retries):
-            patience_s = settings.controller_socket_timeout_ms / 1000
+            timeout_s = settings.controller_socket_timeout_ms / 1000
             try:
-                async with asyncio.timeout(patience_s if self._store_answers else AWAY_S):
-                    if not await self._parts.controller_client.shut_down():
+                async with asyncio.timeout(
+                    timeout_s if self._is_store_connected else DISCONNECTED_SHUTDOWN_TIMEOUT_S
+                ):
+                    if not await self._assembly.controller_client.controlled_shutdown():
                         return
             except TimeoutError:
-                log.warning("The controller does not answer: leadership is not handed on")
+                log.warning("Controlled shutdown timed out; leadership was not moved")
                 return
-            except KafkaError as refusal:
-                log.warning("The controller does not let this broker go: %s", refusal)
-                if not self._store_answers:
-                    return  # nor will there be another that does
+            except KafkaError as error:
+                log.warning("Controlled shutdown request failed: %s", error)
+                if not self._is_store_connected:
+                    return  # without the store no other controller will be found
             await asyncio.sleep(settings.controlled_shutdown_retry_backoff_ms / 1000)
 
 
-def _check_any_is_online(directories: LogDirectories) -> None:
+def _check_any_log_dir_online(directories: LogDirectories) -> None:
     if not directories.online:
-        raise NoLogDirectory("no log directory can be used; the lines above say why")
+        raise NoLogDirectory("no log directory can be used; the errors are logged above")

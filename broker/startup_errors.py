@@ -1,23 +1,25 @@
-"""Why a broker could not start, where one line says it all and a traceback would say no more."""
+"""The errors at start-up that are reported in one line, because a traceback adds nothing."""
 
+from odradek.broker.metadata_store import ZooKeeperClientMissing
 from odradek.broker.network.listener import ListenerError
-from odradek.broker.server import NoLogDirectory, NotReached
-from odradek.broker.store import MissingClient
+from odradek.broker.server import ControllerNotReachable, NoLogDirectory
+from odradek.broker.settings.sources import BadSettings
 from odradek.controller.registration import BrokerIdTaken
-from odradek.controller.store.base import CannotOpen, StoreError
-from odradek.storage.manager.loading import DuplicateLog
+from odradek.controller.store.base import CannotOpenSession, StoreError
 from odradek.storage.manager.lock import DirectoryLocked
-from odradek.storage.meta_properties import DirectoryRefused
+from odradek.storage.manager.log_dir_loader import DuplicateLog
+from odradek.storage.meta_properties import InvalidLogDirectory
 
-CANNOT_START = (
+STARTUP_ERRORS = (
+    BadSettings,
     BrokerIdTaken,
-    CannotOpen,
+    CannotOpenSession,
     DirectoryLocked,
-    DirectoryRefused,
+    InvalidLogDirectory,
     DuplicateLog,
     ListenerError,
-    MissingClient,
+    ZooKeeperClientMissing,
     NoLogDirectory,
-    NotReached,
+    ControllerNotReachable,
     StoreError,
 )

@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from odradek.broker.call import Answer, Answerer, Parked, Peer
-from odradek.broker.request_log import stamp
+from odradek.broker.request import DelayedOperation, RequestContext, RequestHandler, Response
+from odradek.broker.request_log import mark_queued
 from odradek.protocol.api_keys import ApiKey
 
 #: By the first two bytes of the request; what a broker that starts needs, and what tells nothing.
-AT_ONCE = frozenset(
+UNGATED_APIS = frozenset(
     int(key).to_bytes(2, "big")
     for key in (
         ApiKey.ALLOCATE_PRODUCER_IDS,
@@ -31,25 +31,25 @@ AT_ONCE = frozenset(
 )
 
 
-class HeldBack:
+class StartupGate:
     """Stands before the answerer until the broker is ready."""
 
-    def __init__(self, answerer: Answerer) -> None:
-        self._answerer = answerer
-        self._is_ready = asyncio.Event()
+    def __init__(self, handler: RequestHandler) -> None:
+        self._handler = handler
+        self._ready = asyncio.Event()
 
-    def __call__(self, frame: memoryview, peer: Peer) -> Answer:
-        if bytes(frame[:2]) in AT_ONCE:
-            return self._answerer(frame, peer)
-        if not peer.queued_at:
-            stamp(peer)
-        return Parked(partial(self._later, frame, peer), needs_frame=True)
+    def __call__(self, frame: memoryview, context: RequestContext) -> Response:
+        if bytes(frame[:2]) in UNGATED_APIS:
+            return self._handler(frame, context)
+        if not context.queued_at:
+            mark_queued(context)
+        return DelayedOperation(partial(self._handle_when_ready, frame, context), needs_frame=True)
 
-    async def _later(self, frame: memoryview, peer: Peer) -> Answer:
-        await self._is_ready.wait()
-        return self._answerer(frame, peer)
+    async def _handle_when_ready(self, frame: memoryview, context: RequestContext) -> Response:
+        await self._ready.wait()
+        return self._handler(frame, context)
 
-    def let_go(self) -> Answerer:
+    def open(self) -> RequestHandler:
         """What answers from here on."""
-        self._is_ready.set()
-        return self._answerer
+        self._ready.set()
+        return self._handler

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 
-Returned = TypeVar("Returned")
+Result = TypeVar("Result")
 
 #: However short the interval, the loop has other things to do as well.
-SHORTEST_S = 0.1
+MIN_INTERVAL_S = 0.1
 
 
-class Background:
+class TaskRegistry:
     """Starts tasks and keeps them until they end."""
 
     def __init__(self) -> None:
@@ -29,27 +29,27 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(
-        self, work: Coroutine[Any, Any, Returned], name: str = "task"
-    ) -> asyncio.Task[Returned]:
+        self, coroutine: Coroutine[Any, Any, Result], name: str = "task"
+    ) -> asyncio.Task[Result]:
         """Run it beside everything else; whoever awaits the task sees how it ends, and so do we."""
-        task = asyncio.create_task(work, name=name)
+        task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def every(
+    def schedule(
         self,
         interval_s: Callable[[], float],
         job: Callable[[], Awaitable[None] | None],
         *,
         name: str,
-        first_after_s: float | None = None,
+        initial_delay_s: float | None = None,
     ) -> None:
         """Do ``job`` again and again, with a pause between its end and its next beginning.
 
         The pause is never shorter than ``SHORTEST_S``.
         """
-        self.start(self._repeat(interval_s, job, name, first_after_s), name)
+        self.start(self._run_periodically(interval_s, job, name, initial_delay_s), name)
 
     async def stop(self) -> None:
         """Cancel what still runs, and wait until it has ended."""
@@ -59,25 +59,25 @@ class Background:
             await asyncio.wait(tasks)
             self._tasks.difference_update(tasks)
 
-    async def _repeat(
+    async def _run_periodically(
         self,
         interval_s: Callable[[], float],
         job: Callable[[], Awaitable[None] | None],
         name: str,
-        first_after_s: float | None,
+        initial_delay_s: float | None,
     ) -> None:
-        first_s = interval_s() if first_after_s is None else first_after_s
+        first_s = interval_s() if initial_delay_s is None else initial_delay_s
         await asyncio.sleep(max(first_s, 0))
         while True:
             try:
-                waiting = job()
-                if waiting is not None:
-                    await waiting
+                awaitable = job()
+                if awaitable is not None:
+                    await awaitable
             except Exception:
                 log.exception("%s failed, and will be tried again", name)
-            await asyncio.sleep(max(interval_s(), SHORTEST_S))
+            await asyncio.sleep(max(interval_s(), MIN_INTERVAL_S))
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            log.error("%s failed", task.get_name(), exc_info=failure)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)

@@ -20,36 +20,36 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TypeVar
 
-Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 #: For how long others wait at most.
-TURN_S = 0.002
+TIME_SLICE_S = 0.002
 #: So many entries of a request, partitions or topics, fit into a turn, whatever is asked of them.
-FEW = 100
+INLINE_ENTRIES_MAX = 100
 
 
-class Turn:
+class TimeSlice:
     """Begins when it is made."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_deadline",)
 
     def __init__(self) -> None:
-        self._end = monotonic() + TURN_S
+        self._deadline = monotonic() + TIME_SLICE_S
 
     @property
-    def is_over(self) -> bool:
-        return monotonic() >= self._end
+    def is_used_up(self) -> bool:
+        return monotonic() >= self._deadline
 
-    async def next(self) -> None:
+    async def yield_to_loop(self) -> None:
         """After everybody else's."""
         await asyncio.sleep(0)
-        self._end = monotonic() + TURN_S
+        self._deadline = monotonic() + TIME_SLICE_S
 
-    async def listed(self, making: Iterable[Made]) -> list[Made]:
+    async def collect(self, items: Iterable[Item]) -> list[Item]:
         """All that is made by going on, in this turn and as many others as it takes."""
-        made = []
-        for each in making:
-            made.append(each)
-            if self.is_over:
-                await self.next()
-        return made
+        collected = []
+        for item in items:
+            collected.append(item)
+            if self.is_used_up:
+                await self.yield_to_loop()
+        return collected

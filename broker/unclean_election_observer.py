@@ -13,15 +13,15 @@ from collections.abc import Callable
 from odradek.storage.settings import TopicSettings
 
 
-class UncleanElections:
+class UncleanElectionObserver:
     """An observer of topics' settings."""
 
-    def __init__(self, allow: Callable[[str], None]) -> None:
-        self._allow = allow
+    def __init__(self, on_enabled: Callable[[str], None]) -> None:
+        self._on_enabled = on_enabled
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
         if settings is not None and settings.unclean_leader_election_enable:
-            self._allow(topic)
+            self._on_enabled(topic)
 
     def configure_defaults(self, defaults: TopicSettings) -> None:
         """Not a topic's own."""

@@ -28,74 +28,74 @@ from multiprocessing.sharedctypes import RawValue
 from threading import Thread
 from typing import Any, TypeVar
 
-Returned = TypeVar("Returned")
+Result = TypeVar("Result")
 
 # A forked child would have the broker's sockets and locks.
-_PROCESSES = get_context("spawn")
+_SPAWN_CONTEXT = get_context("spawn")
 
 # A byte of shared memory.  An Event has a lock, which a process that is killed may be holding.
 _interrupted: c_bool = c_bool(False)
 
 
-class _Failure:
+class _RemoteError:
     """What was raised instead of an answer."""
 
-    def __init__(self, raised: Exception) -> None:
-        self.raised = raised
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
-class _Running:
+class _ProcessHandle:
     """One process, and the thread that waits for its answers: no pool can be killed."""
 
     def __init__(self, niceness: int) -> None:
         self.interrupted: c_bool = RawValue(c_bool, False)
-        self._calls, theirs = _PROCESSES.Pipe()
-        self._process: BaseProcess = _PROCESSES.Process(
-            target=_serve, args=(theirs, self.interrupted, niceness), daemon=True
+        self._pipe, child_pipe = _SPAWN_CONTEXT.Pipe()
+        self._process: BaseProcess = _SPAWN_CONTEXT.Process(
+            target=_worker_main, args=(child_pipe, self.interrupted, niceness), daemon=True
         )
         self._process.start()
-        theirs.close()
+        child_pipe.close()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="worker")
 
     def is_alive(self) -> bool:
         return self._process.is_alive()
 
-    def ask(self, call: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+    def call(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
         """On the thread.  Who was cancelled leaves an answer behind, which is waited for first."""
         self.interrupted.value = False
         try:
-            self._calls.send((call, arguments))
-            answer = self._calls.recv()
-        except (EOFError, OSError) as death:
-            raise BrokenExecutor("it is gone") from death
-        if isinstance(answer, _Failure):
-            raise answer.raised
-        return answer
+            self._pipe.send((function, arguments))
+            result = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise BrokenExecutor("it is gone") from error
+        if isinstance(result, _RemoteError):
+            raise result.error
+        return result
 
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
         self.thread.shutdown()
-        self._calls.close()
+        self._pipe.close()
 
 
-class Worker:
+class WorkerProcess:
     """Runs one call after the other."""
 
     def __init__(self, *, niceness: int = 0) -> None:
         """By its niceness the process gives way to the broker, where cores are few."""
         self._niceness = niceness
-        self._running: _Running | None = None
-        self._turn = asyncio.Lock()
+        self._process: _ProcessHandle | None = None
+        self._lock = asyncio.Lock()
 
-    async def run(self, call: Callable[..., Returned], *arguments: object) -> Returned:
-        async with self._turn:
-            if self._running is None or not self._running.is_alive():
+    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
+        async with self._lock:
+            if self._process is None or not self._process.is_alive():
                 self.close()
-                self._running = _Running(self._niceness)
-            running, loop = self._running, asyncio.get_running_loop()
+                self._process = _ProcessHandle(self._niceness)
+            process, loop = self._process, asyncio.get_running_loop()
             try:
-                return await loop.run_in_executor(running.thread, running.ask, call, arguments)
+                return await loop.run_in_executor(process.thread, process.call, function, arguments)
             except BrokenExecutor:
                 self.close()
                 raise
@@ -104,40 +104,40 @@ class Worker:
                 raise
 
     def interrupt(self) -> None:
-        if self._running is not None:
-            self._running.interrupted.value = True
+        if self._process is not None:
+            self._process.interrupted.value = True
 
     def close(self) -> None:
         """What runs now is given up, wherever it is: a crash would do no less."""
-        if self._running is not None:
-            self._running.kill()
-            self._running = None
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
 
-def _serve(calls: Connection, interrupted: c_bool, niceness: int) -> None:
+def _worker_main(pipe: Connection, interrupted: c_bool, niceness: int) -> None:
     """The worker process."""
     global _interrupted
     _interrupted = interrupted
     os.nice(niceness)
-    belong_to_broker()
+    bind_lifetime_to_broker()
     with suppress(EOFError, ConnectionError):
         while True:
-            call, arguments = calls.recv()
+            function, arguments = pipe.recv()
             try:
-                answer = call(*arguments)
-            except Exception as failure:  # noqa: BLE001 - it is raised by whoever asked
-                answer = _Failure(failure)
-            calls.send(answer)
+                result = function(*arguments)
+            except Exception as error:  # noqa: BLE001 - it is raised by whoever asked
+                result = _RemoteError(error)
+            pipe.send(result)
 
 
-def belong_to_broker() -> None:
+def bind_lifetime_to_broker() -> None:
     """For any process of the broker's, as its first step: it ends with the broker, not before."""
-    Thread(target=_end_with_broker, daemon=True).start()
+    Thread(target=_exit_when_broker_exits, daemon=True).start()
     # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _end_with_broker() -> None:
+def _exit_when_broker_exits() -> None:
     broker = parent_process()
     assert broker is not None
     broker.join()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Required, TypedDict, TypeVar, Unpack, cast
 
-from odradek.config.kinds import HIDDEN, Kind, Password
+from odradek.config.types import HIDDEN, ConfigType, Password
 
 # Any, because it stands as the default of every field specifier.
 REQUIRED: Any = object()
@@ -36,7 +36,7 @@ class SettingError(Exception):
         return f"{name}: {rule}" if text is None else f"{name}={text}: {rule}"
 
 
-class Layer(Enum):
+class ConfigSource(Enum):
     """Where a value was written, the strongest first; the numbers are DescribeConfigs' sources."""
 
     TOPIC = 1
@@ -47,18 +47,18 @@ class Layer(Enum):
     DEFAULT = 5
 
 
-class Update(Enum):
+class UpdateMode(Enum):
     """name = (Kafka's word for it, the layers in which it can change while the broker runs)"""
 
     READ_ONLY = ("read-only", ())
-    BROKER = ("per-broker", (Layer.BROKER,))
-    CLUSTER = ("cluster-wide", (Layer.BROKER, Layer.CLUSTER))
-    TOPIC = ("per-topic", (Layer.TOPIC,))
-    GROUP = ("per-group", (Layer.GROUP,))
+    BROKER = ("per-broker", (ConfigSource.BROKER,))
+    CLUSTER = ("cluster-wide", (ConfigSource.BROKER, ConfigSource.CLUSTER))
+    TOPIC = ("per-topic", (ConfigSource.TOPIC,))
+    GROUP = ("per-group", (ConfigSource.GROUP,))
 
-    def __init__(self, word: str, layers: tuple[Layer, ...]) -> None:
-        self.word = word
-        self.layers = layers
+    def __init__(self, label: str, sources: tuple[ConfigSource, ...]) -> None:
+        self.label = label
+        self.sources = sources
 
 
 class Importance(Enum):
@@ -72,7 +72,7 @@ class Fallback:
     """A default that is another setting's value."""
 
     name: str
-    times: int
+    multiplier: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,10 @@ class Setting:
     """What is declared of a setting, whatever its value."""
 
     name: str
-    kind: Kind
+    type: ConfigType
     default: Any
     doc: str
-    update: Update = Update.READ_ONLY
+    update: UpdateMode = UpdateMode.READ_ONLY
     importance: Importance = Importance.MEDIUM
     synonym: str | None = None
     at_least: float | None = None
@@ -93,19 +93,19 @@ class Setting:
     check: Callable[[Any], str | None] | None = None
 
     def __post_init__(self) -> None:
-        if self.plain_default is not None:
-            self.write(self.plain_default)
-            self.check_value(self.plain_default)
+        if self.literal_default is not None:
+            self.format(self.literal_default)
+            self.check_value(self.literal_default)
 
     @property
-    def plain_default(self) -> Any:
+    def literal_default(self) -> Any:
         """None where the default is another setting's value, or where there is none."""
         missing = self.default is REQUIRED or isinstance(self.default, Fallback)
         return None if missing else self.default
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.type is ConfigType.PASSWORD
 
     @property
     def bounds(self) -> str:
@@ -116,29 +116,31 @@ class Setting:
             return f"at least {self.at_least}"
         return "" if self.at_most is None else f"at most {self.at_most}"
 
-    def shown(self, value: Any) -> str | None:
+    def display_value(self, value: Any) -> str | None:
         """As DescribeConfigs shows it; secrets and what is not set have no text."""
-        return None if self.sensitive or value is None else self.kind.write(value)
+        return None if self.sensitive or value is None else self.type.format(value)
 
     def parse(self, text: str) -> Any:
         try:
-            value = self.kind.parse(text)
-        except ValueError as broken:
-            raise SettingError(self.name, text, str(broken)) from broken
+            value = self.type.parse(text)
+        except ValueError as error:
+            raise SettingError(self.name, text, str(error)) from error
         self.check_value(value)
         return value
 
-    def write(self, value: Any) -> str:
+    def format(self, value: Any) -> str:
         """The text that ``parse`` makes this value of."""
         try:
-            return self.kind.write(value)
-        except ValueError as broken:
-            raise SettingError(self.name, None, str(broken)) from broken
+            return self.type.format(value)
+        except ValueError as error:
+            raise SettingError(self.name, None, str(error)) from error
 
     def check_value(self, value: Any) -> None:
         rule = self._broken_rule(value)
         if rule is not None:
-            raise SettingError(self.name, HIDDEN if self.sensitive else self.shown(value), rule)
+            raise SettingError(
+                self.name, HIDDEN if self.sensitive else self.display_value(value), rule
+            )
 
     def _broken_rule(self, value: Any) -> str | None:
         if self.non_empty and not value:
@@ -147,7 +149,7 @@ class Setting:
             return f"must be {self.bounds}"
         if self.at_most is not None and value > self.at_most:
             return f"must be {self.bounds}"
-        elements = value if self.kind is Kind.LIST else (value,)
+        elements = value if self.type is ConfigType.LIST else (value,)
         if self.one_of and not set(elements).issubset(self.one_of):
             return f"must be one of {', '.join(self.one_of)}"
         return self.check(value) if self.check else None
@@ -157,7 +159,7 @@ class Options(TypedDict, total=False):
     """What can be said of a setting of any kind."""
 
     doc: Required[str]
-    update: Update
+    update: UpdateMode
     importance: Importance
     synonym: str
 
@@ -199,53 +201,55 @@ _Secret = TypeVar("_Secret", bound=Password | None)
 
 
 def boolean(name: str, *, default: _Boolean = REQUIRED, **options: Unpack[Options]) -> _Boolean:
-    return _declared(Kind.BOOLEAN, name, default, options)
+    return _declare(ConfigType.BOOLEAN, name, default, options)
 
 
 def short(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
-    return _declared(Kind.SHORT, name, default, options)
+    return _declare(ConfigType.SHORT, name, default, options)
 
 
 def integer(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
-    return _declared(Kind.INT, name, default, options)
+    return _declare(ConfigType.INT, name, default, options)
 
 
 def long(name: str, *, default: _Int = REQUIRED, **options: Unpack[WholeNumberOptions]) -> _Int:
-    return _declared(Kind.LONG, name, default, options)
+    return _declare(ConfigType.LONG, name, default, options)
 
 
 def number(name: str, *, default: _Float = REQUIRED, **options: Unpack[NumberOptions]) -> _Float:
-    return _declared(Kind.DOUBLE, name, default, options)
+    return _declare(ConfigType.DOUBLE, name, default, options)
 
 
 def text(name: str, *, default: _Text = REQUIRED, **options: Unpack[TextOptions]) -> _Text:
-    return _declared(Kind.STRING, name, default, options)
+    return _declare(ConfigType.STRING, name, default, options)
 
 
 def choice(
     name: str, one_of: Collection[str], *, default: _Text = REQUIRED, **options: Unpack[Options]
 ) -> _Text:
-    return _declared(Kind.STRING, name, default, {**options, "one_of": one_of})
+    return _declare(ConfigType.STRING, name, default, {**options, "one_of": one_of})
 
 
 def class_name(name: str, *, default: _Text = REQUIRED, **options: Unpack[TextOptions]) -> _Text:
     """The name of a Java class, or what stands for it here; clients are told that it is one."""
-    return _declared(Kind.CLASS, name, default, options)
+    return _declare(ConfigType.CLASS, name, default, options)
 
 
 def text_list(name: str, *, default: _List = REQUIRED, **options: Unpack[ListOptions]) -> _List:
-    return _declared(Kind.LIST, name, default, options)
+    return _declare(ConfigType.LIST, name, default, options)
 
 
 def password(name: str, *, default: _Secret = REQUIRED, **options: Unpack[Options]) -> _Secret:
-    return _declared(Kind.PASSWORD, name, default, options)
+    return _declare(ConfigType.PASSWORD, name, default, options)
 
 
-def value_of(name: str, *, times: int = 1) -> Any:
+def value_of(name: str, *, multiplier: int = 1) -> Any:
     """As a default: whatever the named setting of the same table is, times a change of unit."""
-    return Fallback(name, times)
+    return Fallback(name, multiplier)
 
 
-def _declared(kind: Kind, name: str, default: _Default, options: Mapping[str, Any]) -> _Default:
+def _declare(
+    config_type: ConfigType, name: str, default: _Default, options: Mapping[str, Any]
+) -> _Default:
     # What the class body gets is the declaration; what the type checker sees is the value's type.
-    return cast(_Default, Setting(kind=kind, name=name, default=default, **options))
+    return cast(_Default, Setting(type=config_type, name=name, default=default, **options))

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator
 
 from odradek.config.definition import REQUIRED, Fallback, Setting
-from odradek.config.kinds import HIDDEN, Kind
 from odradek.config.settings import Settings
+from odradek.config.types import HIDDEN, ConfigType
 
 _COLUMNS = ("Setting", "Type", "Default", "Allowed", "Update", "Importance", "Meaning")
 _WIDTH = 100
@@ -30,10 +30,10 @@ def _row(cells: tuple[str, ...] | list[str]) -> str:
 def _cells(setting: Setting) -> list[str]:
     return [
         f"`{setting.name}`",
-        setting.kind.name.lower(),
+        setting.type.name.lower(),
         _default(setting),
         ", ".join(_limits(setting)),
-        setting.update.word,
+        setting.update.label,
         setting.importance.value,
         " ".join(setting.doc.split()),
     ]
@@ -43,12 +43,12 @@ def _default(setting: Setting) -> str:
     if setting.default is REQUIRED:
         return "required"
     if isinstance(setting.default, Fallback):
-        times = setting.default.times
+        times = setting.default.multiplier
         return f"`{setting.default.name}`" + (f" times {times}" if times != 1 else "")
     if setting.sensitive and setting.default is not None:
         return HIDDEN
-    written = setting.shown(setting.default)
-    plain = f"`{written}`" if written else "none" if written is None else "empty"
+    text = setting.display_value(setting.default)
+    plain = f"`{text}`" if text else "none" if text is None else "empty"
     return f"{plain} (`{setting.synonym}`)" if setting.synonym else plain
 
 
@@ -56,19 +56,21 @@ def _limits(setting: Setting) -> Iterator[str]:
     if setting.bounds:
         yield setting.bounds
     if setting.one_of:
-        word = "any of" if setting.kind is Kind.LIST else "one of"
+        word = "any of" if setting.type is ConfigType.LIST else "one of"
         yield f"{word} {', '.join(setting.one_of)}"
     if setting.non_empty:
         yield "not empty"
 
 
 def _comment(setting: Setting) -> str:
-    traits = [setting.kind.name.lower(), *_limits(setting), setting.update.word]
-    if setting.synonym or setting.plain_default is None:
+    traits = [setting.type.name.lower(), *_limits(setting), setting.update.label]
+    if setting.synonym or setting.literal_default is None:
         traits.append(f"default: {_default(setting)}".replace("`", ""))
-    lines = [*_wrapped(" ".join(setting.doc.split())), *_wrapped("; ".join(traits))]
-    return "\n".join([*lines, f"#{setting.name}={setting.shown(setting.plain_default) or ''}", ""])
+    lines = [*_wrap_comment(" ".join(setting.doc.split())), *_wrap_comment("; ".join(traits))]
+    return "\n".join(
+        [*lines, f"#{setting.name}={setting.display_value(setting.literal_default) or ''}", ""]
+    )
 
 
-def _wrapped(sentence: str) -> list[str]:
+def _wrap_comment(sentence: str) -> list[str]:
     return textwrap.wrap(sentence, _WIDTH, initial_indent="# ", subsequent_indent="# ")

@@ -19,7 +19,7 @@ from pathlib import Path
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 # The name ends at the first blank or separator that no backslash precedes; one separator is eaten.
-_NAME_AND_TEXT = re.compile(
+_NAME_AND_VALUE = re.compile(
     r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<text>.*)", re.DOTALL
 )
 _ESCAPE = re.compile(r"\\(?:u(?P<digits>[0-9A-Fa-f]{4})|(?P<letter>.))", re.DOTALL)
@@ -34,45 +34,45 @@ class PropertiesError(Exception):
 class Properties:
     """What a file says: each name's text, and the lines on which the name was given."""
 
-    texts: Mapping[str, str]
-    lines: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, str]
+    line_numbers: Mapping[str, tuple[int, ...]]
 
     @property
     def duplicates(self) -> dict[str, tuple[int, ...]]:
         """Names given more than once; the last line is the one that counts."""
-        return {name: lines for name, lines in self.lines.items() if len(lines) > 1}
+        return {name: lines for name, lines in self.line_numbers.items() if len(lines) > 1}
 
 
 def load(path: Path) -> Properties:
     return parse(path.read_bytes().decode("iso-8859-1"), source=str(path))
 
 
-def parse(written: str, *, source: str = "properties") -> Properties:
+def parse(raw: str, *, source: str = "properties") -> Properties:
     """``source`` is what an error calls the text: a file's name."""
     texts: dict[str, str] = {}
     lines: dict[str, tuple[int, ...]] = {}
-    for line, content in _logical_lines(written):
-        match = _NAME_AND_TEXT.fullmatch(content)
+    for line, content in _logical_lines(raw):
+        match = _NAME_AND_VALUE.fullmatch(content)
         assert match is not None, content
         try:
-            name, text = _unescaped(match["name"]), _unescaped(match["text"])
-        except ValueError as broken:
-            raise PropertiesError(f"{source}:{line}: {broken}") from broken
+            name, text = _unescape(match["name"]), _unescape(match["text"])
+        except ValueError as error:
+            raise PropertiesError(f"{source}:{line}: {error}") from error
         texts[name] = text
         lines[name] = (*lines.get(name, ()), line)
     return Properties(texts, lines)
 
 
-def _logical_lines(written: str) -> Iterator[tuple[int, str]]:
+def _logical_lines(raw: str) -> Iterator[tuple[int, str]]:
     """Each with the number of the line it begins on, its continuations joined to it."""
     content, begin = "", 0
-    for number, line in enumerate(_LINE_END.split(written), start=1):
+    for number, line in enumerate(_LINE_END.split(raw), start=1):
         stripped = line.lstrip(_BLANKS)
         if not content:
             begin = number
             if not stripped or stripped[0] in "#!":
                 continue
-        if _goes_on(stripped):
+        if _is_continued(stripped):
             content += stripped[:-1]
         else:
             yield begin, content + stripped
@@ -81,19 +81,19 @@ def _logical_lines(written: str) -> Iterator[tuple[int, str]]:
         yield begin, content
 
 
-def _goes_on(line: str) -> bool:
+def _is_continued(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _unescaped(written: str) -> str:
-    if "\\" not in written:
-        return written
-    text = _ESCAPE.sub(_meaning, written)
+def _unescape(escaped: str) -> str:
+    if "\\" not in escaped:
+        return escaped
+    text = _ESCAPE.sub(_unescape_match, escaped)
     # Java's characters are UTF-16: two escapes that form a pair are one character.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def _meaning(escape: re.Match[str]) -> str:
+def _unescape_match(escape: re.Match[str]) -> str:
     if escape["digits"]:
         return chr(int(escape["digits"], 16))
     if escape["letter"] == "u":

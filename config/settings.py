@@ -25,11 +25,11 @@ from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 from odradek.config.definition import (
     REQUIRED,
+    ConfigSource,
     Fallback,
-    Layer,
     Setting,
     SettingError,
-    Update,
+    UpdateMode,
     boolean,
     choice,
     class_name,
@@ -41,33 +41,33 @@ from odradek.config.definition import (
     text,
     text_list,
 )
-from odradek.config.kinds import HIDDEN
+from odradek.config.types import HIDDEN
 
 #: Of tables that are read on top of a server's.
-_OWN_LAYERS = {Update.TOPIC: Layer.TOPIC, Update.GROUP: Layer.GROUP}
+_OVERRIDE_SOURCES = {UpdateMode.TOPIC: ConfigSource.TOPIC, UpdateMode.GROUP: ConfigSource.GROUP}
 
 
 @dataclass(frozen=True, slots=True)
-class Synonym:
+class ConfigSynonym:
     """A value written somewhere; a setting lists its own, the strongest first."""
 
     name: str
-    text: str | None
-    layer: Layer
+    value: str | None
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ConfigDescription:
     """A setting as DescribeConfigs shows it; a secret has no text."""
 
     setting: Setting
-    text: str | None
-    layer: Layer
-    synonyms: tuple[Synonym, ...]
+    value: str | None
+    source: ConfigSource
+    synonyms: tuple[ConfigSynonym, ...]
 
     @property
     def read_only(self) -> bool:
-        return self.setting.update is Update.READ_ONLY
+        return self.setting.update is UpdateMode.READ_ONLY
 
 
 @dataclass_transform(
@@ -92,17 +92,19 @@ class Settings:
     by_name: ClassVar[Mapping[str, Setting]]
     attributes: ClassVar[Mapping[str, str]]
 
-    _layers: Mapping[Layer, Mapping[str, str]]
-    _server: tuple["Settings", ...]
+    _configs: Mapping[ConfigSource, Mapping[str, str]]
+    _server_tables: tuple["Settings", ...]
 
-    def __init_subclass__(cls, *, update: Update = Update.READ_ONLY) -> None:
+    def __init_subclass__(cls, *, update: UpdateMode = UpdateMode.READ_ONLY) -> None:
         """``update`` is that of every setting in the table that states none."""
         for base in cls.__mro__[1:]:
             if _declared_in(base):
-                raise TypeError(f"{cls.__name__} extends {base.__name__}, but a table stands alone")
+                raise TypeError(
+                    f"{cls.__name__} extends {base.__name__}, but a table cannot extend another"
+                )
         declared = _declared_in(cls)
         settings = [
-            replace(setting, update=update) if setting.update is Update.READ_ONLY else setting
+            replace(setting, update=update) if setting.update is UpdateMode.READ_ONLY else setting
             for setting in declared.values()
         ]
         cls.by_name = MappingProxyType({setting.name: setting for setting in settings})
@@ -129,104 +131,111 @@ class Settings:
         unknown = values.keys() - self.attributes.values()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        layers: dict[Layer, dict[str, str]] = {}
+        configs: dict[ConfigSource, dict[str, str]] = {}
         for name, attribute in self.attributes.items():
             setting = self.by_name[name]
             if values.get(attribute) is not None:
-                layer = _OWN_LAYERS.get(setting.update, Layer.FILE)
-                layers.setdefault(layer, {})[name] = setting.write(values[attribute])
-        self._fill(layers, ())
+                source = _OVERRIDE_SOURCES.get(setting.update, ConfigSource.FILE)
+                configs.setdefault(source, {})[name] = setting.format(values[attribute])
+        self._fill(configs, ())
 
     @classmethod
     def read(
-        cls, layers: Mapping[Layer, Mapping[str, str]], *, server: Sequence["Settings"] = ()
+        cls,
+        configs: Mapping[ConfigSource, Mapping[str, str]],
+        *,
+        server_tables: Sequence["Settings"] = (),
     ) -> Self:
         """Names unknown to this table are left alone: see ``unknown_names``."""
         table = cls.__new__(cls)
-        table._fill(layers, server)
+        table._fill(configs, server_tables)
         return table
 
-    def with_changes(self, changes: Mapping[str, str | None], *, layer: Layer) -> Self:
+    def with_changes(self, changes: Mapping[str, str | None], *, source: ConfigSource) -> Self:
         """The table after a dynamic update; None removes what the layer says.
 
         All names must be of this table, or a change would be lost: other tables have their own.
         """
-        texts = dict(self._layers.get(layer, {}))
-        for name, written in changes.items():
+        texts = dict(self._configs.get(source, {}))
+        for name, value in changes.items():
             if name not in self.by_name:
-                raise SettingError(name, None, f"is no setting of {type(self).__name__}")
-            _check_changeable(self.by_name[name], written, layer)
+                raise SettingError(name, None, f"is not a setting of {type(self).__name__}")
+            _check_changeable(self.by_name[name], value, source)
             texts.pop(name, None)
-            if written is not None:
-                texts[name] = written
-        return self.read({**self._layers, layer: texts}, server=self._server)
+            if value is not None:
+                texts[name] = value
+        return self.read({**self._configs, source: texts}, server_tables=self._server_tables)
 
-    def with_server(self, server: Sequence["Settings"]) -> Self:
+    def with_server_tables(self, server_tables: Sequence["Settings"]) -> Self:
         """The same topic after its server's settings changed."""
-        return self.read(self._layers, server=server)
+        return self.read(self._configs, server_tables=server_tables)
 
     def check(self) -> None:
         """For a table to extend: rules between its settings; raises SettingError."""
 
-    def describe(self, name: str) -> Description:
+    def describe(self, name: str) -> ConfigDescription:
         setting = self.by_name[name]
         synonyms = tuple(self._synonyms(setting))
-        return Description(
+        return ConfigDescription(
             setting=setting,
-            text=setting.shown(self._own_value(setting)),
-            layer=synonyms[0].layer if synonyms else Layer.DEFAULT,
+            value=setting.display_value(self._own_value(setting)),
+            source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
             synonyms=synonyms,
         )
 
     def _fill(
-        self, layers: Mapping[Layer, Mapping[str, str]], server: Sequence["Settings"]
+        self, configs: Mapping[ConfigSource, Mapping[str, str]], server_tables: Sequence["Settings"]
     ) -> None:
         state = self.__dict__
-        state["_server"] = tuple(server)
-        state["_layers"] = {
-            layer: {name: layers[layer][name] for name in layers[layer] if name in self.by_name}
-            for layer in Layer
-            if layer in layers
+        state["_server_tables"] = tuple(server_tables)
+        state["_configs"] = {
+            source: {
+                name: configs[source][name] for name in configs[source] if name in self.by_name
+            }
+            for source in ConfigSource
+            if source in configs
         }
-        self._check_texts()
+        self._check_configs()
         for name, attribute in self.attributes.items():
             state[attribute] = self._value(self.by_name[name])
         self.check()
 
-    def _check_texts(self) -> None:
+    def _check_configs(self) -> None:
         # Also what a stronger layer hides, or removing that layer's text would fail much later.
-        for texts in self._layers.values():
-            for name, written in texts.items():
-                self.by_name[name].parse(written)
+        for texts in self._configs.values():
+            for name, value in texts.items():
+                self.by_name[name].parse(value)
 
     def _value(self, setting: Setting) -> Any:
         """The value in force.  A stronger layer counts for more than a name nearer in the chain."""
-        chain = list(self._chain(setting))
-        for texts, (link, times) in product(self._layers.values(), chain):
+        chain = list(self._fallback_chain(setting))
+        for texts, (link, multiplier) in product(self._configs.values(), chain):
             if link.name in texts:
-                return _converted(setting, link.parse(texts[link.name]), times)
+                return _convert(setting, link.parse(texts[link.name]), multiplier)
         inherited = self._inherited_value(setting)
         if inherited is not None:
             return inherited
-        link, times = chain[-1]
+        link, multiplier = chain[-1]
         if link.default is REQUIRED:
             raise SettingError(link.name, None, "must be given")
-        return _converted(setting, link.default, times)
+        return _convert(setting, link.default, multiplier)
 
     def _own_value(self, setting: Setting) -> Any:
         """None where it is left to another setting of this table."""
-        for texts in self._layers.values():
+        for texts in self._configs.values():
             if setting.name in texts:
                 return setting.parse(texts[setting.name])
         inherited = self._inherited_value(setting)
-        return setting.plain_default if inherited is None else inherited
+        return setting.literal_default if inherited is None else inherited
 
-    def _chain(self, setting: Setting, times: int = 1) -> Iterator[tuple[Setting, int]]:
+    def _fallback_chain(
+        self, setting: Setting, multiplier: int = 1
+    ) -> Iterator[tuple[Setting, int]]:
         """The setting and those it falls back to, each with the factor that makes it the first."""
-        yield setting, times
+        yield setting, multiplier
         if isinstance(setting.default, Fallback):
             link = self.by_name[setting.default.name]
-            yield from self._chain(link, times * setting.default.times)
+            yield from self._fallback_chain(link, multiplier * setting.default.multiplier)
 
     def _inherited_value(self, setting: Setting) -> Any:
         for table, synonym in self._server_settings(setting):
@@ -234,42 +243,44 @@ class Settings:
         return None
 
     def _server_settings(self, setting: Setting) -> Iterator[tuple["Settings", Setting]]:
-        for table in self._server:
+        for table in self._server_tables:
             synonym = table.by_name.get(setting.synonym or "")
             if synonym is not None:
                 yield table, synonym
 
-    def _synonyms(self, setting: Setting) -> Iterator[Synonym]:
-        if setting.update is Update.TOPIC:
+    def _synonyms(self, setting: Setting) -> Iterator[ConfigSynonym]:
+        if setting.update is UpdateMode.TOPIC:
             return self._topic_synonyms(setting)
-        if setting.update is Update.GROUP:
+        if setting.update is UpdateMode.GROUP:
             return self._group_synonyms(setting)
-        chain = [link for link, _ in self._chain(setting)]
-        written = (
-            Synonym(link.name, None if link.sensitive else texts[link.name], layer)
-            for layer, texts in self._layers.items()
+        chain = [link for link, _ in self._fallback_chain(setting)]
+        configured = (
+            ConfigSynonym(link.name, None if link.sensitive else texts[link.name], source)
+            for source, texts in self._configs.items()
             for link in chain
             if link.name in texts
         )
-        given = self._layers.get(Layer.DEFAULT, {})
+        replaced_defaults = self._configs.get(ConfigSource.DEFAULT, {})
         defaults = (
-            Synonym(link.name, link.shown(link.plain_default), Layer.DEFAULT)
+            ConfigSynonym(link.name, link.display_value(link.literal_default), ConfigSource.DEFAULT)
             for link in chain
-            if link.plain_default is not None and link.name not in given
+            if link.literal_default is not None and link.name not in replaced_defaults
         )
         # Kafka lists nothing that stands before the first value of the setting's very own name.
-        return dropwhile(lambda synonym: synonym.name != setting.name, (*written, *defaults))
+        return dropwhile(lambda synonym: synonym.name != setting.name, (*configured, *defaults))
 
-    def _group_synonyms(self, setting: Setting) -> Iterator[Synonym]:
+    def _group_synonyms(self, setting: Setting) -> Iterator[ConfigSynonym]:
         """Only its own name: what the server has for all groups is told as if it were a default."""
-        is_own = setting.name in self._layers.get(Layer.GROUP, {})
-        layer = Layer.GROUP if is_own else Layer.DEFAULT
-        yield Synonym(setting.name, setting.shown(self._own_value(setting)), layer)
+        is_own = setting.name in self._configs.get(ConfigSource.GROUP, {})
+        source = ConfigSource.GROUP if is_own else ConfigSource.DEFAULT
+        yield ConfigSynonym(setting.name, setting.display_value(self._own_value(setting)), source)
 
-    def _topic_synonyms(self, setting: Setting) -> Iterator[Synonym]:
+    def _topic_synonyms(self, setting: Setting) -> Iterator[ConfigSynonym]:
         """A topic's own default is none of them: the server's stands in its place."""
-        if setting.name in self._layers.get(Layer.TOPIC, {}):
-            yield Synonym(setting.name, setting.shown(self._own_value(setting)), Layer.TOPIC)
+        if setting.name in self._configs.get(ConfigSource.TOPIC, {}):
+            yield ConfigSynonym(
+                setting.name, setting.display_value(self._own_value(setting)), ConfigSource.TOPIC
+            )
         for table, synonym in self._server_settings(setting):
             yield from table._synonyms(synonym)
 
@@ -289,7 +300,7 @@ class Settings:
             for (name, attribute), value in zip(
                 self.attributes.items(), self._values(), strict=True
             )
-            if value != self.by_name[name].plain_default
+            if value != self.by_name[name].literal_default
         )
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -314,16 +325,16 @@ def _declared_in(cls: type) -> dict[str, Setting]:
     }
 
 
-def _converted(setting: Setting, value: Any, times: int) -> Any:
+def _convert(setting: Setting, value: Any, multiplier: int) -> Any:
     if value is None:
         return None
-    converted = value if times == 1 else value * times
+    converted = value if multiplier == 1 else value * multiplier
     setting.check_value(converted)
     return converted
 
 
-def _check_changeable(setting: Setting, written: str | None, layer: Layer) -> None:
-    if layer not in setting.update.layers:
-        shown = HIDDEN if setting.sensitive and written is not None else written
-        rule = f"is {setting.update.word}: it cannot be changed for the {layer.name.lower()}"
+def _check_changeable(setting: Setting, value: str | None, source: ConfigSource) -> None:
+    if source not in setting.update.sources:
+        shown = HIDDEN if setting.sensitive and value is not None else value
+        rule = f"is {setting.update.label}: it cannot be changed for the {source.name.lower()}"
         raise SettingError(setting.name, shown, rule)

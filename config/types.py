@@ -27,7 +27,7 @@ class Password:
         return HIDDEN
 
 
-class Kind(Enum):
+class ConfigType(Enum):
     """The numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
@@ -42,32 +42,32 @@ class Kind(Enum):
 
     def parse(self, text: str) -> Any:
         """Raises ValueError with the rule that the text breaks."""
-        return _PARSERS[self](text.strip(_TRIMMED_BY_JAVA))
+        return _PARSERS[self](text.strip(_JAVA_TRIM_CHARACTERS))
 
-    def write(self, value: Any) -> str:
+    def format(self, value: Any) -> str:
         """The text that parses to the value; of a password, the secret itself.
 
         Raises ValueError with the rule that the value breaks.
         """
-        return _WRITERS.get(self, str)(value)
+        return _FORMATTERS.get(self, str)(value)
 
 
 # Java's trim() drops everything up to the space, and no other blank of Unicode.
-_TRIMMED_BY_JAVA = "".join(map(chr, range(0x21)))
+_JAVA_TRIM_CHARACTERS = "".join(map(chr, range(0x21)))
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
 # Digits of any script, as in Java; a bound on their number, since int() has one that raises.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,100}")
 _NUMBER = re.compile(r"([+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     lowered = text.lower()
     if lowered not in {"true", "false"}:
         raise ValueError("must be true or false")
     return lowered == "true"
 
 
-def _whole_number(bits: int) -> Callable[[str], int]:
+def _integer_parser(bits: int) -> Callable[[str], int]:
     lowest, highest = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def parse(text: str) -> int:
@@ -78,35 +78,35 @@ def _whole_number(bits: int) -> Callable[[str], int]:
     return parse
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ValueError("must be a number")
     return float(match[1])
 
 
-def _list(text: str) -> tuple[str, ...]:
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(_COMMA.split(text)) if text else ()
 
 
-_PARSERS: dict[Kind, Callable[[str], Any]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.STRING: str,
-    Kind.INT: _whole_number(32),
-    Kind.SHORT: _whole_number(16),
-    Kind.LONG: _whole_number(64),
-    Kind.DOUBLE: _number,
-    Kind.LIST: _list,
-    Kind.CLASS: str,
-    Kind.PASSWORD: Password,
+_PARSERS: dict[ConfigType, Callable[[str], Any]] = {
+    ConfigType.BOOLEAN: _parse_boolean,
+    ConfigType.STRING: str,
+    ConfigType.INT: _integer_parser(32),
+    ConfigType.SHORT: _integer_parser(16),
+    ConfigType.LONG: _integer_parser(64),
+    ConfigType.DOUBLE: _parse_number,
+    ConfigType.LIST: _parse_list,
+    ConfigType.CLASS: str,
+    ConfigType.PASSWORD: Password,
 }
 
 
-def _written_boolean(value: bool) -> str:
+def _format_boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _written_number(value: float) -> str:
+def _format_number(value: float) -> str:
     """Plain from 0.001 up to ten million, with an exponent outside."""
     if isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
@@ -118,19 +118,19 @@ def _written_number(value: float) -> str:
     return f"{'-' * sign}{digits[0]}.{fraction}E{len(digits) - 1 + exponent}"
 
 
-def _written_list(value: tuple[str, ...]) -> str:
+def _format_list(value: tuple[str, ...]) -> str:
     if any("," in element for element in value):
         raise ValueError("must have no comma within an element")
     return ",".join(value)
 
 
-def _written_password(value: Password) -> str:
+def _format_password(value: Password) -> str:
     return value.value
 
 
-_WRITERS: dict[Kind, Callable[[Any], str]] = {
-    Kind.BOOLEAN: _written_boolean,
-    Kind.DOUBLE: _written_number,
-    Kind.LIST: _written_list,
-    Kind.PASSWORD: _written_password,
+_FORMATTERS: dict[ConfigType, Callable[[Any], str]] = {
+    ConfigType.BOOLEAN: _format_boolean,
+    ConfigType.DOUBLE: _format_number,
+    ConfigType.LIST: _format_list,
+    ConfigType.PASSWORD: _format_password,
 }

@@ -22,160 +22,215 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.controller import events
-from odradek.controller.answers import Answers
-from odradek.controller.broker_link import BrokerChannels, BrokerLink, LinkWorld, StartTask
-from odradek.controller.brokers import Brokers, Terms, Waiting
-from odradek.controller.context import Broker, Context
-from odradek.controller.control_requests import ControlRequests
+from odradek.controller.broker_changes import BrokerChanges, BrokerRequirements, ResumableWork
+from odradek.controller.control_request_builder import ControlRequestBuilder
+from odradek.controller.controller_channel import (
+    BrokerConnection,
+    ChannelEnvironment,
+    ControllerChannelManager,
+    StartTask,
+)
+from odradek.controller.controller_context import Broker, ControllerContext
+from odradek.controller.controller_event_manager import ControllerEventManager
+from odradek.controller.controller_responses import ControllerResponseHandler
+from odradek.controller.controller_services import ControllerServices
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.deletion_requests import DeletionRequests
-from odradek.controller.election import Elected
-from odradek.controller.event_queue import EventQueue
-from odradek.controller.features import Features
-from odradek.controller.isr import InSyncReplicas
-from odradek.controller.log_dirs import LogDirs
-from odradek.controller.machinery import Machinery
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.offline_replicas import OfflineReplicas
-from odradek.controller.partition_machine import ElectionRules, PartitionMachine
-from odradek.controller.preferred_leaders import PreferredLeaders
-from odradek.controller.reassignment import Reassignments
-from odradek.controller.registration import Identity
-from odradek.controller.replica_machine import ReplicaMachine
-from odradek.controller.request_batch import RequestBatch
-from odradek.controller.request_versions import RequestVersions
+from odradek.controller.controller_znode import ControllerEpochAndVersion
+from odradek.controller.features import ClusterFeatures
+from odradek.controller.isr_changes import IsrChanges
+from odradek.controller.log_dir_failures import LogDirFailures
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_version import RequestVersions
+from odradek.controller.metadata_writer import MetadataWriter
+from odradek.controller.offline_replicas import OfflineReplicaHandler
+from odradek.controller.partition_state_machine import ElectionRules, PartitionStateMachine
+from odradek.controller.reassignment import PartitionReassignmentManager
+from odradek.controller.registration import BrokerIdentity
+from odradek.controller.replica_leader_elections import ReplicaLeaderElections
+from odradek.controller.replica_state_machine import ReplicaStateMachine
+from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.topic_changes import TopicChanges
-from odradek.controller.topic_deletion import TopicDeletion
-from odradek.controller.tree_watches import TreeWatches
+from odradek.controller.topic_deletion_manager import TopicDeletionManager
+from odradek.controller.topic_deletion_requests import TopicDeletionRequests
+from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from odradek.protocol.types import Uuid
 
 log = logging.getLogger(__name__)
 
 #: As Kafka waits before it looks for the first time at who leads too little.
-FIRST_BALANCE_AFTER_S = 5
+AUTO_LEADER_REBALANCE_INITIAL_DELAY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerWorld:
+class ControllerEnvironment:
     """What the controller needs of the world around it."""
 
-    connect: Callable[[Broker], BrokerLink]
+    connect: Callable[[Broker], BrokerConnection]
     start_task: StartTask
     sleep: Callable[[float], Awaitable[None]]
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], Uuid]
     #: The features that a new cluster begins with.
-    first_features: Mapping[str, int] = field(default_factory=dict)
+    initial_features: Mapping[str, int] = field(default_factory=dict)
     #: Called when another broker, or none, is known to be the controller.
-    controller_changed: Callable[[], None] = lambda: None
+    on_controller_changed: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class ControllerDependencies:
     """What one tenure after the other works with."""
 
     store: MetadataStore
-    identity: Identity
+    identity: BrokerIdentity
     settings: Callable[[], ControllerSettings]
-    world: ControllerWorld
-    queue: EventQueue
-    watches: TreeWatches
+    environment: ControllerEnvironment
+    event_manager: ControllerEventManager
+    change_handlers: ZNodeChangeHandlers
 
 
-class Tenure:
+class ActiveController:
     """The controller's parts, put together."""
 
-    def __init__(self, office: Office, elected: Elected) -> None:
-        self.elected = elected
-        self.office = office
-        self._balancing: asyncio.Task[None] | None = None
-        watches, settings = office.watches, office.settings()
-        self.channels = BrokerChannels(_links(office))
-        self.machinery = machinery = _machinery(office, elected, self.channels)
-        self.context = machinery.context
-        self.deletion = TopicDeletion(machinery)
-        self.deletion_requests = DeletionRequests(
-            machinery, self.deletion, watches.deletions, is_enabled=settings.delete_topic_enable
+    def __init__(
+        self, dependencies: ControllerDependencies, controller_epoch: ControllerEpochAndVersion
+    ) -> None:
+        self.controller_epoch = controller_epoch
+        self.dependencies = dependencies
+        self._auto_leader_rebalance_task: asyncio.Task[None] | None = None
+        change_handlers, settings = dependencies.change_handlers, dependencies.settings()
+        self.channel_manager = ControllerChannelManager(_channel_environment(dependencies))
+        self.services = services = _build_services(
+            dependencies, controller_epoch, self.channel_manager
         )
-        self.reassignments = Reassignments(machinery, self.deletion, watches.reassignments)
-        self.features = Features(
-            machinery.reads, machinery.writes, settings.spoken, office.world.first_features
+        self.context = services.context
+        self.topic_deletion_manager = TopicDeletionManager(services)
+        self.topic_deletion_requests = TopicDeletionRequests(
+            services,
+            self.topic_deletion_manager,
+            change_handlers.on_topic_deletion,
+            is_enabled=settings.delete_topic_enable,
         )
-        offline = OfflineReplicas(machinery, self.deletion)
-        waiting = Waiting(self.deletion, self.reassignments)
-        terms = Terms(self.features, office.identity.finds)
-        self.brokers = Brokers(machinery, self.channels, watches, terms, offline, waiting)
-        new_id = office.world.new_topic_id if settings.spoken.knows_topic_ids else None
-        self.topics = TopicChanges(machinery, watches, new_id)
-        self.isr = InSyncReplicas(machinery, watches.isr_changes)
-        self.log_dirs = LogDirs(machinery, watches.log_dir_events, offline)
-        self.preferred = PreferredLeaders(machinery, watches.preferred_elections)
-        self.answers = Answers(self.context, self.log_dirs, self.deletion)
+        self.partition_reassignment_manager = PartitionReassignmentManager(
+            services, self.topic_deletion_manager, change_handlers.on_zk_partition_reassignment
+        )
+        self.features = ClusterFeatures(
+            services.reader,
+            services.writer,
+            settings.metadata_version,
+            dependencies.environment.initial_features,
+        )
+        offline_replica_handler = OfflineReplicaHandler(services, self.topic_deletion_manager)
+        resumable_work = ResumableWork(
+            self.topic_deletion_manager, self.partition_reassignment_manager
+        )
+        requirements = BrokerRequirements(
+            self.features, dependencies.identity.has_required_listeners
+        )
+        self.broker_changes = BrokerChanges(
+            services,
+            self.channel_manager,
+            change_handlers,
+            requirements,
+            offline_replica_handler,
+            resumable_work,
+        )
+        new_topic_id = (
+            dependencies.environment.new_topic_id
+            if settings.metadata_version.is_topic_ids_supported
+            else None
+        )
+        self.topic_changes = TopicChanges(services, change_handlers, new_topic_id)
+        self.isr_changes = IsrChanges(services, change_handlers.on_isr_change_notification)
+        self.log_dir_failures = LogDirFailures(
+            services, change_handlers.on_log_dir_event_notification, offline_replica_handler
+        )
+        self.replica_leader_elections = ReplicaLeaderElections(
+            services, change_handlers.on_zk_preferred_replica_election
+        )
+        self.response_handler = ControllerResponseHandler(
+            self.context, self.log_dir_failures, self.topic_deletion_manager
+        )
 
-    async def begin(self) -> None:
+    async def on_controller_failover(self) -> None:
         await self.features.load()
-        await self.isr.forget_notifications()
-        await self.log_dirs.forget_notifications()
-        await self.brokers.load()
-        await self.topics.load()
-        await self.deletion_requests.look()
-        batch = self.machinery.batch
-        batch.update_metadata()
-        batch.send()
-        await self.machinery.replicas.start()
-        await self.machinery.partitions.start()
-        log.info("Ready to be the controller in epoch %d", self.elected.epoch)
-        await self.reassignments.start()
-        await self.deletion.start()
-        await self.preferred.look()
-        if self.office.settings().auto_leader_rebalance_enable:
-            work = self._remind_of_balance()
-            self._balancing = self.office.world.start_task(work, name="controller-balance")
+        await self.isr_changes.delete_isr_change_notifications()
+        await self.log_dir_failures.delete_log_dir_event_notifications()
+        await self.broker_changes.load()
+        await self.topic_changes.load()
+        await self.topic_deletion_requests.process_topic_deletion()
+        batch = self.services.request_batch
+        batch.add_update_metadata_request()
+        batch.send_requests_to_brokers()
+        await self.services.replica_state_machine.start()
+        await self.services.partition_state_machine.start()
+        log.info("Ready to be the controller in epoch %d", self.controller_epoch.epoch)
+        await self.partition_reassignment_manager.start()
+        await self.topic_deletion_manager.start()
+        await self.replica_leader_elections.process_preferred_replica_election()
+        if self.dependencies.settings().auto_leader_rebalance_enable:
+            rebalance_loop = self._schedule_auto_leader_rebalance()
+            self._auto_leader_rebalance_task = self.dependencies.environment.start_task(
+                rebalance_loop, name="controller-balance"
+            )
 
-    def end(self) -> None:
+    def on_controller_resignation(self) -> None:
         """Nothing is written, and nobody is told anything more."""
-        self.machinery.batch.clear()
-        self.channels.close()
-        if self._balancing is not None:
-            self._balancing.cancel()
+        self.services.request_batch.clear()
+        self.channel_manager.close()
+        if self._auto_leader_rebalance_task is not None:
+            self._auto_leader_rebalance_task.cancel()
 
-    async def _remind_of_balance(self) -> None:
-        delay_s = FIRST_BALANCE_AFTER_S
+    async def _schedule_auto_leader_rebalance(self) -> None:
+        delay_s = AUTO_LEADER_REBALANCE_INITIAL_DELAY_S
         while True:
-            await self.office.world.sleep(delay_s)
-            self.office.queue.put_once(events.BalanceDue(self.elected.epoch))
-            delay_s = self.office.settings().leader_imbalance_check_interval_seconds
+            await self.dependencies.environment.sleep(delay_s)
+            self.dependencies.event_manager.put_if_absent(
+                events.AutoPreferredReplicaLeaderElection(self.controller_epoch.epoch)
+            )
+            delay_s = self.dependencies.settings().leader_imbalance_check_interval_seconds
 
 
-def _links(office: Office) -> LinkWorld:
-    world = office.world
-    return LinkWorld(
-        connect=world.connect,
-        start_task=world.start_task,
-        sleep=world.sleep,
-        answered=lambda answer: office.queue.put(events.Answered(answer)),
+def _channel_environment(dependencies: ControllerDependencies) -> ChannelEnvironment:
+    environment = dependencies.environment
+    return ChannelEnvironment(
+        connect=environment.connect,
+        start_task=environment.start_task,
+        sleep=environment.sleep,
+        on_response=lambda broker_response: dependencies.event_manager.put(
+            events.ControlResponseReceived(broker_response)
+        ),
     )
 
 
-def _machinery(office: Office, elected: Elected, channels: BrokerChannels) -> Machinery:
-    spoken = office.settings().spoken
-    context = Context()
-    context.epoch, context.epoch_version = elected.epoch, elected.epoch_version
-    reads = MetadataReads(office.store)
-    writes = MetadataWrites(office.store, context, reads)
-    requests = ControlRequests(
+def _build_services(
+    dependencies: ControllerDependencies,
+    controller_epoch: ControllerEpochAndVersion,
+    channel_manager: ControllerChannelManager,
+) -> ControllerServices:
+    metadata_version = dependencies.settings().metadata_version
+    context = ControllerContext()
+    context.epoch, context.epoch_zk_version = (
+        controller_epoch.epoch,
+        controller_epoch.epoch_zk_version,
+    )
+    reader = MetadataReader(dependencies.store)
+    writer = MetadataWriter(dependencies.store, context, reader)
+    request_builder = ControlRequestBuilder(
         context,
-        controller_id=office.identity.broker_id,
-        versions=RequestVersions.of(spoken),
-        listener=office.identity.listener,
+        controller_id=dependencies.identity.broker_id,
+        versions=RequestVersions.for_metadata_version(metadata_version),
+        inter_broker_listener=dependencies.identity.inter_broker_listener,
     )
-    batch = RequestBatch(context, requests, channels)
-    rules = ElectionRules(
-        allows_unclean=lambda: office.settings().unclean_leader_election_enable,
-        marks_recovering=spoken.knows_recovering_leaders,
+    request_batch = ControllerBrokerRequestBatch(context, request_builder, channel_manager)
+    election_rules = ElectionRules(
+        allows_unclean=lambda: dependencies.settings().unclean_leader_election_enable,
+        is_leader_recovery_supported=metadata_version.is_leader_recovery_supported,
     )
-    partitions = PartitionMachine(context, reads, writes, batch, rules)
-    replicas = ReplicaMachine(context, reads, writes, batch)
-    return Machinery(context, reads, writes, batch, partitions, replicas)
+    partition_state_machine = PartitionStateMachine(
+        context, reader, writer, request_batch, election_rules
+    )
+    replica_state_machine = ReplicaStateMachine(context, reader, writer, request_batch)
+    return ControllerServices(
+        context, reader, writer, request_batch, partition_state_machine, replica_state_machine
+    )

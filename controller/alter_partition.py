@@ -10,97 +10,115 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.controller.context import Context
-from odradek.controller.isr import Altered, Proposal
-from odradek.controller.leadership import Leadership
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.isr_changes import AlterPartitionResults, ProposedLeaderAndIsr
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
 from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import ZERO_UUID, TopicPartition
 
-BY_TOPIC_ID = 2
-WITH_EPOCHS = 3
+TOPIC_ID_SINCE = 2
+ISR_EPOCHS_SINCE = 3
 
-_Partition = AlterPartitionRequest.Topic.Partition
-_Answer = AlterPartitionResponse.Topic.Partition
+_PartitionRequest = AlterPartitionRequest.Topic.Partition
+_PartitionResponse = AlterPartitionResponse.Topic.Partition
 
 
-def proposals(
-    request: AlterPartitionRequest, version: int, context: Context
-) -> dict[TopicPartition, Proposal]:
+def parse_proposals(
+    request: AlterPartitionRequest, version: int, context: ControllerContext
+) -> dict[TopicPartition, ProposedLeaderAndIsr]:
     """Of topics that are known."""
-    found: dict[TopicPartition, Proposal] = {}
+    proposals: dict[TopicPartition, ProposedLeaderAndIsr] = {}
     for topic in request.topics:
-        name = _name(topic, version, context)
+        name = _topic_name(topic, version, context)
         if name is not None:
-            for each in topic.partitions:
-                partition = TopicPartition(name, each.partition_index)
-                found[partition] = _proposal(request.broker_id, each, version)
-    return found
+            for partition_request in topic.partitions:
+                partition = TopicPartition(name, partition_request.partition_index)
+                proposals[partition] = _parse_proposal(
+                    request.broker_id, partition_request, version
+                )
+    return proposals
 
 
-def response(
-    request: AlterPartitionRequest, version: int, altered: Altered, context: Context
+def build_response(
+    request: AlterPartitionRequest,
+    version: int,
+    results: AlterPartitionResults,
+    context: ControllerContext,
 ) -> AlterPartitionResponse:
     topics = [
         AlterPartitionResponse.Topic(
             topic_id=topic.topic_id,
-            partitions=[_unknown_topic(each.partition_index) for each in topic.partitions],
+            partitions=[_unknown_topic_response(each.partition_index) for each in topic.partitions],
         )
         for topic in request.topics
-        if _name(topic, version, context) is None
+        if _topic_name(topic, version, context) is None
     ]
-    for name, partitions in _by_topic(altered).items():
-        by_id = version >= BY_TOPIC_ID
+    for name, partitions in _group_by_topic(results).items():
+        uses_topic_ids = version >= TOPIC_ID_SINCE
         topics.append(
             AlterPartitionResponse.Topic(
-                topic_name="" if by_id else name,
-                topic_id=context.topic_ids.get(name, ZERO_UUID) if by_id else ZERO_UUID,
-                partitions=[_answer(number, outcome) for number, outcome in partitions.items()],
+                topic_name="" if uses_topic_ids else name,
+                topic_id=context.topic_ids.get(name, ZERO_UUID) if uses_topic_ids else ZERO_UUID,
+                partitions=[
+                    _partition_response(partition_index, result)
+                    for partition_index, result in partitions.items()
+                ],
             )
         )
     return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=topics)
 
 
-def _name(topic: AlterPartitionRequest.Topic, version: int, context: Context) -> str | None:
-    return context.topic_names.get(topic.topic_id) if version >= BY_TOPIC_ID else topic.topic_name
-
-
-def _proposal(leader: int, asked: _Partition, version: int) -> Proposal:
-    with_epochs = {each.broker_id: each.broker_epoch for each in asked.new_isr_with_epochs}
-    return Proposal(
-        leader=leader,
-        leader_epoch=asked.leader_epoch,
-        isr=tuple(with_epochs if version >= WITH_EPOCHS else asked.new_isr),
-        partition_epoch=asked.partition_epoch,
-        is_recovering=asked.leader_recovery_state == 1,
-        knows_ineligible=version >= BY_TOPIC_ID,
-        broker_epochs=with_epochs,
+def _topic_name(
+    topic: AlterPartitionRequest.Topic, version: int, context: ControllerContext
+) -> str | None:
+    return (
+        context.topic_names.get(topic.topic_id) if version >= TOPIC_ID_SINCE else topic.topic_name
     )
 
 
-def _answer(number: int, outcome: Leadership | KafkaError) -> _Answer:
-    if isinstance(outcome, KafkaError):
-        return _failed(number, code_of(outcome))
-    return _Answer(
-        partition_index=number,
+def _parse_proposal(
+    leader_id: int, partition_request: _PartitionRequest, version: int
+) -> ProposedLeaderAndIsr:
+    broker_epochs = {
+        each.broker_id: each.broker_epoch for each in partition_request.new_isr_with_epochs
+    }
+    return ProposedLeaderAndIsr(
+        leader=leader_id,
+        leader_epoch=partition_request.leader_epoch,
+        isr=tuple(broker_epochs if version >= ISR_EPOCHS_SINCE else partition_request.new_isr),
+        partition_epoch=partition_request.partition_epoch,
+        is_recovering=partition_request.leader_recovery_state == 1,
+        supports_ineligible_replica=version >= TOPIC_ID_SINCE,
+        broker_epochs=broker_epochs,
+    )
+
+
+def _partition_response(
+    partition_index: int, result: LeaderIsrAndControllerEpoch | KafkaError
+) -> _PartitionResponse:
+    if isinstance(result, KafkaError):
+        return _error_response(partition_index, code_of(result))
+    return _PartitionResponse(
+        partition_index=partition_index,
         error_code=ErrorCode.NONE.code,
-        leader_id=outcome.leader,
-        leader_epoch=outcome.leader_epoch,
-        isr=list(outcome.isr),
-        leader_recovery_state=int(outcome.is_recovering),
-        partition_epoch=outcome.partition_epoch,
+        leader_id=result.leader,
+        leader_epoch=result.leader_epoch,
+        isr=list(result.isr),
+        leader_recovery_state=int(result.is_recovering),
+        partition_epoch=result.partition_epoch,
     )
 
 
-def _unknown_topic(number: int) -> _Answer:
-    return _failed(number, ErrorCode.UNKNOWN_TOPIC_ID.code)
+def _unknown_topic_response(partition_index: int) -> _PartitionResponse:
+    return _error_response(partition_index, ErrorCode.UNKNOWN_TOPIC_ID.code)
 
 
-def _failed(number: int, code: int) -> _Answer:
-    return _Answer(
-        partition_index=number,
-        error_code=code,
+def _error_response(partition_index: int, error_code: int) -> _PartitionResponse:
+    return _PartitionResponse(
+        partition_index=partition_index,
+        error_code=error_code,
         leader_id=0,
         leader_epoch=0,
         isr=[],
@@ -108,8 +126,10 @@ def _failed(number: int, code: int) -> _Answer:
     )
 
 
-def _by_topic(altered: Altered) -> Mapping[str, dict[int, Leadership | KafkaError]]:
-    groups: dict[str, dict[int, Leadership | KafkaError]] = {}
-    for partition, outcome in altered.items():
-        groups.setdefault(partition.topic, {})[partition.partition] = outcome
+def _group_by_topic(
+    results: AlterPartitionResults,
+) -> Mapping[str, dict[int, LeaderIsrAndControllerEpoch | KafkaError]]:
+    groups: dict[str, dict[int, LeaderIsrAndControllerEpoch | KafkaError]] = {}
+    for partition, result in results.items():
+        groups.setdefault(partition.topic, {})[partition.partition] = result
     return groups

@@ -22,160 +22,192 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from odradek.controller.broker_link import BrokerChannels
-from odradek.controller.context import Broker
-from odradek.controller.features import Features
-from odradek.controller.machinery import Machinery
-from odradek.controller.offline_replicas import OfflineReplicas
+from odradek.controller.controller_channel import ControllerChannelManager
+from odradek.controller.controller_context import Broker
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.features import ClusterFeatures
+from odradek.controller.offline_replicas import OfflineReplicaHandler
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store.payloads.broker import BrokerRegistration
-from odradek.controller.tree_watches import TreeWatches
+from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 
 log = logging.getLogger(__name__)
 
 
-class Deletions(Protocol):
+class TopicDeletions(Protocol):
     """The part of the deletion of topics that a broker's return needs."""
 
-    async def resume(self, topics: Collection[str]) -> None: ...
+    async def resume_deletion_for_topics(self, topics: Collection[str]) -> None: ...
 
 
-class Reassigning(Protocol):
+class PartitionReassignments(Protocol):
     """The part of reassignments that a broker's return needs."""
 
-    async def brokers_joined(self, ids: Collection[int]) -> None: ...
+    async def maybe_resume_reassignments(self, broker_ids: Collection[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ResumableWork:
     """What may go on when a broker joins."""
 
-    deletions: Deletions
-    reassignments: Reassigning
+    topic_deletion_manager: TopicDeletions
+    partition_reassignment_manager: PartitionReassignments
 
 
-class Outnumbered(Exception):
+class ListenerMismatch(Exception):
     """Most brokers have other listeners than the controller."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BrokerRequirements:
     """What a broker must have; ``finds`` tells whether it has the listeners that we go to."""
 
-    features: Features
-    finds: Callable[[BrokerRegistration], bool]
+    features: ClusterFeatures
+    has_required_listeners: Callable[[BrokerRegistration], bool]
 
-    def objection(self, registration: BrokerRegistration) -> str | None:
-        if not self.finds(registration):
+    def rejection_reason(self, registration: BrokerRegistration) -> str | None:
+        if not self.has_required_listeners(registration):
             return "has not the listeners by which brokers find each other"
         if not self.features.are_supported_by(registration):
             return "does not support the features of the cluster"
         return None
 
 
-class Brokers:
+class BrokerChanges:
     """The brokers that the controller works with, and the channels to them."""
 
     def __init__(
         self,
-        machinery: Machinery,
-        channels: BrokerChannels,
-        watches: TreeWatches,
-        terms: Terms,
-        offline: OfflineReplicas,
-        waiting: Waiting,
+        services: ControllerServices,
+        channel_manager: ControllerChannelManager,
+        change_handlers: ZNodeChangeHandlers,
+        requirements: BrokerRequirements,
+        offline_replica_handler: OfflineReplicaHandler,
+        resumable_work: ResumableWork,
     ) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
-        self._channels = channels
-        self._watches = watches
-        self._terms = terms
-        self._offline = offline
-        self._waiting = waiting
+        self._services = services
+        self._context = services.context
+        self._channel_manager = channel_manager
+        self._change_handlers = change_handlers
+        self._requirements = requirements
+        self._offline_replica_handler = offline_replica_handler
+        self._resumable_work = resumable_work
         #: Why, of those in this epoch, to say so once.
-        self._refused: dict[tuple[int, int], str] = {}
+        self._rejected_brokers: dict[tuple[int, int], str] = {}
 
     async def load(self) -> None:
         """Note who is there, before anything else is known."""
-        for broker in (await self._registered()).values():
-            self._add(broker)
+        for broker in (await self._read_accepted_brokers()).values():
+            self._add_broker(broker)
         log.info("Brokers %s are registered", sorted(self._context.brokers))
 
-    async def look(self) -> None:
+    async def process_broker_change(self) -> None:
         """Some may have come or gone."""
         known = self._context.brokers
-        now = await self._registered()
-        joined = sorted(now.keys() - known.keys())
-        left = sorted(known.keys() - now.keys())
-        both = sorted(now.keys() & known.keys())
-        returned = [each for each in both if now[each].epoch != known[each].epoch]
-        if joined or left or returned:
-            log.info("Brokers: %s joined, %s left, %s returned", joined, left, returned)
+        current_brokers = await self._read_accepted_brokers()
+        added = sorted(current_brokers.keys() - known.keys())
+        removed = sorted(known.keys() - current_brokers.keys())
+        remaining = sorted(current_brokers.keys() & known.keys())
+        bounced = [
+            broker_id
+            for broker_id in remaining
+            if current_brokers[broker_id].epoch != known[broker_id].epoch
+        ]
+        if added or removed or bounced:
+            log.info("Brokers: %s joined, %s left, %s returned", added, removed, bounced)
         # Those that left first, so that none of them is elected.
-        if left or returned:
-            await self._leave([*left, *returned])
-        if joined or returned:
-            await self._join([now[each] for each in sorted([*joined, *returned])])
+        if removed or bounced:
+            await self._on_broker_failure([*removed, *bounced])
+        if added or bounced:
+            await self._on_broker_startup(
+                [current_brokers[broker_id] for broker_id in sorted([*added, *bounced])]
+            )
 
-    async def look_at(self, broker: int) -> None:
+    async def process_broker_modification(self, broker_id: int) -> None:
         """Its registration may have changed; if it is another one, ``look`` will tell."""
-        now = (await self._machinery.reads.brokers([broker], self._watches.broker)).get(broker)
-        known = self._context.brokers.get(broker)
-        if now is not None and (known is None) == self._is_welcome(now):
-            await self.look()
+        current = (
+            await self._services.reader.get_brokers(
+                [broker_id], self._change_handlers.on_broker_modifications
+            )
+        ).get(broker_id)
+        known = self._context.brokers.get(broker_id)
+        if current is not None and (known is None) == self._is_accepted(current):
+            await self.process_broker_change()
             return
-        if now is None or known is None or now.epoch != known.epoch:
+        if current is None or known is None or current.epoch != known.epoch:
             return
-        before, after = known.registration, now.registration
+        before, after = known.registration, current.registration
         if (before.endpoints, before.features) != (after.endpoints, after.features):
-            log.info("Broker %d is at %s now", broker, ", ".join(map(str, after.endpoints)))
-            self._context.brokers[broker] = now
-            self._machinery.batch.update_metadata()
+            log.info("Broker %d is at %s now", broker_id, ", ".join(map(str, after.endpoints)))
+            self._context.brokers[broker_id] = current
+            self._services.request_batch.add_update_metadata_request()
 
-    async def _registered(self) -> dict[int, Broker]:
-        reads = self._machinery.reads
-        ids = await reads.broker_ids(self._watches.brokers)
-        brokers = await reads.brokers(sorted(ids), self._watches.broker)
-        found = [each for each in brokers.values() if self._terms.finds(each.registration)]
-        if 2 * len(found) < len(brokers):
-            raise Outnumbered(f"only {len(found)} of {len(brokers)} brokers have our listeners")
-        return {each.id: each for each in brokers.values() if self._is_welcome(each)}
+    async def _read_accepted_brokers(self) -> dict[int, Broker]:
+        reader = self._services.reader
+        broker_ids = await reader.get_broker_ids(self._change_handlers.on_broker_change)
+        brokers = await reader.get_brokers(
+            sorted(broker_ids), self._change_handlers.on_broker_modifications
+        )
+        reachable = [
+            broker
+            for broker in brokers.values()
+            if self._requirements.has_required_listeners(broker.registration)
+        ]
+        if 2 * len(reachable) < len(brokers):
+            raise ListenerMismatch(
+                f"only {len(reachable)} of {len(brokers)} registered brokers have our listeners"
+            )
+        return {broker.id: broker for broker in brokers.values() if self._is_accepted(broker)}
 
-    def _is_welcome(self, broker: Broker) -> bool:
-        why = self._terms.objection(broker.registration)
-        life = broker.id, broker.epoch
-        if why is None:
-            self._refused.pop(life, None)
-        elif self._refused.get(life) != why:
-            self._refused[life] = why
-            log.error("Broker %d %s: it is told nothing, and leads nothing", broker.id, why)
-        return why is None
+    def _is_accepted(self, broker: Broker) -> bool:
+        reason = self._requirements.rejection_reason(broker.registration)
+        broker_and_epoch = broker.id, broker.epoch
+        if reason is None:
+            self._rejected_brokers.pop(broker_and_epoch, None)
+        elif self._rejected_brokers.get(broker_and_epoch) != reason:
+            self._rejected_brokers[broker_and_epoch] = reason
+            log.error("Broker %d %s: it is told nothing, and leads nothing", broker.id, reason)
+        return reason is None
 
-    def _add(self, broker: Broker) -> None:
+    def _add_broker(self, broker: Broker) -> None:
         self._context.brokers[broker.id] = broker
-        self._channels.add(broker)
+        self._channel_manager.add_broker(broker)
 
-    async def _join(self, brokers: Collection[Broker]) -> None:
-        machinery = self._machinery
+    async def _on_broker_startup(self, brokers: Collection[Broker]) -> None:
+        services = self._services
         for broker in brokers:
-            self._add(broker)
-        ids = [broker.id for broker in brokers]
-        machinery.batch.update_metadata()
-        machinery.batch.all_metadata(ids)
+            self._add_broker(broker)
+        broker_ids = [broker.id for broker in brokers]
+        services.request_batch.add_update_metadata_request()
+        services.request_batch.add_full_update_metadata_request(broker_ids)
         # Brokers follow only leaders that they have heard of.
-        machinery.batch.send()
-        replicas = [replica for each in ids for replica in self._context.replicas_on(each)]
-        await machinery.replicas.move(replicas, ReplicaState.ONLINE)
-        await machinery.partitions.elect_missing()
-        await self._waiting.reassignments.brokers_joined(ids)
-        topics = {replica.partition.topic for replica in replicas} & self._context.to_delete
+        services.request_batch.send_requests_to_brokers()
+        replicas = [
+            replica
+            for broker_id in broker_ids
+            for replica in self._context.replicas_on_broker(broker_id)
+        ]
+        await services.replica_state_machine.handle_state_changes(replicas, ReplicaState.ONLINE)
+        await services.partition_state_machine.trigger_online_partition_state_change()
+        await self._resumable_work.partition_reassignment_manager.maybe_resume_reassignments(
+            broker_ids
+        )
+        topics = {
+            replica.partition.topic for replica in replicas
+        } & self._context.topics_to_be_deleted
         if topics:
             log.info("Topics %s may be deleted from brokers that are back", sorted(topics))
-            await self._waiting.deletions.resume(sorted(topics))
+            await self._resumable_work.topic_deletion_manager.resume_deletion_for_topics(
+                sorted(topics)
+            )
 
-    async def _leave(self, brokers: Collection[int]) -> None:
-        replicas = [replica for each in brokers for replica in self._context.replicas_on(each)]
-        for broker in brokers:
-            self._context.forget_broker(broker)
-            self._channels.remove(broker)
-        await self._offline.take_out(replicas)
+    async def _on_broker_failure(self, broker_ids: Collection[int]) -> None:
+        replicas = [
+            replica
+            for broker_id in broker_ids
+            for replica in self._context.replicas_on_broker(broker_id)
+        ]
+        for broker_id in broker_ids:
+            self._context.remove_broker(broker_id)
+            self._channel_manager.remove_broker(broker_id)
+        await self._offline_replica_handler.on_replicas_become_offline(replicas)

@@ -18,47 +18,46 @@ from dataclasses import dataclass
 
 from odradek.config.settings import Settings
 from odradek.controller.config_alterations import (
+    AlterableConfig,
     Config,
-    ConfigChange,
-    ConfigText,
-    altered,
-    checked_topic_config,
-    encoded_config,
-    replaced,
+    IncrementalAlterableConfig,
+    encode_config,
+    prepare_full_config,
+    prepare_incremental_config,
+    validate_topic_config,
 )
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     BadVersion,
-    Children,
     Create,
     Delete,
     Exists,
-    Get,
+    GetChildren,
+    GetData,
     MetadataStore,
     MultiFailed,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
     Operation,
     Outcome,
-    Set,
+    SetData,
     StoreError,
     Write,
+    ZNode,
 )
-from odradek.controller.store.payloads.config import ConfigChange as ConfigNotice
-from odradek.controller.store.payloads.config import EntityConfig
-from odradek.controller.store.payloads.fields import PayloadDamaged
-from odradek.controller.topic_names import is_topic_name
+from odradek.controller.store.payloads.config import ConfigChangeNotification, EntityConfig
+from odradek.controller.store.payloads.json_object import CorruptPayload
+from odradek.controller.topic_names import is_valid_topic_name
 from odradek.protocol.errors import InvalidRequest, UnknownTopicOrPartition
 from odradek.storage.settings import TopicSettings
 
 log = logging.getLogger(__name__)
 
 #: From what is configured to what shall be; raises a KafkaError if that cannot be.
-Decision = Callable[[Config], Config]
+ConfigUpdate = Callable[[Config], Config]
 
-_GO_WHEN_EMPTY = frozenset(
+_DELETED_WHEN_EMPTY = frozenset(
     {
         paths.EntityType.CLIENT,
         paths.EntityType.USER,
@@ -69,86 +68,107 @@ _GO_WHEN_EMPTY = frozenset(
 
 
 class ConfigAdmin:
-    def __init__(self, store: MetadataStore, *, server: Callable[[], Sequence[Settings]]) -> None:
+    def __init__(
+        self, store: MetadataStore, *, server_settings: Callable[[], Sequence[Settings]]
+    ) -> None:
         """``server`` gives the tables that a topic's settings stand on."""
         self._store = store
-        self._server = server
+        self._server_settings = server_settings
 
-    async def alter_topic(
-        self, topic: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    async def incremental_alter_topic_config(
+        self,
+        topic: str,
+        changes: Sequence[IncrementalAlterableConfig],
+        *,
+        validate_only: bool = False,
     ) -> None:
         """What IncrementalAlterConfigs asks of a topic; raises a KafkaError."""
 
-        def decide(config: Config) -> Config:
-            return altered(config, changes, TopicSettings.by_name)
+        def prepare(config: Config) -> Config:
+            return prepare_incremental_config(config, changes, TopicSettings.by_name)
 
-        await self._decide_for_topic(topic, decide, validate_only=validate_only)
+        await self._update_topic_config(topic, prepare, validate_only=validate_only)
 
-    async def replace_topic(
-        self, topic: str, texts: Sequence[ConfigText], *, validate_only: bool = False
+    async def alter_topic_config(
+        self, topic: str, configs: Sequence[AlterableConfig], *, validate_only: bool = False
     ) -> None:
         """What AlterConfigs asks of a topic; raises a KafkaError."""
-        await self._decide_for_topic(topic, lambda _: replaced(texts), validate_only=validate_only)
+        await self._update_topic_config(
+            topic, lambda _: prepare_full_config(configs), validate_only=validate_only
+        )
 
-    async def alter(
-        self, entity: paths.ConfigEntity, decide: Decision, *, validate_only: bool = False
+    async def update_entity_config(
+        self, entity: paths.ConfigEntity, update: ConfigUpdate, *, validate_only: bool = False
     ) -> None:
         """``decide`` may be asked again, about what somebody else has written meanwhile."""
         while True:
-            found = await self._found(entity)
-            config = decide(found.config)
+            entity_nodes = await self._read_entity(entity)
+            config = update(entity_nodes.config)
             if validate_only:
                 return
-            notice = ConfigNotice(entity).encode()
-            notify = Create(paths.CONFIG_CHANGES.new, notice, is_sequential=True)
+            notification = ConfigChangeNotification(entity).encode()
+            create_notification = Create(
+                paths.CONFIG_CHANGES.create_path, notification, is_sequential=True
+            )
             try:
-                await self._store.multi([*found.writes(config), notify])
-            except MultiFailed as failure:
-                if not isinstance(failure.cause, BadVersion | NodeExists | NoNode | NotEmpty):
-                    raise failure.cause from failure
+                await self._store.multi(
+                    [*entity_nodes.update_operations(config), create_notification]
+                )
+            except MultiFailed as error:
+                if not isinstance(error.cause, BadVersion | NodeExists | NoNode | NotEmpty):
+                    raise error.cause from error
                 log.info("The configuration of %s has changed meanwhile", entity)
                 continue
-            names = ", ".join(sorted(config)) or "nothing"
+            names = ", ".join(sorted(config)) or "none"
             log.info("The configuration of %s was changed; it has %s now", entity, names)
             return
 
-    async def _decide_for_topic(self, topic: str, change: Decision, *, validate_only: bool) -> None:
+    async def _update_topic_config(
+        self, topic: str, update: ConfigUpdate, *, validate_only: bool
+    ) -> None:
         if not topic:
             raise InvalidRequest("Topics have no configuration in common: name one.")
-        exists = await self._exists(topic)
+        exists = await self._topic_exists(topic)
 
-        def decide(config: Config) -> Config:
-            after = change(config)
+        def prepare_and_validate(config: Config) -> Config:
+            new_config = update(config)
             if not exists:
                 raise UnknownTopicOrPartition(f"Topic '{topic}' does not exist.")
-            checked_topic_config(after, server=self._server())
-            return after
+            validate_topic_config(new_config, server_settings=self._server_settings())
+            return new_config
 
         if exists:
-            await self.alter(paths.topic_config(topic), decide, validate_only=validate_only)
+            await self.update_entity_config(
+                paths.topic_config(topic), prepare_and_validate, validate_only=validate_only
+            )
         else:
-            decide({})
+            prepare_and_validate({})
 
-    async def _exists(self, topic: str) -> bool:
+    async def _topic_exists(self, topic: str) -> bool:
         """One that is being deleted does not exist any more for whoever would change it."""
-        if not is_topic_name(topic):
+        if not is_valid_topic_name(topic):
             return False
-        there, to_delete = await self._run(
+        topic_stat, deletion_stat = await self._run(
             [Exists(paths.topic(topic)), Exists(paths.topic_to_delete(topic))]
         )
-        return there is not None and to_delete is None
+        return topic_stat is not None and deletion_stat is None
 
-    async def _found(self, entity: paths.ConfigEntity) -> _Found:
-        around = (*_parents(entity), entity.path)
-        outcomes = await self._run([*map(Get, around), *map(Children, around)])
-        places = [
-            _Place(path, node, _content(path, node), len(below) if isinstance(below, list) else 0)
-            for path, node, below in zip(
-                around, outcomes[: len(around)], outcomes[len(around) :], strict=True
+    async def _read_entity(self, entity: paths.ConfigEntity) -> _EntityNodes:
+        node_paths = (*_parent_paths(entity), entity.path)
+        outcomes = await self._run([*map(GetData, node_paths), *map(GetChildren, node_paths)])
+        nodes = [
+            _ConfigNode(
+                path,
+                node,
+                _decode_config(path, node),
+                len(children) if isinstance(children, list) else 0,
             )
-            if node is None or isinstance(node, Node)
+            for path, node, children in zip(
+                node_paths, outcomes[: len(node_paths)], outcomes[len(node_paths) :], strict=True
+            )
+            if node is None or isinstance(node, ZNode)
         ]
-        return _Found(entity, places[-1], places[:-1])
+        return _EntityNodes(entity, nodes[-1], nodes[:-1])
 
     async def _run(self, operations: Sequence[Operation]) -> list[Outcome]:
         """What is not there is None."""
@@ -160,62 +180,68 @@ class ConfigAdmin:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ConfigNode:
     """A node as it was found, or the place for it."""
 
     path: str
-    node: Node | None
-    content: EntityConfig
+    node: ZNode | None
+    entity_config: EntityConfig
     children_count: int
 
 
-def _content(path: str, node: Node | None) -> EntityConfig:
+def _decode_config(path: str, node: ZNode | None) -> EntityConfig:
     """Nothing if it cannot be read, as in Kafka: what is written next mends it."""
     try:
         return EntityConfig.decode(b"" if node is None else node.value, path)
-    except PayloadDamaged as damage:
-        log.error("What is configured counts as nothing: %s", damage)
+    except CorruptPayload as error:
+        log.error("What is configured counts as nothing: %s", error)
         return EntityConfig({})
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _EntityNodes:
     """A configuration's node, and those above it that are there only for its sake."""
 
     entity: paths.ConfigEntity
-    own: _Place
-    above: Sequence[_Place]
+    entity_node: _ConfigNode
+    parent_nodes: Sequence[_ConfigNode]
 
     @property
     def config(self) -> Config:
-        return self.own.content.config
+        return self.entity_node.entity_config.config
 
-    def writes(self, config: Config) -> list[Write]:
+    def update_operations(self, config: Config) -> list[Write]:
         """Each fails if the node is not as it was found."""
-        if not config and self.entity.kind in _GO_WHEN_EMPTY and not self.own.children_count:
-            return self._removal()
-        value = encoded_config(EntityConfig(config, self.own.content.extra))
-        if self.own.node is not None:
-            return [Set(self.own.path, value, self.own.node.stat.version)]
-        missing = [Create(place.path) for place in self.above if place.node is None]
-        return [*missing, Create(self.own.path, value)]
+        if (
+            not config
+            and self.entity.entity_type in _DELETED_WHEN_EMPTY
+            and not self.entity_node.children_count
+        ):
+            return self._delete_operations()
+        value = encode_config(EntityConfig(config, self.entity_node.entity_config.extra))
+        if self.entity_node.node is not None:
+            return [SetData(self.entity_node.path, value, self.entity_node.node.stat.version)]
+        missing_parents = [
+            Create(parent.path) for parent in self.parent_nodes if parent.node is None
+        ]
+        return [*missing_parents, Create(self.entity_node.path, value)]
 
-    def _removal(self) -> list[Write]:
-        removal: list[Write] = []
-        if self.own.node is not None:
-            removal.append(Delete(self.own.path, self.own.node.stat.version))
-            for place in reversed(self.above):
-                if place.node is None or place.children_count > 1 or place.content.config:
+    def _delete_operations(self) -> list[Write]:
+        operations: list[Write] = []
+        if self.entity_node.node is not None:
+            operations.append(Delete(self.entity_node.path, self.entity_node.node.stat.version))
+            for parent in reversed(self.parent_nodes):
+                if parent.node is None or parent.children_count > 1 or parent.entity_config.config:
                     break
-                removal.append(Delete(place.path, place.node.stat.version))
-        return removal
+                operations.append(Delete(parent.path, parent.node.stat.version))
+        return operations
 
 
-def _parents(entity: paths.ConfigEntity) -> tuple[str, ...]:
+def _parent_paths(entity: paths.ConfigEntity) -> tuple[str, ...]:
     """Below the node of its kind, which is always there, but for that of groups."""
-    if entity.kind is paths.EntityType.GROUP:
-        return (entity.kind.path,)
-    if entity.client_node is None:
+    if entity.entity_type is paths.EntityType.GROUP:
+        return (entity.entity_type.path,)
+    if entity.sanitized_client_id is None:
         return ()
-    user = paths.ConfigEntity(entity.kind, entity.node)
+    user = paths.ConfigEntity(entity.entity_type, entity.sanitized_name)
     return (user.path, entity.path.rpartition("/")[0])

@@ -16,24 +16,24 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
-from odradek.config.definition import Layer, Setting, SettingError
-from odradek.config.kinds import Kind
+from odradek.config.definition import ConfigSource, Setting, SettingError
 from odradek.config.settings import Settings, unknown_names
+from odradek.config.types import ConfigType
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.protocol.api.alter_configs import AlterConfigsRequest
 from odradek.protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 from odradek.storage.settings import TopicSettings
 
-ConfigChange = IncrementalAlterConfigsRequest.Resource.Config
-ConfigText = AlterConfigsRequest.Resource.Config
+IncrementalAlterableConfig = IncrementalAlterConfigsRequest.Resource.Config
+AlterableConfig = AlterConfigsRequest.Resource.Config
 Config = Mapping[str, str]
 
 #: Of what a request writes into the tree.  ZooKeeper hangs up on one above 1 MiB (jute.maxbuffer).
-NODE_BYTES_MAX = 1_000_000
+ZNODE_BYTES_MAX = 1_000_000
 
 
-class Operation(Enum):
+class AlterConfigOp(Enum):
     """The numbers are the protocol's."""
 
     SET = 0
@@ -42,103 +42,109 @@ class Operation(Enum):
     SUBTRACT = 3
 
 
-def altered(
-    config: Config, changes: Sequence[ConfigChange], settings: Mapping[str, Setting]
+def prepare_incremental_config(
+    config: Config, changes: Sequence[IncrementalAlterableConfig], settings: Mapping[str, Setting]
 ) -> dict[str, str]:
     """``settings`` are those that can be configured, by name."""
-    operations = _operations(changes)
-    after = dict(config)
+    operations = _parse_operations(changes)
+    new_config = dict(config)
     for change, operation in zip(changes, operations, strict=True):
-        if operation is Operation.DELETE:
-            after.pop(change.name, None)
+        if operation is AlterConfigOp.DELETE:
+            new_config.pop(change.name, None)
             continue
         assert change.value is not None, change
-        if operation is Operation.SET:
-            after[change.name] = change.value
+        if operation is AlterConfigOp.SET:
+            new_config[change.name] = change.value
         else:
-            listed = _listed(change.name, after, settings)
-            after[change.name] = ",".join(_changed_list(listed, operation, change.value))
-    return after
+            current = _current_list(change.name, new_config, settings)
+            new_config[change.name] = ",".join(
+                _apply_list_operation(current, operation, change.value)
+            )
+    return new_config
 
 
-def replaced(texts: Sequence[ConfigText]) -> dict[str, str]:
+def prepare_full_config(configs: Sequence[AlterableConfig]) -> dict[str, str]:
     """All that is configured from now on, as AlterConfigs says it."""
-    _check_names_differ(text.name for text in texts)
-    _check_all_given(text.name for text in texts if text.value is None)
-    return {text.name: text.value for text in texts if text.value is not None}
+    _check_no_duplicates(config.name for config in configs)
+    _check_no_missing_values(config.name for config in configs if config.value is None)
+    return {config.name: config.value for config in configs if config.value is not None}
 
 
-def checked_topic_config(config: Config, *, server: Sequence[Settings]) -> TopicSettings:
+def validate_topic_config(config: Config, *, server_settings: Sequence[Settings]) -> TopicSettings:
     """The topic's settings on the server's tables; raises InvalidConfig."""
     unknown = unknown_names(config, [TopicSettings])
     if unknown:
-        raise InvalidConfig(f"Topics have no such setting: {', '.join(unknown)}.")
+        raise InvalidConfig(f"Unknown topic config name: {', '.join(unknown)}.")
     try:
-        return TopicSettings.read({Layer.TOPIC: config}, server=server)
-    except SettingError as broken:
-        raise InvalidConfig(str(broken)) from broken
+        return TopicSettings.read({ConfigSource.TOPIC: config}, server_tables=server_settings)
+    except SettingError as error:
+        raise InvalidConfig(str(error)) from error
 
 
-def encoded_config(config: EntityConfig, *, bytes_max: int = NODE_BYTES_MAX) -> bytes:
-    node = config.encode()
-    if len(node) > bytes_max:
-        raise InvalidConfig(f"The configuration is longer than {bytes_max} bytes.")
-    return node
+def encode_config(config: EntityConfig, *, bytes_max: int = ZNODE_BYTES_MAX) -> bytes:
+    encoded = config.encode()
+    if len(encoded) > bytes_max:
+        raise InvalidConfig(f"The configuration exceeds the maximum size of {bytes_max} bytes.")
+    return encoded
 
 
-def _operations(changes: Sequence[ConfigChange]) -> list[Operation]:
-    _check_names_differ(change.name for change in changes)
+def _parse_operations(changes: Sequence[IncrementalAlterableConfig]) -> list[AlterConfigOp]:
+    _check_no_duplicates(change.name for change in changes)
     operations = []
     for change in changes:
         try:
-            operations.append(Operation(change.config_operation))
-        except ValueError as unknown:
+            operations.append(AlterConfigOp(change.config_operation))
+        except ValueError as error:
             raise InvalidRequest(
-                f"{change.name}: there is no operation {change.config_operation}."
-            ) from unknown
-    _check_all_given(
+                f"{change.name}: unknown config operation {change.config_operation}; must be "
+                "0 (SET), 1 (DELETE), 2 (APPEND) or 3 (SUBTRACT)."
+            ) from error
+    _check_no_missing_values(
         change.name
         for change, operation in zip(changes, operations, strict=True)
-        if operation is not Operation.DELETE and change.value is None
+        if operation is not AlterConfigOp.DELETE and change.value is None
     )
     return operations
 
 
-def _check_names_differ(names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise InvalidRequest(f"Given more than once: {', '.join(repeated)}.")
+def _check_no_duplicates(names: Iterable[str]) -> None:
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(duplicates)}.")
 
 
-def _check_all_given(missing: Iterable[str]) -> None:
+def _check_no_missing_values(missing: Iterable[str]) -> None:
     names = list(missing)
     if names:
-        raise InvalidRequest(f"There must be a value of {', '.join(names)}.")
+        raise InvalidRequest(f"Null value not supported for: {', '.join(names)}.")
 
 
-def _listed(name: str, config: Config, settings: Mapping[str, Setting]) -> list[str]:
+def _current_list(name: str, config: Config, settings: Mapping[str, Setting]) -> list[str]:
     setting = settings.get(name)
     if setting is None:
-        raise InvalidConfig(f"There is no such setting: {name}.")
-    if setting.kind is not Kind.LIST:
-        raise InvalidConfig(f"{name} is no list, so nothing is added to it or taken out of it.")
+        raise InvalidConfig(f"Unknown config name: {name}.")
+    if setting.type is not ConfigType.LIST:
+        raise InvalidConfig(
+            f"Config value append or subtract is not allowed for config key: {name}. "
+            "It is not a list."
+        )
     if name in config:
-        return _elements(config[name])
-    return list(setting.plain_default or ())
+        return _split_list(config[name])
+    return list(setting.literal_default or ())
 
 
-def _changed_list(listed: list[str], operation: Operation, text: str) -> list[str]:
-    elements = _elements(text)
-    if operation is Operation.APPEND:
-        return listed + [element for element in elements if element not in listed]
-    left = list(listed)
+def _apply_list_operation(current: list[str], operation: AlterConfigOp, text: str) -> list[str]:
+    elements = _split_list(text)
+    if operation is AlterConfigOp.APPEND:
+        return current + [element for element in elements if element not in current]
+    remaining = list(current)
     for element in elements:
-        if element in left:
-            left.remove(element)
-    return left
+        if element in remaining:
+            remaining.remove(element)
+    return remaining
 
 
-def _elements(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     """Without empty ones at the end."""
     elements = text.split(",")
     while elements and not elements[-1]:

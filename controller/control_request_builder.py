@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from odradek.controller.context import Broker, Context
-from odradek.controller.leadership import LEADER_DURING_DELETE, Leadership
-from odradek.controller.request_versions import RequestVersions
+from odradek.controller.controller_context import Broker, ControllerContext
+from odradek.controller.leader_and_isr import LEADER_DURING_DELETE, LeaderIsrAndControllerEpoch
+from odradek.controller.metadata_version import RequestVersions
 from odradek.controller.store.payloads.broker import Endpoint, SecurityProtocol
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -30,78 +30,92 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import ZERO_UUID, TopicPartition
 
 # From these versions on partitions are grouped by topic.
-GROUPED_LEADER_AND_ISR = 2
-GROUPED_UPDATE_METADATA = 5
-GROUPED_STOP_REPLICA = 1
+LEADER_AND_ISR_GROUPED_SINCE = 2
+UPDATE_METADATA_GROUPED_SINCE = 5
+STOP_REPLICA_GROUPED_SINCE = 1
 #: From this one on each partition says for itself whether it is to be deleted.
-STOP_REPLICA_WITH_STATES = 3
+STOP_REPLICA_STATES_SINCE = 3
 
 LiveBroker = UpdateMetadataRequest.LiveBroker
-StopState = StopReplicaRequest.TopicState.PartitionState
+StopReplicaPartitionState = StopReplicaRequest.TopicState.PartitionState
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReplicaPartition:
     """That a replica is to be let go of."""
 
     leader_epoch: int
-    deletes: bool
+    delete_partition: bool
 
 
-class Addressed(NamedTuple):
+class BrokerRequest(NamedTuple):
     """A request and whom it is for."""
 
-    broker: int
+    broker_id: int
     request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
     version: int
 
 
-class ControlRequests:
+class ControlRequestBuilder:
     """Requests of one controller; ``listener`` is where its brokers find each other."""
 
     def __init__(
-        self, context: Context, *, controller_id: int, versions: RequestVersions, listener: str
+        self,
+        context: ControllerContext,
+        *,
+        controller_id: int,
+        versions: RequestVersions,
+        inter_broker_listener: str,
     ) -> None:
         self._context = context
         self._controller_id = controller_id
         self._versions = versions
-        self._listener = listener
+        self._inter_broker_listener = inter_broker_listener
 
     # LeaderAndIsr
 
-    def leader_and_isr(
-        self, told: Mapping[int, Mapping[TopicPartition, bool]]
-    ) -> Iterator[Addressed]:
+    def leader_and_isr_requests(
+        self, partitions_by_broker: Mapping[int, Mapping[TopicPartition, bool]]
+    ) -> Iterator[BrokerRequest]:
         """``told`` says of each broker which partitions, and whether its replica is new."""
         version = self._versions.leader_and_isr
-        state = cache(self._leader_and_isr_state)
-        for broker, partitions in told.items():
-            led = [each for each in partitions if each in self._context.leaderships]
-            if not led:
+        build_state = cache(self._leader_and_isr_partition_state)
+        for broker, partitions in partitions_by_broker.items():
+            known = [
+                partition
+                for partition in partitions
+                if partition in self._context.partition_leadership_info
+            ]
+            if not known:
                 continue
             request = LeaderAndIsrRequest(
                 controller_id=self._controller_id,
                 controller_epoch=self._context.epoch,
                 broker_epoch=self._context.brokers[broker].epoch,
-                live_leaders=self._live_leaders(led),
+                live_leaders=self._live_leaders(known),
             )
-            if version >= GROUPED_LEADER_AND_ISR:
+            if version >= LEADER_AND_ISR_GROUPED_SINCE:
                 request.topic_states = [
                     LeaderAndIsrRequest.TopicState(
                         topic_name=topic,
                         topic_id=self._context.topic_ids.get(topic, ZERO_UUID),
-                        partition_states=[state(each, partitions[each]) for each in group],
+                        partition_states=[
+                            build_state(partition, partitions[partition])
+                            for partition in group_partitions
+                        ],
                     )
-                    for topic, group in _by_topic(led).items()
+                    for topic, group_partitions in _group_by_topic(known).items()
                 ]
             else:
-                request.ungrouped_partition_states = [state(each, partitions[each]) for each in led]
-            yield Addressed(broker, request, version)
+                request.ungrouped_partition_states = [
+                    build_state(partition, partitions[partition]) for partition in known
+                ]
+            yield BrokerRequest(broker, request, version)
 
-    def _leader_and_isr_state(
+    def _leader_and_isr_partition_state(
         self, partition: TopicPartition, is_new: bool
     ) -> LeaderAndIsrPartitionState:
-        leadership = self._context.leaderships[partition]
+        leadership = self._context.partition_leadership_info[partition]
         assignment = self._context.assignment(partition)
         return LeaderAndIsrPartitionState(
             topic_name=partition.topic,
@@ -112,8 +126,8 @@ class ControlRequests:
             isr=list(leadership.isr),
             partition_epoch=leadership.partition_epoch,
             replicas=list(assignment.replicas),
-            adding_replicas=list(assignment.adding),
-            removing_replicas=list(assignment.removing),
+            adding_replicas=list(assignment.adding_replicas),
+            removing_replicas=list(assignment.removing_replicas),
             is_new=is_new,
             leader_recovery_state=int(leadership.is_recovering),
         )
@@ -121,46 +135,60 @@ class ControlRequests:
     def _live_leaders(
         self, partitions: Iterable[TopicPartition]
     ) -> list[LeaderAndIsrRequest.LiveLeader]:
-        leaders = {self._context.leaderships[each].leader for each in partitions}
+        leaders = {self._context.partition_leadership_info[each].leader for each in partitions}
         brokers = [each for each in self._context.brokers.values() if each.id in leaders]
         return [
-            LeaderAndIsrRequest.LiveLeader(broker_id=each.id, host_name=at.host, port=at.port)
+            LeaderAndIsrRequest.LiveLeader(
+                broker_id=each.id, host_name=endpoint.host, port=endpoint.port
+            )
             for each in brokers
-            if (at := _endpoint(each, lambda at: at.listener == self._listener))
+            if (
+                endpoint := _find_endpoint(
+                    each, lambda endpoint: endpoint.listener == self._inter_broker_listener
+                )
+            )
         ]
 
     # UpdateMetadata
 
-    def update_metadata(
-        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
-    ) -> Iterator[Addressed]:
+    def update_metadata_requests(
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> Iterator[BrokerRequest]:
         version = self._versions.update_metadata
-        told = [each for each in partitions if self._told_of(each) is not None]
-        groups = _by_topic(told) if version >= GROUPED_UPDATE_METADATA else {}
-        flat = told if version < GROUPED_UPDATE_METADATA else []
+        known = [each for each in partitions if self._leader_and_isr_to_send(each) is not None]
+        partitions_by_topic = (
+            _group_by_topic(known) if version >= UPDATE_METADATA_GROUPED_SINCE else {}
+        )
+        ungrouped_partitions = known if version < UPDATE_METADATA_GROUPED_SINCE else []
         topic_states = [
             UpdateMetadataRequest.TopicState(
                 topic_name=topic,
                 topic_id=self._context.topic_ids.get(topic, ZERO_UUID),
-                partition_states=[self._metadata_state(each) for each in group],
+                partition_states=[
+                    self._update_metadata_partition_state(each) for each in group_partitions
+                ],
             )
-            for topic, group in groups.items()
+            for topic, group_partitions in partitions_by_topic.items()
         ]
-        ungrouped = [self._metadata_state(each) for each in flat]
+        ungrouped_states = [
+            self._update_metadata_partition_state(each) for each in ungrouped_partitions
+        ]
         live_brokers = [_live_broker(each, version) for each in self._context.brokers.values()]
-        for broker in brokers:
+        for broker in broker_ids:
             request = UpdateMetadataRequest(
                 controller_id=self._controller_id,
                 controller_epoch=self._context.epoch,
                 broker_epoch=self._context.brokers[broker].epoch,
-                ungrouped_partition_states=ungrouped,
+                ungrouped_partition_states=ungrouped_states,
                 topic_states=topic_states,
                 live_brokers=live_brokers,
             )
-            yield Addressed(broker, request, version)
+            yield BrokerRequest(broker, request, version)
 
-    def _metadata_state(self, partition: TopicPartition) -> UpdateMetadataPartitionState:
-        leadership = self._told_of(partition)
+    def _update_metadata_partition_state(
+        self, partition: TopicPartition
+    ) -> UpdateMetadataPartitionState:
+        leadership = self._leader_and_isr_to_send(partition)
         assert leadership is not None, partition
         replicas = self._context.assignment(partition).replicas
         return UpdateMetadataPartitionState(
@@ -173,16 +201,18 @@ class ControlRequests:
             zk_version=leadership.partition_epoch,
             replicas=list(replicas),
             offline_replicas=[
-                each for each in replicas if not self._context.is_online(each, partition)
+                each for each in replicas if not self._context.is_replica_online(each, partition)
             ],
         )
 
-    def _told_of(self, partition: TopicPartition) -> Leadership | None:
+    def _leader_and_isr_to_send(
+        self, partition: TopicPartition
+    ) -> LeaderIsrAndControllerEpoch | None:
         """Of a topic that is going, that it is, even if nothing else is known of it any more."""
-        leadership = self._context.leaderships.get(partition)
-        if partition.topic not in self._context.to_delete:
+        leadership = self._context.partition_leadership_info.get(partition)
+        if partition.topic not in self._context.topics_to_be_deleted:
             return leadership
-        return Leadership(
+        return LeaderIsrAndControllerEpoch(
             leader=LEADER_DURING_DELETE,
             leader_epoch=0,
             isr=() if leadership is None else leadership.isr,
@@ -192,33 +222,37 @@ class ControlRequests:
 
     # StopReplica
 
-    def stop_replica(
-        self, stops: Mapping[int, Mapping[TopicPartition, Stop]]
-    ) -> Iterator[Addressed]:
+    def stop_replica_requests(
+        self, partitions_by_broker: Mapping[int, Mapping[TopicPartition, StopReplicaPartition]]
+    ) -> Iterator[BrokerRequest]:
         version = self._versions.stop_replica
-        for broker, partitions in stops.items():
-            if version >= STOP_REPLICA_WITH_STATES:
-                request = self._stop_request(broker)
-                request.topic_states = _stop_states(partitions)
-                yield Addressed(broker, request, version)
+        for broker, partitions in partitions_by_broker.items():
+            if version >= STOP_REPLICA_STATES_SINCE:
+                request = self._stop_replica_request(broker)
+                request.topic_states = _stop_replica_topic_states(partitions)
+                yield BrokerRequest(broker, request, version)
                 continue
-            for deletes in (True, False):
-                group = [each for each, stop in partitions.items() if stop.deletes is deletes]
+            for delete_partition in (True, False):
+                group = [
+                    each
+                    for each, stop in partitions.items()
+                    if stop.delete_partition is delete_partition
+                ]
                 if group:
-                    request = self._stop_request(broker)
-                    request.delete_partitions = deletes
-                    _list_stopped(request, group, version)
-                    yield Addressed(broker, request, version)
+                    request = self._stop_replica_request(broker)
+                    request.delete_partitions = delete_partition
+                    _set_stopped_partitions(request, group, version)
+                    yield BrokerRequest(broker, request, version)
 
-    def _stop_request(self, broker: int) -> StopReplicaRequest:
+    def _stop_replica_request(self, broker_id: int) -> StopReplicaRequest:
         return StopReplicaRequest(
             controller_id=self._controller_id,
             controller_epoch=self._context.epoch,
-            broker_epoch=self._context.brokers[broker].epoch,
+            broker_epoch=self._context.brokers[broker_id].epoch,
         )
 
 
-def deletions_answered(
+def deletion_error_codes(
     request: StopReplicaRequest, response: StopReplicaResponse
 ) -> dict[TopicPartition, int]:
     """The error code for every partition that was to be deleted.
@@ -231,11 +265,11 @@ def deletions_answered(
     }
     return {
         partition: response.error_code or codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR.code)
-        for partition in _to_be_deleted(request)
+        for partition in _partitions_to_delete(request)
     }
 
 
-def _to_be_deleted(request: StopReplicaRequest) -> Iterator[TopicPartition]:
+def _partitions_to_delete(request: StopReplicaRequest) -> Iterator[TopicPartition]:
     for topic in request.topic_states:
         for state in topic.partition_states:
             if state.delete_partition:
@@ -244,35 +278,40 @@ def _to_be_deleted(request: StopReplicaRequest) -> Iterator[TopicPartition]:
         for each in request.ungrouped_partitions:
             yield TopicPartition(each.topic_name, each.partition_index)
         for group in request.topics:
-            yield from (TopicPartition(group.name, number) for number in group.partition_indexes)
+            yield from (
+                TopicPartition(group.name, partition_index)
+                for partition_index in group.partition_indexes
+            )
 
 
-def _stop_states(stops: Mapping[TopicPartition, Stop]) -> list[StopReplicaRequest.TopicState]:
+def _stop_replica_topic_states(
+    stop_replica_partitions: Mapping[TopicPartition, StopReplicaPartition],
+) -> list[StopReplicaRequest.TopicState]:
     return [
         StopReplicaRequest.TopicState(
             topic_name=topic,
             partition_states=[
-                StopState(
+                StopReplicaPartitionState(
                     partition_index=each.partition,
-                    leader_epoch=stops[each].leader_epoch,
-                    delete_partition=stops[each].deletes,
+                    leader_epoch=stop_replica_partitions[each].leader_epoch,
+                    delete_partition=stop_replica_partitions[each].delete_partition,
                 )
                 for each in group
             ],
         )
-        for topic, group in _by_topic(stops).items()
+        for topic, group in _group_by_topic(stop_replica_partitions).items()
     ]
 
 
-def _list_stopped(
+def _set_stopped_partitions(
     request: StopReplicaRequest, partitions: Iterable[TopicPartition], version: int
 ) -> None:
-    if version >= GROUPED_STOP_REPLICA:
+    if version >= STOP_REPLICA_GROUPED_SINCE:
         request.topics = [
             StopReplicaRequest.TopicV1(
                 name=topic, partition_indexes=[each.partition for each in group]
             )
-            for topic, group in _by_topic(partitions).items()
+            for topic, group in _group_by_topic(partitions).items()
         ]
     else:
         request.ungrouped_partitions = [
@@ -284,29 +323,33 @@ def _list_stopped(
 def _live_broker(broker: Broker, version: int) -> UpdateMetadataRequest.LiveBroker:
     """The oldest version has one address, without encryption or authentication."""
     if version == 0:
-        at = _endpoint(broker, lambda at: at.security_protocol is SecurityProtocol.PLAINTEXT)
-        host, port = (at.host, at.port) if at else ("", -1)
+        endpoint = _find_endpoint(
+            broker, lambda endpoint: endpoint.security_protocol is SecurityProtocol.PLAINTEXT
+        )
+        host, port = (endpoint.host, endpoint.port) if endpoint else ("", -1)
         return LiveBroker(id=broker.id, v0_host=host, v0_port=port)
     return LiveBroker(
         id=broker.id,
         endpoints=[
             LiveBroker.Endpoint(
-                port=at.port,
-                host=at.host,
-                listener=at.listener,
-                security_protocol=at.security_protocol.value,
+                port=endpoint.port,
+                host=endpoint.host,
+                listener=endpoint.listener,
+                security_protocol=endpoint.security_protocol.value,
             )
-            for at in broker.registration.endpoints
+            for endpoint in broker.registration.endpoints
         ],
         rack=broker.registration.rack,
     )
 
 
-def _endpoint(broker: Broker, is_meant: Callable[[Endpoint], bool]) -> Endpoint | None:
-    return next((at for at in broker.registration.endpoints if is_meant(at)), None)
+def _find_endpoint(broker: Broker, predicate: Callable[[Endpoint], bool]) -> Endpoint | None:
+    return next(
+        (endpoint for endpoint in broker.registration.endpoints if predicate(endpoint)), None
+    )
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     groups: defaultdict[str, list[TopicPartition]] = defaultdict(list)
     for partition in partitions:
         groups[partition.topic].append(partition)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 
-from odradek.controller.context import NO_EPOCH
-from odradek.controller.leader_election import Occasion
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_context import NO_EPOCH
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.leader_election import PartitionLeaderElectionStrategy
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import ReplicaState
 from odradek.protocol.errors import BrokerNotAvailable, StaleBrokerEpoch
@@ -21,30 +21,35 @@ from odradek.protocol.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
-async def shut_down(
-    machinery: Machinery, broker: int, *, broker_epoch: int
+async def process_controlled_shutdown(
+    services: ControllerServices, broker_id: int, *, broker_epoch: int
 ) -> tuple[TopicPartition, ...]:
     """What the broker still leads.  NO_EPOCH is of a broker that does not know its epoch."""
-    context = machinery.context
-    _check_broker(machinery, broker, broker_epoch)
-    log.info("Broker %d is about to stop", broker)
-    context.shutting_down.add(broker)
-    led = context.led_by(broker)
+    context = services.context
+    _check_broker_epoch(services, broker_id, broker_epoch)
+    log.info("Broker %d is about to stop", broker_id)
+    context.shutting_down_broker_ids.add(broker_id)
+    led = context.partition_leaders_on_broker(broker_id)
     followed = [
         replica
-        for replica in context.replicas_on(broker)
-        if context.leader(replica.partition) not in (None, broker)
+        for replica in context.replicas_on_broker(broker_id)
+        if context.leader(replica.partition) not in (None, broker_id)
         and len(context.assignment(replica.partition).replicas) > 1
-        and replica.partition.topic not in context.to_delete
+        and replica.partition.topic not in context.topics_to_be_deleted
     ]
-    await machinery.partitions.move(led, PartitionState.ONLINE, Occasion.CONTROLLED_SHUTDOWN)
-    await machinery.replicas.move(followed, ReplicaState.OFFLINE)
-    return tuple(context.led_by(broker))
+    await services.partition_state_machine.handle_state_changes(
+        led, PartitionState.ONLINE, PartitionLeaderElectionStrategy.CONTROLLED_SHUTDOWN
+    )
+    await services.replica_state_machine.handle_state_changes(followed, ReplicaState.OFFLINE)
+    return tuple(context.partition_leaders_on_broker(broker_id))
 
 
-def _check_broker(machinery: Machinery, broker: int, broker_epoch: int) -> None:
-    known = machinery.context.brokers.get(broker)
-    if known is None:
-        raise BrokerNotAvailable(f"Broker {broker} is not registered.")
-    if broker_epoch != NO_EPOCH and broker_epoch < known.epoch:
-        raise StaleBrokerEpoch(f"Broker {broker} is in epoch {known.epoch}, not {broker_epoch}.")
+def _check_broker_epoch(services: ControllerServices, broker_id: int, broker_epoch: int) -> None:
+    broker = services.context.brokers.get(broker_id)
+    if broker is None:
+        raise BrokerNotAvailable(f"Broker {broker_id} is not registered.")
+    if broker_epoch != NO_EPOCH and broker_epoch < broker.epoch:
+        raise StaleBrokerEpoch(
+            f"Broker {broker_id} has broker epoch {broker.epoch}, but the request has "
+            f"{broker_epoch}."
+        )

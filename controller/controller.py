@@ -22,23 +22,22 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from odradek.controller import events
-from odradek.controller.assignment import Assignment
-from odradek.controller.brokers import Outnumbered
-from odradek.controller.candidate import Candidate
+from odradek.controller.active_controller import ControllerDependencies, ControllerEnvironment
+from odradek.controller.broker_changes import ListenerMismatch
+from odradek.controller.controller_elector import ControllerElector
+from odradek.controller.controller_event_manager import ControllerEventManager, EventPreempted
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.duties import DUTIES
-from odradek.controller.event_queue import EventQueue, QueueCleared
-from odradek.controller.feature_updates import FeatureUpdate
-from odradek.controller.feature_updates import Outcomes as FeatureOutcomes
-from odradek.controller.metadata_writes import ControllerMoved
-from odradek.controller.preferred_leaders import ElectionKind, ElectionResults
-from odradek.controller.reassignment_requests import Outcomes, Targets
-from odradek.controller.registration import Identity
+from odradek.controller.event_handlers import EVENT_HANDLERS
+from odradek.controller.feature_updates import FeatureUpdate, FeatureUpdateResults
+from odradek.controller.metadata_writer import ControllerMoved
+from odradek.controller.reassignment_requests import ReassignmentResults, ReassignmentTargets
+from odradek.controller.registration import BrokerIdentity
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.replica_leader_elections import ElectionResults, ElectionType
 from odradek.controller.store.base import MetadataStore, SessionExpired, SessionState
 from odradek.controller.store.payloads.broker import BrokerRegistration
-from odradek.controller.store.payloads.cluster import ProducerIdBlock
-from odradek.controller.tenure import ControllerWorld, Office
-from odradek.controller.tree_watches import TreeWatches
+from odradek.controller.store.payloads.cluster import ProducerIdsBlock
+from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.errors import NotController
 from odradek.protocol.types import TopicPartition
@@ -46,175 +45,194 @@ from odradek.protocol.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
-class Controller:
+class KafkaController:
     """One broker's; in office or not."""
 
     def __init__(
         self,
         store: MetadataStore,
-        identity: Identity,
+        identity: BrokerIdentity,
         settings: ControllerSettings,
-        world: ControllerWorld,
+        environment: ControllerEnvironment,
     ) -> None:
         self._store = store
         self._broker_id = identity.broker_id
         self._settings = settings
-        self._world = world
-        self._queue = EventQueue(self._handle)
-        watches = TreeWatches(self._queue.put_once)
-        office = Office(store, identity, lambda: self._settings, world, self._queue, watches)
-        self._candidate = Candidate(office)
-        self._task: asyncio.Task[None] | None = None
+        self._environment = environment
+        self._event_manager = ControllerEventManager(self._process_event)
+        change_handlers = ZNodeChangeHandlers(self._event_manager.put_if_absent)
+        dependencies = ControllerDependencies(
+            store,
+            identity,
+            lambda: self._settings,
+            environment,
+            self._event_manager,
+            change_handlers,
+        )
+        self._elector = ControllerElector(dependencies)
+        self._event_task: asyncio.Task[None] | None = None
 
-    async def start(self, *, patience_s: float = 0) -> int:
+    async def start(self, *, registration_timeout_s: float = 0) -> int:
         """Register the broker, and stand for election; the broker's epoch.
 
         Raises BrokerIdTaken, if it still is after ``patience_s``.
         """
-        self._store.listen(self._session_changed)
-        epoch = await self._candidate.enter(patience_s)
-        self._queue.put(events.ControllerChanged())
-        self._task = self._world.start_task(self._queue.run(), name="controller-events")
+        self._store.add_session_listener(self._on_session_state_change)
+        epoch = await self._elector.register_broker(registration_timeout_s)
+        self._event_manager.put(events.ControllerChange())
+        self._event_task = self._environment.start_task(
+            self._event_manager.run(), name="controller-events"
+        )
         return epoch
 
     async def close(self) -> None:
         """Leave office at once, in the middle of whatever it is."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._candidate.stand_down()
+        if self._event_task is not None:
+            self._event_task.cancel()
+            await asyncio.wait([self._event_task])
+        self._elector.resign()
 
     # What is known
 
     @property
     def is_active(self) -> bool:
-        return self._candidate.tenure is not None
+        return self._elector.active_controller is not None
 
     @property
     def controller_id(self) -> int:
         """NO_CONTROLLER if there is none, or none that we know of."""
-        return self._candidate.controller_id
+        return self._elector.controller_id
 
     @property
     def broker_epoch(self) -> int:
-        return self._candidate.registration.epoch
+        return self._elector.registrar.epoch
 
     # What brokers ask for
 
     async def alter_partition(
         self, request: AlterPartitionRequest, *, version: int
     ) -> AlterPartitionResponse:
-        answer: AlterPartitionResponse = await self._ask(events.AlterPartition(request, version))
-        return answer
+        response: AlterPartitionResponse = await self._submit(
+            events.AlterPartitionReceived(request, version)
+        )
+        return response
 
-    async def shut_down(self, broker: int, *, broker_epoch: int) -> tuple[TopicPartition, ...]:
+    async def controlled_shutdown(
+        self, broker_id: int, *, broker_epoch: int
+    ) -> tuple[TopicPartition, ...]:
         """The partitions that a broker which is about to stop still leads.
 
         Of all that is refused with NotController, this alone is answered STALE_CONTROLLER_EPOCH.
         """
-        event = events.ControlledShutdown(broker, broker_epoch)
-        left: tuple[TopicPartition, ...] = await self._ask(event)
-        return left
+        event = events.ControlledShutdown(broker_id, broker_epoch)
+        remaining: tuple[TopicPartition, ...] = await self._submit(event)
+        return remaining
 
-    async def allocate_producer_ids(self, broker: int, *, broker_epoch: int) -> ProducerIdBlock:
-        event = events.AllocateProducerIds(broker, broker_epoch)
-        block: ProducerIdBlock = await self._ask(event)
+    async def allocate_producer_ids(self, broker_id: int, *, broker_epoch: int) -> ProducerIdsBlock:
+        event = events.AllocateProducerIds(broker_id, broker_epoch)
+        block: ProducerIdsBlock = await self._submit(event)
         return block
 
     # What people ask for
 
     async def elect_leaders(
-        self, kind: ElectionKind, partitions: Collection[TopicPartition] | None
+        self, election_type: ElectionType, partitions: Collection[TopicPartition] | None
     ) -> ElectionResults:
         """None: of all partitions that need it."""
-        named = None if partitions is None else tuple(partitions)
-        results: ElectionResults = await self._ask(events.ElectLeaders(kind, named))
+        requested = None if partitions is None else tuple(partitions)
+        results: ElectionResults = await self._submit(
+            events.ReplicaLeaderElection(election_type, requested)
+        )
         return results
 
-    async def alter_reassignments(
-        self, requested: Targets, *, may_change_factor: bool = True
-    ) -> Outcomes:
+    async def alter_partition_reassignments(
+        self, reassignments: ReassignmentTargets, *, allow_replication_factor_change: bool = True
+    ) -> ReassignmentResults:
         """None for a target: what is under way shall be undone."""
-        event = events.AlterReassignments(requested, may_change_factor)
-        outcomes: Outcomes = await self._ask(event)
-        return outcomes
+        event = events.ApiPartitionReassignment(reassignments, allow_replication_factor_change)
+        results: ReassignmentResults = await self._submit(event)
+        return results
 
-    async def reassignments(
+    async def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None
-    ) -> Mapping[TopicPartition, Assignment]:
+    ) -> Mapping[TopicPartition, ReplicaAssignment]:
         """Those that are under way, of these partitions or of all."""
-        named = None if partitions is None else tuple(partitions)
-        listed: Mapping[TopicPartition, Assignment] = await self._ask(
-            events.ListReassignments(named)
+        requested = None if partitions is None else tuple(partitions)
+        reassignments: Mapping[TopicPartition, ReplicaAssignment] = await self._submit(
+            events.ListPartitionReassignments(requested)
         )
-        return listed
+        return reassignments
 
     async def update_features(
-        self, updates: Collection[FeatureUpdate], *, is_whole: bool, is_written: bool
-    ) -> FeatureOutcomes:
+        self, updates: Collection[FeatureUpdate], *, is_atomic: bool, should_write: bool
+    ) -> FeatureUpdateResults:
         """All or none with ``is_whole``; without ``is_written`` it is only judged."""
-        event = events.UpdateFeatures(tuple(updates), is_whole, is_written)
-        outcomes: FeatureOutcomes = await self._ask(event)
-        return outcomes
+        event = events.UpdateFeatures(tuple(updates), is_atomic, should_write)
+        results: FeatureUpdateResults = await self._submit(event)
+        return results
 
     # What changes at this broker
 
     def change_settings(self, settings: ControllerSettings) -> None:
-        before, self._settings = self._settings, settings
-        allows = settings.unclean_leader_election_enable
-        if allows and not before.unclean_leader_election_enable:
-            self._queue.put(events.UncleanElectionsAllowed(topic=None))
+        previous, self._settings = self._settings, settings
+        enables_unclean = settings.unclean_leader_election_enable
+        if enables_unclean and not previous.unclean_leader_election_enable:
+            self._event_manager.put(events.UncleanLeaderElectionEnable(topic=None))
 
-    def allow_unclean_elections(self, topic: str) -> None:
+    def enable_topic_unclean_leader_election(self, topic: str) -> None:
         """The topic's own configuration allows them now."""
-        self._queue.put(events.UncleanElectionsAllowed(topic))
+        self._event_manager.put(events.UncleanLeaderElectionEnable(topic))
 
-    async def change_registration(self, registration: BrokerRegistration) -> None:
+    async def update_broker_info(self, registration: BrokerRegistration) -> None:
         """The broker has other endpoints than before."""
-        await self._candidate.registration.change(registration)
+        await self._elector.registrar.update(registration)
 
     # Events
 
-    async def _ask(self, event: events.Request) -> Any:
+    async def _submit(self, event: events.PreemptableControllerEvent) -> Any:
         if not self.is_active:
             raise NotController
         try:
-            return await self._queue.ask(event)
-        except QueueCleared as cleared:
-            raise NotController from cleared
+            return await self._event_manager.submit(event)
+        except EventPreempted as preempted:
+            raise NotController from preempted
 
-    def _session_changed(self, state: SessionState) -> None:
+    def _on_session_state_change(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
-            self._queue.clear()
-            self._queue.put(events.SessionOver(self._store.session_id))
+            self._event_manager.clear()
+            self._event_manager.put(events.Expire(self._store.session_id))
 
-    async def _handle(self, event: object) -> Any:
+    async def _process_event(self, event: object) -> Any:
         try:
-            return await self._handled(event)
-        except (ControllerMoved, SessionExpired) as over:
-            log.info("Not the controller any more, at %s: %r", event, over)
-            await self._candidate.lose_office(over)
-            if isinstance(event, events.Request):
-                raise NotController from over
-        except Outnumbered as failure:
-            log.error("Broker %d shall not be the controller: %s", self._broker_id, failure)
-            if self._candidate.tenure is not None:
-                self._queue.put(events.TenureFailed(self._candidate.tenure.elected))
+            return await self._dispatch(event)
+        except (ControllerMoved, SessionExpired) as lost:
+            log.info("Not the controller any more, at %s: %r", event, lost)
+            await self._elector.on_controllership_lost(lost)
+            if isinstance(event, events.PreemptableControllerEvent):
+                raise NotController from lost
+        except ListenerMismatch as mismatch:
+            log.error("Broker %d shall not be the controller: %s", self._broker_id, mismatch)
+            if self._elector.active_controller is not None:
+                self._event_manager.put(
+                    events.ControllerFailoverFailed(
+                        self._elector.active_controller.controller_epoch
+                    )
+                )
         finally:
-            if self._candidate.tenure is not None:
-                self._candidate.tenure.machinery.batch.send()
+            if self._elector.active_controller is not None:
+                self._elector.active_controller.services.request_batch.send_requests_to_brokers()
 
-    async def _handled(self, event: object) -> Any:
+    async def _dispatch(self, event: object) -> Any:
         match event:
-            case events.ControllerChanged():
-                return await self._candidate.look()
-            case events.SessionOver():
-                return await self._candidate.session_over(event.session_id)
-            case events.TenureFailed():
-                return await self._candidate.give_up(event.elected)
-        tenure = self._candidate.tenure
-        if tenure is not None:
-            return await DUTIES[type(event)](tenure, event)
-        if isinstance(event, events.Request):
+            case events.ControllerChange():
+                return await self._elector.elect()
+            case events.Expire():
+                return await self._elector.on_session_expired(event.session_id)
+            case events.ControllerFailoverFailed():
+                return await self._elector.trigger_controller_move(event.controller_epoch)
+        active_controller = self._elector.active_controller
+        if active_controller is not None:
+            return await EVENT_HANDLERS[type(event)](active_controller, event)
+        if isinstance(event, events.PreemptableControllerEvent):
             raise NotController
         return None

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from odradek.controller.context import Broker
+from odradek.controller.controller_context import Broker
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -32,7 +32,7 @@ ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaRes
 log = logging.getLogger(__name__)
 
 
-class BrokerLink(Protocol):
+class BrokerConnection(Protocol):
     """A connection to one broker, made again when it was lost."""
 
     async def send(self, request: ControlRequest, *, version: int) -> ControlResponse:
@@ -48,126 +48,130 @@ class StartTask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BrokerResponse:
     """What a broker, in the epoch in which it was asked, answered."""
 
-    broker: int
+    broker_id: int
     broker_epoch: int
     request: ControlRequest
     response: ControlResponse
 
 
 @dataclass(frozen=True, slots=True)
-class LinkWorld:
+class ChannelEnvironment:
     """What channels need of the world around them."""
 
-    connect: Callable[[Broker], BrokerLink]
+    connect: Callable[[Broker], BrokerConnection]
     start_task: StartTask
     sleep: Callable[[float], Awaitable[None]]
-    answered: Callable[[Answer], None]
+    on_response: Callable[[BrokerResponse], None]
 
 
-class BrokerChannels:
+class ControllerChannelManager:
     """A channel for every broker that is registered."""
 
-    def __init__(self, world: LinkWorld) -> None:
-        self._world = world
-        self._channels: dict[int, _Channel] = {}
+    def __init__(self, environment: ChannelEnvironment) -> None:
+        self._environment = environment
+        self._channels: dict[int, _BrokerChannel] = {}
 
-    def __contains__(self, broker: object) -> bool:
-        return broker in self._channels
+    def __contains__(self, broker_id: object) -> bool:
+        return broker_id in self._channels
 
     @property
-    def queued(self) -> int:
+    def queue_size(self) -> int:
         """Requests that are not answered yet, to all brokers."""
-        return sum(channel.queued for channel in self._channels.values())
+        return sum(channel.queue_size for channel in self._channels.values())
 
-    def add(self, broker: Broker) -> None:
+    def add_broker(self, broker: Broker) -> None:
         """Nothing if it is there already; in a new epoch it begins with an empty queue."""
         channel = self._channels.get(broker.id)
         if channel is not None and channel.broker.epoch == broker.epoch:
             return
-        self.remove(broker.id)
-        self._channels[broker.id] = _Channel(broker, self._world)
+        self.remove_broker(broker.id)
+        self._channels[broker.id] = _BrokerChannel(broker, self._environment)
 
-    def remove(self, broker: int) -> None:
+    def remove_broker(self, broker_id: int) -> None:
         """Forget what it was not told yet; nothing that it answers comes back any more."""
-        channel = self._channels.pop(broker, None)
+        channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
 
     def close(self) -> None:
         for broker in [*self._channels]:
-            self.remove(broker)
+            self.remove_broker(broker)
 
-    def send(self, broker: int, request: ControlRequest, *, version: int) -> None:
-        channel = self._channels.get(broker)
+    def send(self, broker_id: int, request: ControlRequest, *, version: int) -> None:
+        channel = self._channels.get(broker_id)
         if channel is None:
-            log.warning("Broker %d is not there to be sent a %s", broker, type(request).__name__)
+            log.warning("Broker %d is not there to be sent a %s", broker_id, type(request).__name__)
         else:
             channel.put(request, version)
 
 
-class _Channel:
+class _BrokerChannel:
     """The queue of one broker in one epoch, and the task that empties it."""
 
-    def __init__(self, broker: Broker, world: LinkWorld) -> None:
+    def __init__(self, broker: Broker, environment: ChannelEnvironment) -> None:
         self.broker = broker
-        self._world = world
-        self._link = world.connect(broker)
+        self._environment = environment
+        self._connection = environment.connect(broker)
         self._queue: deque[tuple[ControlRequest, int]] = deque()
-        self._is_filled = asyncio.Event()
+        self._has_requests = asyncio.Event()
         self._is_closed = False
-        self._task = world.start_task(self._work(), name=f"controller-to-broker-{broker.id}")
+        self._task = environment.start_task(
+            self._send_requests(), name=f"controller-to-broker-{broker.id}"
+        )
 
     @property
-    def queued(self) -> int:
+    def queue_size(self) -> int:
         return len(self._queue)
 
     def put(self, request: ControlRequest, version: int) -> None:
         self._queue.append((request, version))
-        self._is_filled.set()
+        self._has_requests.set()
 
     def close(self) -> None:
         self._is_closed = True
         self._queue.clear()
         self._task.cancel()
-        self._link.close()
+        self._connection.close()
 
-    async def _work(self) -> None:
+    async def _send_requests(self) -> None:
         while not self._is_closed:
-            await self._is_filled.wait()
+            await self._has_requests.wait()
             while self._queue:
                 request, version = self._queue[0]
-                response = await self._until_answered(request, version)
+                response = await self._send_until_answered(request, version)
                 # Its answer may have come in the same turn of the loop as the end of the channel.
                 if self._is_closed:
                     return
                 self._queue.popleft()
                 epoch = self.broker.epoch
-                self._world.answered(Answer(self.broker.id, epoch, request, response))
-            self._is_filled.clear()
+                self._environment.on_response(
+                    BrokerResponse(self.broker.id, epoch, request, response)
+                )
+            self._has_requests.clear()
 
-    async def _until_answered(self, request: ControlRequest, version: int) -> ControlResponse:
-        failures = 0
+    async def _send_until_answered(self, request: ControlRequest, version: int) -> ControlResponse:
+        error_count = 0
         while True:
             try:
-                response = await self._link.send(request, version=version)
-            except (OSError, DecodeError) as failure:
-                failures += 1
-                if failures == 1:
-                    self._log_failure(request, failure)
-                await self._world.sleep(RETRY_BACKOFF_MS / 1000)
+                response = await self._connection.send(request, version=version)
+            except (OSError, DecodeError) as error:
+                error_count += 1
+                if error_count == 1:
+                    self._log_send_error(request, error)
+                await self._environment.sleep(RETRY_BACKOFF_MS / 1000)
                 continue
-            if failures:
-                log.info("Broker %d answers again, at attempt %d", self.broker.id, failures + 1)
+            if error_count:
+                log.info("Broker %d answers again, at attempt %d", self.broker.id, error_count + 1)
             return response
 
-    def _log_failure(self, request: ControlRequest, failure: OSError | DecodeError) -> None:
+    def _log_send_error(self, request: ControlRequest, error: OSError | DecodeError) -> None:
         name = type(request).__name__
         log.warning(
             "Broker %d does not answer a %s, which is sent again until it does: %r",
             self.broker.id,
             name,
-            failure,
+            error,
         )

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.leadership import EPOCH_DURING_DELETE, Leadership
+from odradek.controller.leader_and_isr import EPOCH_DURING_DELETE, LeaderIsrAndControllerEpoch
 from odradek.controller.partition_state import PartitionState
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.protocol.types import TopicPartition, Uuid
@@ -25,11 +25,11 @@ from odradek.protocol.types import TopicPartition, Uuid
 NO_EPOCH = -1
 
 
-class Replica(NamedTuple):
+class PartitionAndReplica(NamedTuple):
     """What one broker has of one partition."""
 
     partition: TopicPartition
-    broker: int
+    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +41,55 @@ class Broker:
     registration: BrokerRegistration
 
 
-class Context:
+class ControllerContext:
     """What the controller knows.  Read what you like; change it by the methods."""
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.epoch_version = 0
+        self.epoch_zk_version = 0
         self.brokers: dict[int, Broker] = {}
-        self.shutting_down: set[int] = set()
+        self.shutting_down_broker_ids: set[int] = set()
         #: What a broker cannot serve because of a failed log directory.
-        self.offline_replicas: dict[int, set[TopicPartition]] = {}
+        self.replicas_on_offline_dirs: dict[int, set[TopicPartition]] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.topic_names: dict[Uuid, str] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
         #: Those of them that are new or offline.  A dictionary, not a set, so that what is done,
         #: and in which order, depends on nothing but what was done before.
-        self.waiting_for_leader: dict[TopicPartition, None] = {}
-        self.replica_states: dict[Replica, ReplicaState] = {}
-        self.leaderships: dict[TopicPartition, Leadership] = {}
-        self.reassigning: set[TopicPartition] = set()
+        self.new_or_offline_partitions: dict[TopicPartition, None] = {}
+        self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
+        self.partition_leadership_info: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self.partitions_being_reassigned: set[TopicPartition] = set()
         #: Topics that shall go, those of them whose going has begun, and those that cannot go now.
-        self.to_delete: set[str] = set()
-        self.deleting: set[str] = set()
-        self.ineligible: set[str] = set()
-        self._assignments: dict[str, dict[int, Assignment]] = {}
-        self._by_broker: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
+        self.topics_to_be_deleted: set[str] = set()
+        self.topics_with_deletion_started: set[str] = set()
+        self.topics_ineligible_for_deletion: set[str] = set()
+        self._assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self._partitions_by_broker: defaultdict[int, dict[TopicPartition, None]] = defaultdict(dict)
 
     # Brokers
 
     @property
-    def live_brokers(self) -> set[int]:
+    def live_broker_ids(self) -> set[int]:
         """Those that may be given something to lead."""
-        return self.brokers.keys() - self.shutting_down
+        return self.brokers.keys() - self.shutting_down_broker_ids
 
-    def is_online(self, broker: int, partition: TopicPartition) -> bool:
-        return broker not in self.shutting_down and self.is_reachable(broker, partition)
+    def is_replica_online(self, broker_id: int, partition: TopicPartition) -> bool:
+        return (
+            broker_id not in self.shutting_down_broker_ids
+            and self.is_replica_online_or_shutting_down(broker_id, partition)
+        )
 
-    def is_reachable(self, broker: int, partition: TopicPartition) -> bool:
+    def is_replica_online_or_shutting_down(self, broker_id: int, partition: TopicPartition) -> bool:
         """Whether it has the replica and could still serve it, though perhaps about to stop."""
-        return broker in self.brokers and partition not in self.offline_replicas.get(broker, ())
+        return broker_id in self.brokers and partition not in self.replicas_on_offline_dirs.get(
+            broker_id, ()
+        )
 
-    def forget_broker(self, broker: int) -> None:
-        self.brokers.pop(broker, None)
-        self.shutting_down.discard(broker)
-        self.offline_replicas.pop(broker, None)
+    def remove_broker(self, broker_id: int) -> None:
+        self.brokers.pop(broker_id, None)
+        self.shutting_down_broker_ids.discard(broker_id)
+        self.replicas_on_offline_dirs.pop(broker_id, None)
 
     # Topics
 
@@ -102,110 +107,132 @@ class Context:
             self.topic_ids[topic] = topic_id
             self.topic_names[topic_id] = topic
 
-    def forget_topic(self, topic: str) -> None:
-        for partition in [*self.partitions_of(topic)]:
+    def remove_topic(self, topic: str) -> None:
+        for partition in [*self.partitions_for_topic(topic)]:
             for broker in self.assignment(partition).replicas:
-                self._by_broker[broker].pop(partition, None)
-                self.replica_states.pop(Replica(partition, broker), None)
+                self._partitions_by_broker[broker].pop(partition, None)
+                self.replica_states.pop(PartitionAndReplica(partition, broker), None)
             self.partition_states.pop(partition, None)
-            self.waiting_for_leader.pop(partition, None)
-            self.leaderships.pop(partition, None)
-            self.reassigning.discard(partition)
+            self.new_or_offline_partitions.pop(partition, None)
+            self.partition_leadership_info.pop(partition, None)
+            self.partitions_being_reassigned.discard(partition)
         self._assignments.pop(topic, None)
         topic_id = self.topic_ids.pop(topic, None)
         if topic_id is not None:
             self.topic_names.pop(topic_id, None)
-        for topics in (self.to_delete, self.deleting, self.ineligible):
+        for topics in (
+            self.topics_to_be_deleted,
+            self.topics_with_deletion_started,
+            self.topics_ineligible_for_deletion,
+        ):
             topics.discard(topic)
 
-    def partitions_of(self, topic: str) -> Iterator[TopicPartition]:
-        return (TopicPartition(topic, number) for number in self._assignments.get(topic, ()))
+    def partitions_for_topic(self, topic: str) -> Iterator[TopicPartition]:
+        return (
+            TopicPartition(topic, partition_index)
+            for partition_index in self._assignments.get(topic, ())
+        )
 
     @property
     def partitions(self) -> Iterator[TopicPartition]:
-        return (partition for topic in self._assignments for partition in self.partitions_of(topic))
+        return (
+            partition
+            for topic in self._assignments
+            for partition in self.partitions_for_topic(topic)
+        )
 
     # Assignments
 
     def has_partition(self, partition: TopicPartition) -> bool:
         return partition.partition in self._assignments.get(partition.topic, ())
 
-    def assignment(self, partition: TopicPartition) -> Assignment:
+    def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         """Without replicas if there is no such partition."""
         return self._assignments.get(partition.topic, {}).get(partition.partition, _UNASSIGNED)
 
-    def assign(self, partition: TopicPartition, assignment: Assignment) -> None:
+    def update_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         for broker in self.assignment(partition).replicas:
-            self._by_broker[broker].pop(partition, None)
+            self._partitions_by_broker[broker].pop(partition, None)
         self._assignments.setdefault(partition.topic, {})[partition.partition] = assignment
         for broker in assignment.replicas:
-            self._by_broker[broker][partition] = None
+            self._partitions_by_broker[broker][partition] = None
 
-    def replicas_of(self, partition: TopicPartition) -> list[Replica]:
-        return [Replica(partition, broker) for broker in self.assignment(partition).replicas]
-
-    def replicas_of_topic(self, topic: str) -> list[Replica]:
+    def replicas_for_partition(self, partition: TopicPartition) -> list[PartitionAndReplica]:
         return [
-            each for partition in self.partitions_of(topic) for each in self.replicas_of(partition)
+            PartitionAndReplica(partition, broker) for broker in self.assignment(partition).replicas
         ]
 
-    def replicas_on(self, broker: int) -> list[Replica]:
-        return [Replica(partition, broker) for partition in self._by_broker.get(broker, ())]
+    def replicas_for_topic(self, topic: str) -> list[PartitionAndReplica]:
+        return [
+            each
+            for partition in self.partitions_for_topic(topic)
+            for each in self.replicas_for_partition(partition)
+        ]
+
+    def replicas_on_broker(self, broker_id: int) -> list[PartitionAndReplica]:
+        return [
+            PartitionAndReplica(partition, broker_id)
+            for partition in self._partitions_by_broker.get(broker_id, ())
+        ]
 
     def online_replicas(self, partition: TopicPartition) -> list[int]:
         replicas = self.assignment(partition).replicas
-        return [broker for broker in replicas if self.is_online(broker, partition)]
+        return [broker for broker in replicas if self.is_replica_online(broker, partition)]
 
     # States
 
     def partition_state(self, partition: TopicPartition) -> PartitionState:
         return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
 
-    def move_partition(self, partition: TopicPartition, state: PartitionState) -> None:
+    def put_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
         self.partition_states[partition] = state
         if state in (PartitionState.NEW, PartitionState.OFFLINE):
-            self.waiting_for_leader[partition] = None
+            self.new_or_offline_partitions[partition] = None
         else:
-            self.waiting_for_leader.pop(partition, None)
+            self.new_or_offline_partitions.pop(partition, None)
 
-    def replica_state(self, replica: Replica) -> ReplicaState:
+    def replica_state(self, replica: PartitionAndReplica) -> ReplicaState:
         return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
-    def replicas_in(self, topic: str, state: ReplicaState) -> list[Replica]:
-        return [each for each in self.replicas_of_topic(topic) if self.replica_state(each) is state]
+    def replicas_in_state(self, topic: str, state: ReplicaState) -> list[PartitionAndReplica]:
+        return [
+            each for each in self.replicas_for_topic(topic) if self.replica_state(each) is state
+        ]
 
     # Leaders
 
-    def leader_epoch(self, partition: TopicPartition) -> int:
+    def stop_replica_leader_epoch(self, partition: TopicPartition) -> int:
         """What a broker is told when it shall stop its replica."""
-        if partition.topic in self.to_delete:
+        if partition.topic in self.topics_to_be_deleted:
             return EPOCH_DURING_DELETE
-        leadership = self.leaderships.get(partition)
+        leadership = self.partition_leadership_info.get(partition)
         return NO_EPOCH if leadership is None else leadership.leader_epoch
 
-    def led_by(self, broker: int) -> list[TopicPartition]:
+    def partition_leaders_on_broker(self, broker_id: int) -> list[TopicPartition]:
         """Of the partitions that have other replicas too; what is being deleted does not count."""
         return [
             partition
-            for partition in self._by_broker.get(broker, ())
-            if partition.topic not in self.to_delete
+            for partition in self._partitions_by_broker.get(broker_id, ())
+            if partition.topic not in self.topics_to_be_deleted
             and len(self.assignment(partition).replicas) > 1
-            and self.leader(partition) == broker
+            and self.leader(partition) == broker_id
         ]
 
-    def without_leader(self, among: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def partitions_with_offline_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> list[TopicPartition]:
         """Those whose leader is not online, and that are not being deleted."""
         return [
             partition
-            for partition in among
-            if partition.topic not in self.to_delete
-            and (leadership := self.leaderships.get(partition)) is not None
-            and not self.is_online(leadership.leader, partition)
+            for partition in partitions
+            if partition.topic not in self.topics_to_be_deleted
+            and (leadership := self.partition_leadership_info.get(partition)) is not None
+            and not self.is_replica_online(leadership.leader, partition)
         ]
 
     def leader(self, partition: TopicPartition) -> int | None:
-        leadership = self.leaderships.get(partition)
+        leadership = self.partition_leadership_info.get(partition)
         return None if leadership is None else leadership.leader
 
 
-_UNASSIGNED = Assignment(())
+_UNASSIGNED = ReplicaAssignment(())

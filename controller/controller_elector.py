@@ -15,95 +15,109 @@ import asyncio
 import logging
 
 from odradek.controller import events
-from odradek.controller.election import NO_CONTROLLER, Elected, Election
-from odradek.controller.metadata_writes import ControllerMoved
-from odradek.controller.registration import NOT_REGISTERED, BrokerIdTaken, Registration
-from odradek.controller.store.base import CannotOpen, SessionExpired
-from odradek.controller.tenure import Office, Tenure
+from odradek.controller.active_controller import ActiveController, ControllerDependencies
+from odradek.controller.controller_znode import (
+    NO_CONTROLLER,
+    ControllerEpochAndVersion,
+    ControllerZNode,
+)
+from odradek.controller.metadata_writer import ControllerMoved
+from odradek.controller.registration import UNKNOWN_BROKER_EPOCH, BrokerIdTaken, BrokerRegistrar
+from odradek.controller.store.base import CannotOpenSession, SessionExpired
 
 log = logging.getLogger(__name__)
 
 #: Before something that did not go well is tried again.
-BACKOFF_S = 1
+RETRY_BACKOFF_S = 1
 
 
-class Candidate:
+class ControllerElector:
     """Has a tenure while it is the controller."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._broker_id = office.identity.broker_id
-        self._election = Election(office.store, self._broker_id, office.world.now_ms)
-        spoken = office.settings().spoken
-        self.registration = Registration(office.store, office.identity, spoken)
-        self.tenure: Tenure | None = None
+    def __init__(self, dependencies: ControllerDependencies) -> None:
+        self._dependencies = dependencies
+        self._broker_id = dependencies.identity.broker_id
+        self._controller_znode = ControllerZNode(
+            dependencies.store, self._broker_id, dependencies.environment.now_ms
+        )
+        metadata_version = dependencies.settings().metadata_version
+        self.registrar = BrokerRegistrar(
+            dependencies.store, dependencies.identity, metadata_version
+        )
+        self.active_controller: ActiveController | None = None
         #: Who is the controller, as far as we know.
         self.controller_id = NO_CONTROLLER
 
-    async def enter(self, patience_s: float) -> int:
+    async def register_broker(self, timeout_s: float) -> int:
         """Register for the first time; the broker's epoch.  Raises BrokerIdTaken."""
         while True:
             try:
-                return await self.registration.register_within(patience_s)
+                return await self.registrar.register_with_timeout(timeout_s)
             except SessionExpired:
                 # Logs may have been recovered for long, and ZooKeeper been away meanwhile.
                 log.warning("The session was over before broker %d was there", self._broker_id)
                 await self._open_session()
 
-    async def look(self) -> None:
+    async def elect(self) -> None:
         """Who is the controller now?  If nobody is, we may be."""
-        self._note_controller(await self._election.controller(self._office.watches.controller))
+        self._set_controller_id(
+            await self._controller_znode.get_controller_id(
+                self._dependencies.change_handlers.on_controller_change
+            )
+        )
         if self.controller_id != self._broker_id:
-            self.stand_down()
+            self.resign()
         if self.controller_id == NO_CONTROLLER:
-            elected = await self._election.stand()
-            if elected is not None:
-                await self._take_office(elected)
+            controller_epoch = (
+                await self._controller_znode.register_controller_and_increment_epoch()
+            )
+            if controller_epoch is not None:
+                await self._become_active(controller_epoch)
 
-    async def session_over(self, session_id: int) -> None:
+    async def on_session_expired(self, session_id: int) -> None:
         """Begin again in a new session, unless that has been done."""
-        if session_id != self._office.store.session_id:
+        if session_id != self._dependencies.store.session_id:
             return
-        self.stand_down()
-        self.registration.epoch = NOT_REGISTERED
-        self._note_controller(NO_CONTROLLER)
+        self.resign()
+        self.registrar.epoch = UNKNOWN_BROKER_EPOCH
+        self._set_controller_id(NO_CONTROLLER)
         await self._open_session()
-        await self._register()
-        await self.look()
+        await self._reregister_broker()
+        await self.elect()
 
-    async def lose_office(self, why: ControllerMoved | SessionExpired) -> None:
+    async def on_controllership_lost(self, cause: ControllerMoved | SessionExpired) -> None:
         """Another is in charge, or nobody knows us any more."""
-        self.stand_down()
-        if isinstance(why, ControllerMoved):
-            self._office.queue.put_once(events.ControllerChanged())
+        self.resign()
+        if isinstance(cause, ControllerMoved):
+            self._dependencies.event_manager.put_if_absent(events.ControllerChange())
             try:
-                await self._election.withdraw()
+                await self._controller_znode.delete_stale_controller()
             except SessionExpired:
                 log.info("The session of broker %d is over too", self._broker_id)
 
-    async def give_up(self, elected: Elected) -> None:
+    async def trigger_controller_move(self, controller_epoch: ControllerEpochAndVersion) -> None:
         """Let another try, who may fare better, before we do it again."""
-        self.stand_down()
-        await self._election.resign(elected)
-        await self._office.world.sleep(BACKOFF_S)
+        self.resign()
+        await self._controller_znode.delete_controller(controller_epoch)
+        await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
 
-    def stand_down(self) -> None:
-        tenure, self.tenure = self.tenure, None
-        if tenure is not None:
-            tenure.end()
+    def resign(self) -> None:
+        active_controller, self.active_controller = self.active_controller, None
+        if active_controller is not None:
+            active_controller.on_controller_resignation()
             log.info("Broker %d is not the controller any more", self._broker_id)
 
-    def _note_controller(self, broker: int) -> None:
-        if broker != self.controller_id:
-            self.controller_id = broker
-            self._office.world.controller_changed()
+    def _set_controller_id(self, controller_id: int) -> None:
+        if controller_id != self.controller_id:
+            self.controller_id = controller_id
+            self._dependencies.environment.on_controller_changed()
 
-    async def _take_office(self, elected: Elected) -> None:
-        self._note_controller(self._broker_id)
+    async def _become_active(self, controller_epoch: ControllerEpochAndVersion) -> None:
+        self._set_controller_id(self._broker_id)
         has_failed = True
         try:
-            self.tenure = Tenure(self._office, elected)
-            await self.tenure.begin()
+            self.active_controller = ActiveController(self._dependencies, controller_epoch)
+            await self.active_controller.on_controller_failover()
             has_failed = False
         except (ControllerMoved, SessionExpired, asyncio.CancelledError):
             # Others know what to do then; a controller that is closed has not failed.
@@ -112,28 +126,30 @@ class Candidate:
         finally:
             if has_failed:
                 log.error("Broker %d could not begin to be the controller", self._broker_id)
-                self.stand_down()
-                self._office.queue.put(events.TenureFailed(elected))
+                self.resign()
+                self._dependencies.event_manager.put(
+                    events.ControllerFailoverFailed(controller_epoch)
+                )
 
     async def _open_session(self) -> None:
-        told = ""
+        last_error = ""
         while True:
             try:
-                await self._office.store.open_session()
-            except CannotOpen as failure:
-                if str(failure) != told:  # once, not every second for as long as it lasts
-                    told = str(failure)
-                    log.error("No session with the metadata store: %s", told)
-                await self._office.world.sleep(BACKOFF_S)
+                await self._dependencies.store.open_session()
+            except CannotOpenSession as error:
+                if str(error) != last_error:  # once, not every second for as long as it lasts
+                    last_error = str(error)
+                    log.error("No session with the metadata store: %s", last_error)
+                await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
             else:
                 return
 
-    async def _register(self) -> None:
+    async def _reregister_broker(self) -> None:
         while True:
             try:
-                await self.registration.register()
-            except BrokerIdTaken as taken:
-                log.error("Not registered: %s", taken)
-                await self._office.world.sleep(BACKOFF_S)
+                await self.registrar.register()
+            except BrokerIdTaken as error:
+                log.error("Not registered: %s", error)
+                await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
             else:
                 return

@@ -25,94 +25,94 @@ from odradek.protocol.errors import KafkaError
 log = logging.getLogger(__name__)
 
 
-class QueueCleared(Exception):
+class EventPreempted(Exception):
     """The event was never handled: the session that it belonged to is over, or the queue closed."""
 
 
 @dataclass(slots=True)
-class _Queued:
+class _QueuedEvent:
     event: object
-    answer: asyncio.Future[Any] | None = None
-    is_once: bool = False
+    future: asyncio.Future[Any] | None = None
+    is_unique: bool = False
 
 
-class EventQueue:
+class ControllerEventManager:
     """Events in the order in which they came."""
 
-    def __init__(self, handle: Callable[[Any], Awaitable[Any]]) -> None:
+    def __init__(self, process_event: Callable[[Any], Awaitable[Any]]) -> None:
         """``handle`` is called with one event at a time; see ``run``."""
-        self._handle = handle
-        self._waiting: deque[_Queued] = deque()
+        self._process_event = process_event
+        self._queue: deque[_QueuedEvent] = deque()
         #: Those of them that were put once.
-        self._waiting_once: set[Hashable] = set()
-        self._arrived = asyncio.Event()
+        self._queued_unique: set[Hashable] = set()
+        self._has_events = asyncio.Event()
         #: What is being handled, for whoever wants to show it.
-        self.current: object | None = None
+        self.current_event: object | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queue)
 
     def put(self, event: object) -> None:
         """To be handled in its turn; nobody waits for it."""
-        self._add(_Queued(event))
+        self._enqueue(_QueuedEvent(event))
 
-    def put_once(self, event: Hashable) -> None:
+    def put_if_absent(self, event: Hashable) -> None:
         """Unless an equal one is waiting already, which will see whatever this one would."""
-        if event not in self._waiting_once:
-            self._waiting_once.add(event)
-            self._add(_Queued(event, is_once=True))
+        if event not in self._queued_unique:
+            self._queued_unique.add(event)
+            self._enqueue(_QueuedEvent(event, is_unique=True))
 
-    def ask(self, event: object) -> asyncio.Future[Any]:
+    def submit(self, event: object) -> asyncio.Future[Any]:
         """To be handled in its turn; what its handler returns or raises."""
-        answer = asyncio.get_running_loop().create_future()
-        self._add(_Queued(event, answer))
-        return answer
+        future = asyncio.get_running_loop().create_future()
+        self._enqueue(_QueuedEvent(event, future))
+        return future
 
     def clear(self) -> None:
         """Forget what waits.  Whoever asked is told that it was not handled."""
-        waiting, self._waiting = self._waiting, deque()
-        self._waiting_once.clear()
-        for queued in waiting:
-            if queued.answer is not None and not queued.answer.done():
-                queued.answer.set_exception(QueueCleared(str(queued.event)))
+        queued_events, self._queue = self._queue, deque()
+        self._queued_unique.clear()
+        for queued in queued_events:
+            if queued.future is not None and not queued.future.done():
+                queued.future.set_exception(EventPreempted(str(queued.event)))
 
     async def run(self) -> None:
         """Handle events until cancelled."""
         try:
             while True:
-                while self._waiting:
-                    await self._handle_one(self._next())
-                self._arrived.clear()
-                await self._arrived.wait()
+                while self._queue:
+                    await self._process(self._pop())
+                self._has_events.clear()
+                await self._has_events.wait()
         finally:
             self.clear()
 
-    def _add(self, queued: _Queued) -> None:
-        self._waiting.append(queued)
-        self._arrived.set()
+    def _enqueue(self, queued_event: _QueuedEvent) -> None:
+        self._queue.append(queued_event)
+        self._has_events.set()
 
-    def _next(self) -> _Queued:
-        queued = self._waiting.popleft()
-        if queued.is_once:
-            self._waiting_once.discard(queued.event)
+    def _pop(self) -> _QueuedEvent:
+        queued = self._queue.popleft()
+        if queued.is_unique:
+            self._queued_unique.discard(queued.event)
         return queued
 
-    async def _handle_one(self, queued: _Queued) -> None:
-        self.current = queued.event
-        answer = queued.answer
+    async def _process(self, queued_event: _QueuedEvent) -> None:
+        self.current_event = queued_event.event
+        future = queued_event.future
         try:
-            outcome = await self._handle(queued.event)
+            result = await self._process_event(queued_event.event)
         except asyncio.CancelledError:
-            if answer is not None and not answer.done():
-                answer.set_exception(QueueCleared(str(queued.event)))
+            if future is not None and not future.done():
+                future.set_exception(EventPreempted(str(queued_event.event)))
             raise
-        except Exception as failure:
-            if answer is None or answer.done() or not isinstance(failure, KafkaError):
-                log.exception("%s was not handled to its end", queued.event)
-            if answer is not None and not answer.done():
-                answer.set_exception(failure)
+        except Exception as error:
+            if future is None or future.done() or not isinstance(error, KafkaError):
+                log.exception("%s was not handled to its end", queued_event.event)
+            if future is not None and not future.done():
+                future.set_exception(error)
         else:
-            if answer is not None and not answer.done():
-                answer.set_result(outcome)
+            if future is not None and not future.done():
+                future.set_result(result)
         finally:
-            self.current = None
+            self.current_event = None

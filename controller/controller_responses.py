@@ -15,10 +15,10 @@ import logging
 from collections.abc import Collection
 from typing import Protocol
 
-from odradek.controller.broker_link import Answer
-from odradek.controller.context import Context, Replica
-from odradek.controller.control_requests import deletions_answered
-from odradek.controller.log_dirs import LogDirs
+from odradek.controller.control_request_builder import deletion_error_codes
+from odradek.controller.controller_channel import BrokerResponse
+from odradek.controller.controller_context import ControllerContext, PartitionAndReplica
+from odradek.controller.log_dir_failures import LogDirFailures
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrResponse
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.error_codes import ErrorCode
@@ -26,47 +26,62 @@ from odradek.protocol.error_codes import ErrorCode
 log = logging.getLogger(__name__)
 
 
-class Deletions(Protocol):
+class TopicDeletions(Protocol):
     """The part of the deletion of topics that answers are for."""
 
-    async def replicas_deleted(self, replicas: Collection[Replica]) -> None: ...
+    async def complete_replica_deletion(
+        self, replicas: Collection[PartitionAndReplica]
+    ) -> None: ...
 
-    async def failed(self, replicas: Collection[Replica]) -> None: ...
+    async def fail_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None: ...
 
 
-class Answers:
+class ControllerResponseHandler:
     """Where answers go."""
 
-    def __init__(self, context: Context, log_dirs: LogDirs, deletions: Deletions) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        log_dir_failures: LogDirFailures,
+        topic_deletion_manager: TopicDeletions,
+    ) -> None:
         self._context = context
-        self._log_dirs = log_dirs
-        self._deletions = deletions
+        self._log_dir_failures = log_dir_failures
+        self._topic_deletion_manager = topic_deletion_manager
 
-    async def received(self, answer: Answer) -> None:
-        if not self._is_of_now(answer):
+    async def handle(self, broker_response: BrokerResponse) -> None:
+        if not self._is_current(broker_response):
             return
-        request, response = answer.request, answer.response
-        error = ErrorCode.of(response.error_code)
+        request, response = broker_response.request, broker_response.response
+        error = ErrorCode.for_code(response.error_code)
         if error is not ErrorCode.NONE:
             name = type(request).__name__
-            log.error("Broker %d answers to a %s: %s", answer.broker, name, error.name)
+            log.error("Broker %d answers to a %s: %s", broker_response.broker_id, name, error.name)
         if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
-            await self._stopped(answer.broker, request, response)
+            await self._handle_stop_replica_response(broker_response.broker_id, request, response)
         elif isinstance(response, LeaderAndIsrResponse) and error is ErrorCode.NONE:
-            await self._log_dirs.answered(answer, response)
+            await self._log_dir_failures.process_leader_and_isr_response(broker_response, response)
 
-    def _is_of_now(self, answer: Answer) -> bool:
-        broker = self._context.brokers.get(answer.broker)
-        is_from_now = broker is not None and broker.epoch == answer.broker_epoch
-        return is_from_now and answer.request.controller_epoch == self._context.epoch
+    def _is_current(self, broker_response: BrokerResponse) -> bool:
+        broker = self._context.brokers.get(broker_response.broker_id)
+        is_from_now = broker is not None and broker.epoch == broker_response.broker_epoch
+        return is_from_now and broker_response.request.controller_epoch == self._context.epoch
 
-    async def _stopped(
-        self, broker: int, request: StopReplicaRequest, response: StopReplicaResponse
+    async def _handle_stop_replica_response(
+        self, broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
     ) -> None:
-        deletions = deletions_answered(request, response)
-        deleted = [Replica(each, broker) for each, code in deletions.items() if not code]
-        failed = [Replica(each, broker) for each, code in deletions.items() if code]
+        error_codes = deletion_error_codes(request, response)
+        deleted = [
+            PartitionAndReplica(partition, broker_id)
+            for partition, code in error_codes.items()
+            if not code
+        ]
+        failed = [
+            PartitionAndReplica(partition, broker_id)
+            for partition, code in error_codes.items()
+            if code
+        ]
         if failed:
-            await self._deletions.failed(failed)
+            await self._topic_deletion_manager.fail_replica_deletion(failed)
         if deleted:
-            await self._deletions.replicas_deleted(deleted)
+            await self._topic_deletion_manager.complete_replica_deletion(deleted)

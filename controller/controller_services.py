@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.controller.context import Context
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.partition_machine import PartitionMachine
-from odradek.controller.replica_machine import ReplicaMachine
-from odradek.controller.request_batch import RequestBatch
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_writer import MetadataWriter
+from odradek.controller.partition_state_machine import PartitionStateMachine
+from odradek.controller.replica_state_machine import ReplicaStateMachine
+from odradek.controller.request_batch import ControllerBrokerRequestBatch
 
 
 @dataclass(frozen=True, slots=True)
-class Machinery:
+class ControllerServices:
     """Made when a broker becomes the controller, and thrown away when it is no longer."""
 
-    context: Context
-    reads: MetadataReads
-    writes: MetadataWrites
-    batch: RequestBatch
-    partitions: PartitionMachine
-    replicas: ReplicaMachine
+    context: ControllerContext
+    reader: MetadataReader
+    writer: MetadataWriter
+    request_batch: ControllerBrokerRequestBatch
+    partition_state_machine: PartitionStateMachine
+    replica_state_machine: ReplicaStateMachine

@@ -4,14 +4,14 @@ The names, ranges and defaults are Kafka 3.9's.  How a topic is made when it doe
 what each broker does with its replicas, is set elsewhere.
 """
 
-from odradek.config.definition import Importance, Update, boolean, integer, long, text
+from odradek.config.definition import Importance, UpdateMode, boolean, integer, long, text
 from odradek.config.settings import Settings
-from odradek.controller.request_versions import LATEST, InterBrokerVersion
+from odradek.controller.metadata_version import LATEST, MetadataVersion
 
 
-def _inter_broker_version(version: str) -> str | None:
+def _check_inter_broker_version(version: str) -> str | None:
     try:
-        InterBrokerVersion.parse(version)
+        MetadataVersion.parse(version)
     except ValueError:
         return "must be a version of the protocol between brokers, such as 3.9 or 2.8-IV1"
     return None
@@ -23,14 +23,14 @@ class ControllerSettings(Settings):
     inter_broker_protocol_version: str = text(
         "inter.broker.protocol.version",
         default=str(LATEST),
-        check=_inter_broker_version,
+        check=_check_inter_broker_version,
         doc="The version of Kafka whose protocol brokers speak among themselves: while a cluster "
         "is upgraded broker by broker, that of the oldest.",
     )
     unclean_leader_election_enable: bool = boolean(
         "unclean.leader.election.enable",
         default=False,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         importance=Importance.HIGH,
         doc="Whether a replica that was not in sync may lead when no other can, though records "
         "may be lost.",
@@ -74,5 +74,5 @@ class ControllerSettings(Settings):
     )
 
     @property
-    def spoken(self) -> InterBrokerVersion:
-        return InterBrokerVersion.parse(self.inter_broker_protocol_version)
+    def metadata_version(self) -> MetadataVersion:
+        return MetadataVersion.parse(self.inter_broker_protocol_version)

@@ -24,69 +24,69 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from odradek.controller.broker_link import StartTask
+from odradek.controller.controller_channel import StartTask
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Delete,
-    Get,
+    GetData,
     MetadataStore,
-    Node,
     NoNode,
     Outcome,
     SessionExpired,
     SessionState,
     StoreError,
     WatchEvent,
+    ZNode,
 )
-from odradek.controller.store.payloads.config import ConfigChange, EntityConfig
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.config import ConfigChangeNotification, EntityConfig
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
 #: As Kafka keeps them; it has no setting for this.
-EXPIRATION_MS = 15 * 60 * 1000
-NONE_SEEN = -1
-RETRY_S = 10.0
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+NO_CHANGE_EXECUTED = -1
+RETRY_BACKOFF_S = 10.0
 
 #: Given whose configuration it is and all that is configured, which may be nothing.  What it
 #: refuses with a KafkaError is logged.
-Take = Callable[[paths.ConfigEntity, Mapping[str, str]], Awaitable[None]]
+ConfigHandler = Callable[[paths.ConfigEntity, Mapping[str, str]], Awaitable[None]]
 
 
-class ConfigChanges:
+class DynamicConfigManager:
     """From ``start`` to ``close``, over as many sessions as there are."""
 
     def __init__(
         self,
         store: MetadataStore,
-        take: Take,
+        handler: ConfigHandler,
         *,
         now_ms: Callable[[], int],
         start_task: StartTask,
     ) -> None:
         self._store = store
-        self._take = take
+        self._handler = handler
         self._now_ms = now_ms
         self._start_task = start_task
-        self._is_due = asyncio.Event()
+        self._has_changes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._last_seen = NONE_SEEN
+        self._last_executed_change = NO_CHANGE_EXECUTED
         #: When each notice that was seen, and is there still, was left.
-        self._left_ms: dict[str, int] = {}
+        self._notification_created_ms: dict[str, int] = {}
 
     async def start(self) -> None:
         """All notices that are there have been acted on when this returns."""
-        self._store.listen(self._session_changed)
-        while not await self._has_looked():
-            await self._is_due.wait()
-        self._task = self._start_task(self._work(), name="config-changes")
+        self._store.add_session_listener(self._on_session_state_change)
+        while not await self._try_process_notifications():
+            await self._has_changes.wait()
+        self._task = self._start_task(self._run(), name="config-changes")
 
-    async def _has_looked(self) -> bool:
+    async def _try_process_notifications(self) -> bool:
         """Unless the session was over: ``_is_due`` tells of the next."""
-        self._is_due.clear()
+        self._has_changes.clear()
         try:
-            await self._look()
+            await self._process_notifications()
         except SessionExpired:
             return False
         return True
@@ -96,99 +96,116 @@ class ConfigChanges:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def _session_changed(self, state: SessionState) -> None:
+    def _on_session_state_change(self, state: SessionState) -> None:
         """The watch has gone with the session, if it was another."""
         if state is SessionState.CONNECTED:
-            self._is_due.set()
+            self._has_changes.set()
 
-    def _changed(self, _: WatchEvent) -> None:
-        self._is_due.set()
+    def _on_change(self, _: WatchEvent) -> None:
+        self._has_changes.set()
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         while True:
-            await self._is_due.wait()
-            self._is_due.clear()
+            await self._has_changes.wait()
+            self._has_changes.clear()
             try:
-                await self._look()
+                await self._process_notifications()
             except SessionExpired:
                 log.info("Changes of configurations are looked for again in the next session")
-            except StoreError as failure:
-                log.error("Changes of configurations are looked for again in a while: %r", failure)
-                await asyncio.sleep(RETRY_S)
-                self._is_due.set()
+            except StoreError as error:
+                log.error("Changes of configurations are looked for again in a while: %r", error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+                self._has_changes.set()
 
-    async def _look(self) -> None:
+    async def _process_notifications(self) -> None:
         sequence = paths.CONFIG_CHANGES
-        names = sequence.in_order(await self._store.children(sequence.parent, self._changed))
-        unseen = [name for name in names if _number(name) > self._last_seen]
-        nodes = await self._nodes(sequence.child(name) for name in unseen)
-        there = {name: node for name, node in zip(unseen, nodes, strict=True) if node is not None}
-        await self._tell([*dict.fromkeys(_entities(there))])
-        known = {**self._left_ms, **{name: each.stat.created_ms for name, each in there.items()}}
-        self._left_ms = {name: known[name] for name in names if name in known}
+        names = sequence.sort_children(
+            await self._store.get_children(sequence.parent, self._on_change)
+        )
+        unexecuted = [name for name in names if _change_number(name) > self._last_executed_change]
+        nodes = await self._get_nodes(sequence.child_path(name) for name in unexecuted)
+        notifications = {
+            name: node for name, node in zip(unexecuted, nodes, strict=True) if node is not None
+        }
+        await self._process_config_changes([*dict.fromkeys(_decode_entities(notifications))])
+        created_ms = {
+            **self._notification_created_ms,
+            **{name: node.stat.created_ms for name, node in notifications.items()},
+        }
+        self._notification_created_ms = {
+            name: created_ms[name] for name in names if name in created_ms
+        }
         # Not before they were acted on: if the session has ended meanwhile, they are read again.
-        self._last_seen = max([self._last_seen, *map(_number, unseen)])
-        await self._take_away_old()
+        self._last_executed_change = max(
+            [self._last_executed_change, *map(_change_number, unexecuted)]
+        )
+        await self._purge_obsolete_notifications()
 
-    async def _tell(self, entities: list[paths.ConfigEntity]) -> None:
-        nodes = await self._nodes(entity.path for entity in entities)
+    async def _process_config_changes(self, entities: list[paths.ConfigEntity]) -> None:
+        nodes = await self._get_nodes(entity.path for entity in entities)
         for entity, node in zip(entities, nodes, strict=True):
-            config = _config(entity, node)
+            config = _decode_config(entity, node)
             if config is None:
                 continue
             log.info("The configuration of %s has changed: %s", entity, ", ".join(config) or "none")
             try:
-                await self._take(entity, config)
-            except KafkaError as refusal:
-                log.error("The configuration of %s has no effect: %r", entity, refusal)
+                await self._handler(entity, config)
+            except KafkaError as error:
+                log.error("The configuration of %s has no effect: %r", entity, error)
             except StoreError:
                 raise
             except Exception:
                 log.exception("The configuration of %s may have no effect", entity)
 
-    async def _take_away_old(self) -> None:
-        before_ms = self._now_ms() - EXPIRATION_MS
-        old = [name for name, left_ms in self._left_ms.items() if left_ms < before_ms]
-        if old:
+    async def _purge_obsolete_notifications(self) -> None:
+        expired_before_ms = self._now_ms() - CHANGE_EXPIRATION_MS
+        expired = [
+            name
+            for name, created_ms in self._notification_created_ms.items()
+            if created_ms < expired_before_ms
+        ]
+        if expired:
             sequence = paths.CONFIG_CHANGES
             # Others may have been faster.
-            _found(await self._store.run([Delete(sequence.child(name)) for name in old]))
-            for name in old:
-                del self._left_ms[name]
+            _raise_unless_no_node(
+                await self._store.run([Delete(sequence.child_path(name)) for name in expired])
+            )
+            for name in expired:
+                del self._notification_created_ms[name]
 
-    async def _nodes(self, nodes: Iterable[str]) -> list[Node | None]:
+    async def _get_nodes(self, node_paths: Iterable[str]) -> list[ZNode | None]:
         """None where there is none, or none any more."""
-        outcomes = _found(await self._store.run([*map(Get, nodes)]))
-        return [outcome if isinstance(outcome, Node) else None for outcome in outcomes]
+        outcomes = _raise_unless_no_node(await self._store.run([*map(GetData, node_paths)]))
+        return [outcome if isinstance(outcome, ZNode) else None for outcome in outcomes]
 
 
-def _number(name: str) -> int:
-    number = paths.CONFIG_CHANGES.number(name)
+def _change_number(name: str) -> int:
+    number = paths.CONFIG_CHANGES.sequence_number(name)
     assert number is not None, name
     return number
 
 
-def _found(outcomes: list[Outcome]) -> list[Outcome]:
+def _raise_unless_no_node(outcomes: list[Outcome]) -> list[Outcome]:
     for outcome in outcomes:
         if isinstance(outcome, StoreError) and not isinstance(outcome, NoNode):
             raise outcome
     return outcomes
 
 
-def _entities(notices: Mapping[str, Node]) -> Iterable[paths.ConfigEntity]:
-    for name, node in notices.items():
+def _decode_entities(notifications: Mapping[str, ZNode]) -> Iterable[paths.ConfigEntity]:
+    for name, node in notifications.items():
         try:
-            yield ConfigChange.decode(node.value, name).entity
-        except PayloadDamaged as damage:
-            log.error("A notice of a changed configuration is passed over: %s", damage)
+            yield ConfigChangeNotification.decode(node.value, name).entity
+        except CorruptPayload as error:
+            log.error("A notice of a changed configuration is passed over: %s", error)
 
 
-def _config(entity: paths.ConfigEntity, node: Node | None) -> Mapping[str, str] | None:
+def _decode_config(entity: paths.ConfigEntity, node: ZNode | None) -> Mapping[str, str] | None:
     """None if it cannot be read: what was in effect stays so."""
     if node is None:
         return {}
     try:
         return EntityConfig.decode(node.value, entity.path).config
-    except PayloadDamaged as damage:
-        log.error("A changed configuration has no effect: %s", damage)
+    except CorruptPayload as error:
+        log.error("A changed configuration has no effect: %s", error)
         return None

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.controller.broker_link import Answer
-from odradek.controller.election import Elected
+from odradek.controller.controller_channel import BrokerResponse
+from odradek.controller.controller_znode import ControllerEpochAndVersion
 from odradek.controller.feature_updates import FeatureUpdate
-from odradek.controller.preferred_leaders import ElectionKind
-from odradek.controller.reassignment_requests import Targets
+from odradek.controller.reassignment_requests import ReassignmentTargets
+from odradek.controller.replica_leader_elections import ElectionType
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.types import TopicPartition
 
@@ -28,69 +28,69 @@ from odradek.protocol.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerChanged:
+class ControllerChange:
     """/controller has come, gone or changed; also, that it has not been looked at yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOver:
+class Expire:
     """The session with the store has expired, and with it all that was ours in the tree."""
 
     session_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class TenureFailed:
+class ControllerFailoverFailed:
     """What the controller must know could not be read: another, or a second try, may do better."""
 
-    elected: Elected
+    controller_epoch: ControllerEpochAndVersion
 
 
 # The tree
 
 
 @dataclass(frozen=True, slots=True)
-class BrokersChanged:
+class BrokerChange:
     """Below /brokers/ids."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerChanged:
-    broker: int
+class BrokerModifications:
+    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsChanged:
+class TopicChange:
     """Below /brokers/topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class TopicNodesChanged:
+class PartitionModifications:
     """The values of nodes below /brokers/topics; the watch has noted which."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionsChanged:
+class TopicDeletion:
     """Below /admin/delete_topics."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentsChanged:
+class ZkPartitionReassignment:
     """/admin/reassign_partitions."""
 
 
 @dataclass(frozen=True, slots=True)
-class PreferredElectionsChanged:
+class ZkPreferredReplicaElection:
     """/admin/preferred_replica_election."""
 
 
 @dataclass(frozen=True, slots=True)
-class IsrNotified:
+class IsrChangeNotification:
     """Below /isr_change_notification."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirNotified:
+class LogDirEventNotification:
     """Below /log_dir_event_notification."""
 
 
@@ -98,30 +98,30 @@ class LogDirNotified:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    answer: Answer
+class ControlResponseReceived:
+    broker_response: BrokerResponse
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartition:
+class AlterPartitionReceived:
     request: AlterPartitionRequest
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    broker: int
+    broker_id: int
     broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
-    broker: int
+    broker_id: int
     broker_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChanged:
+class PartitionReassignmentIsrChange:
     """Of partitions that are being reassigned, which may be complete now."""
 
     partitions: tuple[TopicPartition, ...]
@@ -131,20 +131,20 @@ class IsrChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectLeaders:
-    kind: ElectionKind
+class ReplicaLeaderElection:
+    election_type: ElectionType
     #: None: of all partitions that need it.
     partitions: tuple[TopicPartition, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class AlterReassignments:
-    requested: Targets
-    may_change_factor: bool
+class ApiPartitionReassignment:
+    reassignments: ReassignmentTargets
+    allow_replication_factor_change: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ListReassignments:
+class ListPartitionReassignments:
     #: None: all that are under way.
     partitions: tuple[TopicPartition, ...] | None
 
@@ -152,31 +152,31 @@ class ListReassignments:
 @dataclass(frozen=True, slots=True)
 class UpdateFeatures:
     updates: tuple[FeatureUpdate, ...]
-    is_whole: bool
+    is_atomic: bool
     #: Or else only judged.
-    is_written: bool
+    should_write: bool
 
 
 @dataclass(frozen=True, slots=True)
-class UncleanElectionsAllowed:
+class UncleanLeaderElectionEnable:
     #: None: for all topics that say nothing themselves.
     topic: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class BalanceDue:
+class AutoPreferredReplicaLeaderElection:
     """The preferred leaders may have lost too much to others; in the epoch of a controller."""
 
     epoch: int
 
 
 #: Those that somebody waits for, and is refused if this broker is not the controller.
-Request = (
-    AlterPartition
+PreemptableControllerEvent = (
+    AlterPartitionReceived
     | ControlledShutdown
     | AllocateProducerIds
-    | ElectLeaders
-    | AlterReassignments
-    | ListReassignments
+    | ReplicaLeaderElection
+    | ApiPartitionReassignment
+    | ListPartitionReassignments
     | UpdateFeatures
 )

@@ -23,7 +23,7 @@ from odradek.protocol.field import Versions
 TRANSACTION_VERSION = "transaction.version"
 #: What this broker can do: flexible records in the log of transactions (1), and an epoch for each
 #: transaction, whose partitions are added as they are written to (2).
-SUPPORTED: Mapping[str, Versions] = {TRANSACTION_VERSION: Versions(0, 2)}
+SUPPORTED_FEATURES: Mapping[str, Versions] = {TRANSACTION_VERSION: Versions(0, 2)}
 
 
 class UpgradeType(Enum):
@@ -45,114 +45,125 @@ class FeatureUpdate:
 
     feature: str
     level: int
-    type: UpgradeType
+    upgrade_type: UpgradeType
 
 
 #: None for what is as it should be.
-Outcomes = Mapping[str, KafkaError | None]
+FeatureUpdateResults = Mapping[str, KafkaError | None]
 #: What a feature's level is to become, 0 if there is none, and why it may not.
-Rule = Callable[[FeatureUpdate, int, Collection[BrokerRegistration]], KafkaError | None]
+ValidationRule = Callable[[FeatureUpdate, int, Collection[BrokerRegistration]], KafkaError | None]
 
 
-def decide_each(
+def apply_individually(
     updates: Collection[FeatureUpdate],
     levels: Mapping[str, int],
     brokers: Collection[BrokerRegistration],
-) -> tuple[Mapping[str, int], Outcomes]:
+) -> tuple[Mapping[str, int], FeatureUpdateResults]:
     """The levels after all changes that may be made, and what is told of each."""
-    return _decided(_refusal_of_one, updates, levels, brokers)
+    return _apply_updates(_individual_update_error, updates, levels, brokers)
 
 
-def decide_all(
+def apply_atomically(
     updates: Collection[FeatureUpdate],
     levels: Mapping[str, int],
     brokers: Collection[BrokerRegistration],
-) -> tuple[Mapping[str, int], Outcomes]:
+) -> tuple[Mapping[str, int], FeatureUpdateResults]:
     """The same, but one that may not be made keeps all the others from being made."""
-    after, outcomes = _decided(_refusal_of_all, updates, levels, brokers)
-    return levels if any(outcomes.values()) else after, outcomes
+    new_levels, results = _apply_updates(_atomic_update_error, updates, levels, brokers)
+    return levels if any(results.values()) else new_levels, results
 
 
 def is_supported(feature: str, level: int, brokers: Collection[BrokerRegistration]) -> bool:
     """By all of them."""
     supported = [broker.features.get(feature) for broker in brokers]
-    return all(each and each.min_version <= level <= each.max_version for each in supported)
+    return all(
+        versions and versions.min_version <= level <= versions.max_version for versions in supported
+    )
 
 
-def _decided(
-    rule: Rule,
+def _apply_updates(
+    rule: ValidationRule,
     updates: Collection[FeatureUpdate],
     levels: Mapping[str, int],
     brokers: Collection[BrokerRegistration],
-) -> tuple[Mapping[str, int], Outcomes]:
-    after, outcomes = dict(levels), {}
+) -> tuple[Mapping[str, int], FeatureUpdateResults]:
+    new_levels, results = dict(levels), {}
     for update in updates:
-        refusal = rule(update, levels.get(update.feature, 0), brokers)
-        outcomes[update.feature] = refusal
-        if refusal is None:
-            after[update.feature] = max(0, update.level)
-    return {feature: level for feature, level in after.items() if level}, outcomes
+        error = rule(update, levels.get(update.feature, 0), brokers)
+        results[update.feature] = error
+        if error is None:
+            new_levels[update.feature] = max(0, update.level)
+    return {feature: level for feature, level in new_levels.items() if level}, results
 
 
-def _refusal_of_one(
-    update: FeatureUpdate, present: int, brokers: Collection[BrokerRegistration]
+def _individual_update_error(
+    update: FeatureUpdate, current_level: int, brokers: Collection[BrokerRegistration]
 ) -> KafkaError | None:
     if not update.feature:
-        refused: str | None = "A feature needs a name."
-    elif update.type is UpgradeType.UNKNOWN:
-        refused = "That is no kind of upgrade."
+        reason: str | None = "A feature needs a name."
+    elif update.upgrade_type is UpgradeType.UNKNOWN:
+        reason = "That is no kind of upgrade."
     elif update.level < 1:
-        refused = _against_removal(update, present)
+        reason = _removal_error(update, current_level)
     else:
-        refused = _against_level(update, present, brokers)
-    return None if refused is None else InvalidRequest(refused)
+        reason = _level_error(update, current_level, brokers)
+    return None if reason is None else InvalidRequest(reason)
 
 
-def _against_removal(update: FeatureUpdate, present: int) -> str | None:
-    if update.type is UpgradeType.UPGRADE:
-        return f"Level {update.level} is no upgrade: only a downgrade takes a feature away."
-    return None if present else "The feature is not in force and cannot be taken away."
+def _removal_error(update: FeatureUpdate, current_level: int) -> str | None:
+    if update.upgrade_type is UpgradeType.UPGRADE:
+        return f"Level {update.level} deletes the feature: set the upgrade type to a downgrade."
+    return None if current_level else "The feature is not in force and cannot be taken away."
 
 
-def _against_level(
-    update: FeatureUpdate, present: int, brokers: Collection[BrokerRegistration]
+def _level_error(
+    update: FeatureUpdate, current_level: int, brokers: Collection[BrokerRegistration]
 ) -> str | None:
-    wanted, kind = update.level, update.type
-    refused = None
-    if wanted == present:
-        refused = f"The feature is at level {present} already."
-    elif wanted < present and kind is not UpgradeType.SAFE_DOWNGRADE:
-        refused = f"From level {present} to {wanted} only a safe downgrade leads."
-    elif present and wanted > present and kind is not UpgradeType.UPGRADE:
-        refused = f"From level {present} to {wanted} no downgrade leads."
-    elif not _is_within_own(update) or not is_supported(update.feature, wanted, brokers):
-        refused = f"Not every broker supports level {wanted} of the feature."
-    return refused
+    level, upgrade_type = update.level, update.upgrade_type
+    reason = None
+    if level == current_level:
+        reason = f"The feature is already at level {current_level}."
+    elif level < current_level and upgrade_type is not UpgradeType.SAFE_DOWNGRADE:
+        reason = (
+            f"Cannot downgrade from level {current_level} to {level} without setting the upgrade "
+            "type to safe downgrade."
+        )
+    elif current_level and level > current_level and upgrade_type is not UpgradeType.UPGRADE:
+        reason = (
+            f"Cannot upgrade from level {current_level} to {level} without setting the upgrade "
+            "type to upgrade."
+        )
+    elif not _is_supported_locally(update) or not is_supported(update.feature, level, brokers):
+        reason = f"Not every broker supports level {level} of the feature."
+    return reason
 
 
-def _refusal_of_all(
-    update: FeatureUpdate, present: int, brokers: Collection[BrokerRegistration]
+def _atomic_update_error(
+    update: FeatureUpdate, current_level: int, brokers: Collection[BrokerRegistration]
 ) -> KafkaError | None:
-    wanted, kind = update.level, update.type
-    refused = None
-    if kind is UpgradeType.UNKNOWN:
-        refused = "that is no kind of upgrade"
-    elif wanted < 0:
-        refused = "no level is less than 0"
-    elif not _is_within_own(update) or (
-        wanted and not is_supported(update.feature, wanted, brokers)
+    level, upgrade_type = update.level, update.upgrade_type
+    reason = None
+    if upgrade_type is UpgradeType.UNKNOWN:
+        reason = "that is no kind of upgrade"
+    elif level < 0:
+        reason = "no level is less than 0"
+    elif not _is_supported_locally(update) or (
+        level and not is_supported(update.feature, level, brokers)
     ):
-        refused = "not every broker supports it"
-    elif wanted < present and kind is UpgradeType.UPGRADE:
-        refused = f"from level {present} only a downgrade leads there"
-    elif wanted > present and kind is not UpgradeType.UPGRADE:
-        refused = f"from level {present} no downgrade leads there"
-    if refused is None:
+        reason = "not every broker supports it"
+    elif level < current_level and upgrade_type is UpgradeType.UPGRADE:
+        reason = (
+            f"cannot downgrade from level {current_level} without setting the upgrade type to safe "
+            "or unsafe downgrade"
+        )
+    elif level > current_level and upgrade_type is not UpgradeType.UPGRADE:
+        reason = f"cannot downgrade from level {current_level} to a newer level"
+    if reason is None:
         return None
-    text = f"Level {wanted} of {update.feature}: {refused}."
-    return KafkaError(text, error=ErrorCode.INVALID_UPDATE_VERSION)
+    message = f"Invalid update to level {level} of feature {update.feature}: {reason}."
+    return KafkaError(message, error_code=ErrorCode.INVALID_UPDATE_VERSION)
 
 
-def _is_within_own(update: FeatureUpdate) -> bool:
-    own = SUPPORTED.get(update.feature)
-    return own is not None and update.level in own
+def _is_supported_locally(update: FeatureUpdate) -> bool:
+    versions = SUPPORTED_FEATURES.get(update.feature)
+    return versions is not None and update.level in versions

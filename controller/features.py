@@ -17,55 +17,56 @@ from collections.abc import Collection, Mapping
 
 from odradek.controller.feature_updates import (
     FeatureUpdate,
-    Outcomes,
-    decide_all,
-    decide_each,
+    FeatureUpdateResults,
+    apply_atomically,
+    apply_individually,
     is_supported,
 )
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.request_versions import InterBrokerVersion
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_version import MetadataVersion
+from odradek.controller.metadata_writer import MetadataWriter
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.store.payloads.cluster import FeatureStatus, FinalizedFeatures
 from odradek.protocol.errors import InvalidRequest
 
 log = logging.getLogger(__name__)
 
-IN_FORCE_SINCE = InterBrokerVersion((2, 7), 0)
+FEATURE_VERSIONING_SINCE = MetadataVersion((2, 7), 0)
 #: From this version on the node holds only the levels that are in force.
-WITHOUT_LOWEST_SINCE = InterBrokerVersion((3, 3), 0)
+MAX_LEVEL_ONLY_SINCE = MetadataVersion((3, 3), 0)
 
 
-class Features:
+class ClusterFeatures:
     """What was agreed on; nothing until it is loaded."""
 
     def __init__(
         self,
-        reads: MetadataReads,
-        writes: MetadataWrites,
-        spoken: InterBrokerVersion,
-        first_levels: Mapping[str, int],
+        reader: MetadataReader,
+        writer: MetadataWriter,
+        metadata_version: MetadataVersion,
+        initial_levels: Mapping[str, int],
     ) -> None:
         """``first_levels`` are those of a new cluster."""
-        self._reads = reads
-        self._writes = writes
-        self._first_levels = first_levels
-        self._are_in_force = spoken >= IN_FORCE_SINCE
-        self._payload_version = 2 if spoken >= WITHOUT_LOWEST_SINCE else 1
-        self._levels: Mapping[str, int] = {}
+        self._reader = reader
+        self._writer = writer
+        self._initial_levels = initial_levels
+        self._is_feature_versioning_supported = metadata_version >= FEATURE_VERSIONING_SINCE
+        self._payload_version = 2 if metadata_version >= MAX_LEVEL_ONLY_SINCE else 1
+        self._finalized_levels: Mapping[str, int] = {}
 
     async def load(self) -> None:
         """Read what is agreed on, and write whether it is in force."""
-        found = await self._reads.features()
-        meant = self._meant(found)
-        if meant != found:
-            log.info("The features of the cluster are %s, %s", meant.levels, meant.status.name)
-            await self._writes.write_features(meant, version=self._payload_version)
-        self._levels = meant.levels
+        current = await self._reader.get_finalized_features()
+        target = self._target_features(current)
+        if target != current:
+            log.info("The features of the cluster are %s, %s", target.levels, target.status.name)
+            await self._writer.write_features(target, version=self._payload_version)
+        self._finalized_levels = target.levels
 
     def are_supported_by(self, broker: BrokerRegistration) -> bool:
         return all(
-            is_supported(feature, level, [broker]) for feature, level in self._levels.items()
+            is_supported(feature, level, [broker])
+            for feature, level in self._finalized_levels.items()
         )
 
     async def update(
@@ -73,29 +74,29 @@ class Features:
         updates: Collection[FeatureUpdate],
         brokers: Collection[BrokerRegistration],
         *,
-        is_whole: bool,
-        is_written: bool,
-    ) -> Outcomes:
+        is_atomic: bool,
+        should_write: bool,
+    ) -> FeatureUpdateResults:
         """Change levels, all or none with ``is_whole``; else each as it may be."""
-        if not self._are_in_force:
+        if not self._is_feature_versioning_supported:
             raise InvalidRequest("Features are not in force: see inter.broker.protocol.version.")
-        decide = decide_all if is_whole else decide_each
-        levels, outcomes = decide(updates, self._levels, brokers)
-        if is_written and levels != self._levels:
-            found = await self._reads.features()
-            extra = found.extra if found else {}
-            meant = FinalizedFeatures(FeatureStatus.ENABLED, levels, extra)
-            await self._writes.write_features(meant, version=self._payload_version)
+        apply = apply_atomically if is_atomic else apply_individually
+        levels, results = apply(updates, self._finalized_levels, brokers)
+        if should_write and levels != self._finalized_levels:
+            current = await self._reader.get_finalized_features()
+            extra = current.extra if current else {}
+            target = FinalizedFeatures(FeatureStatus.ENABLED, levels, extra)
+            await self._writer.write_features(target, version=self._payload_version)
             log.info("The features of the cluster are %s now", levels)
-            self._levels = levels
-        return outcomes
+            self._finalized_levels = levels
+        return results
 
-    def _meant(self, found: FinalizedFeatures | None) -> FinalizedFeatures:
+    def _target_features(self, current: FinalizedFeatures | None) -> FinalizedFeatures:
         """What was agreed on while features were in force stays, unless they are no longer."""
-        extra = found.extra if found else {}
-        if not self._are_in_force:
+        extra = current.extra if current else {}
+        if not self._is_feature_versioning_supported:
             return FinalizedFeatures(FeatureStatus.DISABLED, extra=extra)
-        if found is None:
-            return FinalizedFeatures(FeatureStatus.ENABLED, self._first_levels)
-        levels = found.levels if found.status is FeatureStatus.ENABLED else {}
+        if current is None:
+            return FinalizedFeatures(FeatureStatus.ENABLED, self._initial_levels)
+        levels = current.levels if current.status is FeatureStatus.ENABLED else {}
         return FinalizedFeatures(FeatureStatus.ENABLED, levels, extra)

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from odradek.controller.context import Context
-from odradek.controller.leadership import Leadership
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
 from odradek.controller.store import paths
 from odradek.controller.store.base import Watch
 from odradek.protocol.error_codes import ErrorCode
@@ -28,11 +28,11 @@ from odradek.protocol.types import TopicPartition
 log = logging.getLogger(__name__)
 
 #: Of a broker whose fetches do not tell; Kafka's leaders on ZooKeeper never do.
-UNKNOWN_EPOCH = -1
+UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposedLeaderAndIsr:
     """What a leader wants of one partition."""
 
     leader: int
@@ -41,112 +41,136 @@ class Proposal:
     partition_epoch: int
     is_recovering: bool
     #: Whether the leader knows what an ineligible replica is.
-    knows_ineligible: bool
+    supports_ineligible_replica: bool
     #: Those of in-sync replicas, as far as the leader knows them; see ``UNKNOWN_EPOCH``.
     broker_epochs: Mapping[int, int] = field(default_factory=dict)
 
 
-Altered = dict[TopicPartition, Leadership | KafkaError]
+AlterPartitionResults = dict[TopicPartition, LeaderIsrAndControllerEpoch | KafkaError]
 
 
-class InSyncReplicas:
+class IsrChanges:
     """``watch`` is for what brokers have changed themselves."""
 
-    def __init__(self, machinery: Machinery, watch: Watch) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
+    def __init__(self, services: ControllerServices, watch: Watch) -> None:
+        self._services = services
+        self._context = services.context
         self._watch = watch
 
-    def check_broker(self, broker: int, *, broker_epoch: int) -> None:
-        known = self._context.brokers.get(broker)
-        if known is None or known.epoch != broker_epoch:
-            log.info("Broker %d asks to alter partitions in epoch %d", broker, broker_epoch)
+    def check_broker_epoch(self, broker_id: int, *, broker_epoch: int) -> None:
+        broker = self._context.brokers.get(broker_id)
+        if broker is None or broker.epoch != broker_epoch:
+            log.info("Broker %d asks to alter partitions in epoch %d", broker_id, broker_epoch)
             raise StaleBrokerEpoch
 
-    async def alter(self, proposals: Mapping[TopicPartition, Proposal]) -> Altered:
+    async def process_alter_partition(
+        self, proposals: Mapping[TopicPartition, ProposedLeaderAndIsr]
+    ) -> AlterPartitionResults:
         """What each partition is now, or why it is not what was proposed."""
-        altered: Altered = {}
-        accepted: dict[TopicPartition, Leadership] = {}
+        results: AlterPartitionResults = {}
+        accepted: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         for partition, proposal in proposals.items():
-            decided = self._decide(partition, proposal)
-            if isinstance(decided, KafkaError) or decided is self._context.leaderships[partition]:
-                altered[partition] = decided
+            result = self._decide(partition, proposal)
+            if (
+                isinstance(result, KafkaError)
+                or result is self._context.partition_leadership_info[partition]
+            ):
+                results[partition] = result
             else:
-                accepted[partition] = decided
-        altered |= await self._write(accepted)
-        return altered
+                accepted[partition] = result
+        results |= await self._write(accepted)
+        return results
 
-    def _decide(self, partition: TopicPartition, proposal: Proposal) -> Leadership | KafkaError:
-        current = self._context.leaderships.get(partition)
+    def _decide(
+        self, partition: TopicPartition, proposal: ProposedLeaderAndIsr
+    ) -> LeaderIsrAndControllerEpoch | KafkaError:
+        current = self._context.partition_leadership_info.get(partition)
         if current is None:
             return UnknownTopicOrPartition()
-        refusal = refused(current, proposal, self._context, partition)
-        if refusal is not None:
-            log.info("%s of %s is refused: %s", proposal, partition, refusal)
-            return refusal
-        if is_so_already(current, proposal):
+        error = proposal_error(current, proposal, self._context, partition)
+        if error is not None:
+            log.info("%s of %s is refused: %s", proposal, partition, error)
+            return error
+        if is_already_applied(current, proposal):
             return current
         return replace(current, isr=proposal.isr, is_recovering=proposal.is_recovering)
 
-    async def _write(self, accepted: Mapping[TopicPartition, Leadership]) -> Altered:
-        written = await self._machinery.writes.update_leaderships(accepted)
-        self._note(written.done)
-        altered: Altered = dict(written.done)
-        for partition, failure in written.failed.items():
-            log.error("The in-sync replicas of %s could not be written: %r", partition, failure)
-            altered[partition] = KafkaError()
-        if written.outdated:
-            found = await self._machinery.reads.leaderships(written.outdated)
-            self._note(found)
-            for partition in written.outdated:
-                now = found.get(partition)
-                is_ours = now is not None and _is_written(now, accepted[partition], self._context)
-                altered[partition] = now if now and is_ours else _outdated()
-        return altered
+    async def _write(
+        self, accepted: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
+    ) -> AlterPartitionResults:
+        update_result = await self._services.writer.update_leader_and_isr(accepted)
+        self._update_context(update_result.finished)
+        results: AlterPartitionResults = dict(update_result.finished)
+        for partition, error in update_result.failed.items():
+            log.error("The in-sync replicas of %s could not be written: %r", partition, error)
+            results[partition] = KafkaError()
+        if update_result.to_retry:
+            current_states = await self._services.reader.get_topic_partition_states(
+                update_result.to_retry
+            )
+            self._update_context(current_states)
+            for partition in update_result.to_retry:
+                current = current_states.get(partition)
+                is_own_write = current is not None and _is_own_write(
+                    current, accepted[partition], self._context
+                )
+                results[partition] = (
+                    current if current and is_own_write else _invalid_update_version()
+                )
+        return results
 
-    def _note(self, leaderships: Mapping[TopicPartition, Leadership]) -> None:
+    def _update_context(
+        self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
+    ) -> None:
         """What the store has, for us and for all brokers."""
-        if leaderships:
-            self._context.leaderships.update(leaderships)
-            self._machinery.batch.update_metadata(leaderships)
+        if leader_and_isrs:
+            self._context.partition_leadership_info.update(leader_and_isrs)
+            self._services.request_batch.add_update_metadata_request(leader_and_isrs)
 
     # Notifications
 
-    async def forget_notifications(self) -> None:
+    async def delete_isr_change_notifications(self) -> None:
         """Of before: everything is read anyway when a controller begins."""
-        await self._delete(await self._machinery.reads.isr_changes(self._watch))
+        await self._delete_notifications(
+            await self._services.reader.get_isr_change_notifications(self._watch)
+        )
 
-    async def look(self) -> tuple[TopicPartition, ...]:
+    async def process_isr_change_notification(self) -> tuple[TopicPartition, ...]:
         """Learn what brokers have written themselves; of which partitions."""
-        notified = await self._machinery.reads.isr_changes(self._watch)
+        notifications = await self._services.reader.get_isr_change_notifications(self._watch)
         partitions = {
             partition: None
-            for each in notified.values()
-            for partition in each
+            for notified_partitions in notifications.values()
+            for partition in notified_partitions
             if self._context.has_partition(partition)
         }
-        self._note(await self._machinery.reads.leaderships(partitions))
-        await self._delete(notified)
+        self._update_context(await self._services.reader.get_topic_partition_states(partitions))
+        await self._delete_notifications(notifications)
         return tuple(partitions)
 
-    async def _delete(self, names: Iterable[str]) -> None:
-        await self._machinery.writes.delete_notifications(paths.ISR_CHANGES, names)
+    async def _delete_notifications(self, names: Iterable[str]) -> None:
+        await self._services.writer.delete_notifications(paths.ISR_CHANGES, names)
 
 
 # Decisions, which are pure
 
 
-def refused(
-    current: Leadership, proposal: Proposal, context: Context, partition: TopicPartition
+def proposal_error(
+    current: LeaderIsrAndControllerEpoch,
+    proposal: ProposedLeaderAndIsr,
+    context: ControllerContext,
+    partition: TopicPartition,
 ) -> KafkaError | None:
-    return _refused_by_epoch(current, proposal) or (
+    return _epoch_error(current, proposal) or (
         None
-        if is_so_already(current, proposal)
-        else _refused_change(current, proposal, context, partition)
+        if is_already_applied(current, proposal)
+        else _change_error(current, proposal, context, partition)
     )
 
 
-def is_so_already(current: Leadership, proposal: Proposal) -> bool:
+def is_already_applied(
+    current: LeaderIsrAndControllerEpoch, proposal: ProposedLeaderAndIsr
+) -> bool:
     """Perhaps since an earlier version of the partition than the leader knows of."""
     return (
         proposal.leader == current.leader
@@ -157,49 +181,62 @@ def is_so_already(current: Leadership, proposal: Proposal) -> bool:
     )
 
 
-def _refused_by_epoch(current: Leadership, proposal: Proposal) -> KafkaError | None:
-    knows_more = (
+def _epoch_error(
+    current: LeaderIsrAndControllerEpoch, proposal: ProposedLeaderAndIsr
+) -> KafkaError | None:
+    is_newer = (
         proposal.partition_epoch > current.partition_epoch
         or proposal.leader_epoch > current.leader_epoch
     )
-    if knows_more:
+    if is_newer:
         # It has heard of a newer controller than we are, and should look for that.
-        return KafkaError(error=ErrorCode.NOT_CONTROLLER)
+        return KafkaError(error_code=ErrorCode.NOT_CONTROLLER)
     if proposal.leader_epoch < current.leader_epoch:
-        return KafkaError(error=ErrorCode.FENCED_LEADER_EPOCH)
+        return KafkaError(error_code=ErrorCode.FENCED_LEADER_EPOCH)
     return None
 
 
-def _refused_change(
-    current: Leadership, proposal: Proposal, context: Context, partition: TopicPartition
+def _change_error(
+    current: LeaderIsrAndControllerEpoch,
+    proposal: ProposedLeaderAndIsr,
+    context: ControllerContext,
+    partition: TopicPartition,
 ) -> KafkaError | None:
     if proposal.partition_epoch < current.partition_epoch:
-        return _outdated()
+        return _invalid_update_version()
     if proposal.is_recovering and (len(proposal.isr) > 1 or not current.is_recovering):
-        return KafkaError(error=ErrorCode.INVALID_REQUEST)
-    if not context.live_brokers.issuperset(proposal.isr) or _are_of_the_past(proposal, context):
+        return KafkaError(error_code=ErrorCode.INVALID_REQUEST)
+    if not context.live_broker_ids.issuperset(proposal.isr) or _has_stale_broker_epoch(
+        proposal, context
+    ):
         ineligible, unknown = ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED
-        return KafkaError(error=ineligible if proposal.knows_ineligible else unknown)
+        return KafkaError(
+            error_code=ineligible if proposal.supports_ineligible_replica else unknown
+        )
     # Kafka takes a leader's word for these; whoever does not lead could be made leader by them.
-    is_sound = proposal.leader == current.leader and proposal.leader in proposal.isr
-    if not is_sound or not set(proposal.isr).issubset(context.assignment(partition).replicas):
-        return KafkaError(error=ErrorCode.INVALID_REQUEST)
+    is_valid = proposal.leader == current.leader and proposal.leader in proposal.isr
+    if not is_valid or not set(proposal.isr).issubset(context.assignment(partition).replicas):
+        return KafkaError(error_code=ErrorCode.INVALID_REQUEST)
     return None
 
 
-def _are_of_the_past(proposal: Proposal, context: Context) -> bool:
+def _has_stale_broker_epoch(proposal: ProposedLeaderAndIsr, context: ControllerContext) -> bool:
     """Whether one has started again since it had caught up, and may have lost that (KIP-903)."""
     return any(
-        epoch not in (UNKNOWN_EPOCH, context.brokers[broker].epoch)
+        epoch not in (UNKNOWN_BROKER_EPOCH, context.brokers[broker].epoch)
         for broker, epoch in proposal.broker_epochs.items()
     )
 
 
-def _outdated() -> KafkaError:
-    return KafkaError(error=ErrorCode.INVALID_UPDATE_VERSION)
+def _invalid_update_version() -> KafkaError:
+    return KafkaError(error_code=ErrorCode.INVALID_UPDATE_VERSION)
 
 
-def _is_written(now: Leadership, meant: Leadership, context: Context) -> bool:
+def _is_own_write(
+    current: LeaderIsrAndControllerEpoch,
+    intended: LeaderIsrAndControllerEpoch,
+    context: ControllerContext,
+) -> bool:
     """Whether it was we who wrote it, and the answer was lost."""
-    next_epoch = meant.partition_epoch + 1
-    return now == replace(meant, controller_epoch=context.epoch, partition_epoch=next_epoch)
+    next_epoch = intended.partition_epoch + 1
+    return current == replace(intended, controller_epoch=context.epoch, partition_epoch=next_epoch)

@@ -15,7 +15,7 @@ EPOCH_DURING_DELETE = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Leadership:
+class LeaderIsrAndControllerEpoch:
     """A partition's state as the store has it."""
 
     leader: int
@@ -27,7 +27,9 @@ class Leadership:
     #: After an unclean election, until the leader has said that it is done.
     is_recovering: bool = False
 
-    def led_by(self, leader: int, isr: tuple[int, ...], *, is_recovering: bool) -> Leadership:
+    def new_leader_and_isr(
+        self, leader: int, isr: tuple[int, ...], *, is_recovering: bool
+    ) -> LeaderIsrAndControllerEpoch:
         """In a new epoch; the controller's epoch and the version follow when it is written."""
         return replace(
             self,
@@ -37,9 +39,9 @@ class Leadership:
             is_recovering=is_recovering,
         )
 
-    def in_new_epoch(self) -> Leadership:
+    def new_epoch(self) -> LeaderIsrAndControllerEpoch:
         return replace(self, leader_epoch=self.leader_epoch + 1)
 
-    def with_isr(self, isr: tuple[int, ...]) -> Leadership:
+    def with_isr(self, isr: tuple[int, ...]) -> LeaderIsrAndControllerEpoch:
         """As the leader itself has it, in the same epoch."""
         return replace(self, isr=isr)

@@ -16,22 +16,22 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from odradek.controller.context import Context
-from odradek.controller.leadership import Leadership
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_writer import MetadataWriter
 from odradek.controller.store.base import NoNode, StoreError
 from odradek.protocol.types import TopicPartition
 
 #: How many of those that something failed for are named in the log.
-NAMES_SHOWN = 10
+LOGGED_NAMES_MAX = 10
 
-Thing = TypeVar("Thing")
-Leaderships = Mapping[TopicPartition, Leadership]
+Item = TypeVar("Item")
+LeaderAndIsrByPartition = Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
 
 #: From what is to what shall be.  What is left as it is shall not be written; what is left out
 #: cannot be decided.
-Decide = Callable[[Leaderships], Awaitable[Leaderships]]
+Decide = Callable[[LeaderAndIsrByPartition], Awaitable[LeaderAndIsrByPartition]]
 
 
 class StateChangeFailed(Exception):
@@ -39,57 +39,82 @@ class StateChangeFailed(Exception):
 
 
 @dataclass(slots=True)
-class Changes:
+class LeaderAndIsrUpdates:
     """What became of them, partition by partition."""
 
-    done: dict[TopicPartition, Leadership] = field(default_factory=dict)
+    finished: dict[TopicPartition, LeaderIsrAndControllerEpoch] = field(default_factory=dict)
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
     #: Those that nothing was decided for, even with what the store has.
     undecided: list[TopicPartition] = field(default_factory=list)
 
 
-class LeadershipChanges:
+class LeaderAndIsrUpdater:
     """Makes them, whoever decides what they are."""
 
-    def __init__(self, context: Context, reads: MetadataReads, writes: MetadataWrites) -> None:
+    def __init__(
+        self, context: ControllerContext, reader: MetadataReader, writer: MetadataWriter
+    ) -> None:
         self._context = context
-        self._reads = reads
-        self._writes = writes
+        self._reader = reader
+        self._writer = writer
 
-    async def make(self, partitions: Iterable[TopicPartition], decide: Decide) -> Changes:
-        changes = Changes()
-        known = {each: self._context.leaderships.get(each) for each in partitions}
-        current = {each: leadership for each, leadership in known.items() if leadership}
-        outdated = await self._round(current, decide, changes)
-        unknown = [each for each in known if each not in current]
-        remaining = [*unknown, *changes.undecided, *outdated]
-        changes.undecided = []
+    async def update(
+        self, partitions: Iterable[TopicPartition], decide: Decide
+    ) -> LeaderAndIsrUpdates:
+        updates = LeaderAndIsrUpdates()
+        known_states = {
+            partition: self._context.partition_leadership_info.get(partition)
+            for partition in partitions
+        }
+        current = {
+            partition: leader_and_isr
+            for partition, leader_and_isr in known_states.items()
+            if leader_and_isr
+        }
+        outdated = await self._update_once(current, decide, updates)
+        unknown = [partition for partition in known_states if partition not in current]
+        remaining = [*unknown, *updates.undecided, *outdated]
+        updates.undecided = []
         while remaining:
-            current = await self._reads.leaderships(remaining)
-            changes.failed |= {each: NoNode(str(each)) for each in remaining if each not in current}
-            remaining = await self._round(current, decide, changes)
-        return changes
+            current = await self._reader.get_topic_partition_states(remaining)
+            updates.failed |= {
+                partition: NoNode(str(partition))
+                for partition in remaining
+                if partition not in current
+            }
+            remaining = await self._update_once(current, decide, updates)
+        return updates
 
-    async def _round(
-        self, current: Leaderships, decide: Decide, changes: Changes
+    async def _update_once(
+        self, current: LeaderAndIsrByPartition, decide: Decide, updates: LeaderAndIsrUpdates
     ) -> list[TopicPartition]:
         """Those of which the store has something newer than what was decided on."""
-        decided = await decide(current) if current else {}
-        changes.undecided += [each for each in current if each not in decided]
-        changed = {each: new for each, new in decided.items() if new is not current[each]}
-        written = await self._writes.update_leaderships(changed)
-        changes.failed |= written.failed
-        unchanged = {each: current[each] for each in decided if each not in changed}
-        for each, leadership in (unchanged | written.done).items():
-            self._context.leaderships[each] = changes.done[each] = leadership
-        return written.outdated
+        new_states = await decide(current) if current else {}
+        updates.undecided += [partition for partition in current if partition not in new_states]
+        changed = {
+            partition: leader_and_isr
+            for partition, leader_and_isr in new_states.items()
+            if leader_and_isr is not current[partition]
+        }
+        result = await self._writer.update_leader_and_isr(changed)
+        updates.failed |= result.failed
+        unchanged = {
+            partition: current[partition] for partition in new_states if partition not in changed
+        }
+        for partition, leader_and_isr in (unchanged | result.finished).items():
+            self._context.partition_leadership_info[partition] = updates.finished[partition] = (
+                leader_and_isr
+            )
+        return result.to_retry
 
 
-def log_failures(log: logging.Logger, what: str, failed: Mapping[Thing, StateChangeFailed]) -> None:
+def log_failures(
+    log: logging.Logger, message: str, failed: Mapping[Item, StateChangeFailed]
+) -> None:
     """A line for each reason, however many there are of whatever could not be moved."""
-    by_reason: defaultdict[str, list[Thing]] = defaultdict(list)
-    for each, failure in failed.items():
-        by_reason[str(failure)].append(each)
-    for reason, things in by_reason.items():
-        shown = ", ".join(map(str, things[:NAMES_SHOWN]))
-        log.error("%s: %s: %d (%s)", what, reason, len(things), shown)
+    by_reason: defaultdict[str, list[Item]] = defaultdict(list)
+    for partition, error in failed.items():
+        by_reason[str(error)].append(partition)
+    for reason, items in by_reason.items():
+        shown = ", ".join(map(str, items[:LOGGED_NAMES_MAX]))
+        log.error("%s: %s: %d (%s)", message, reason, len(items), shown)

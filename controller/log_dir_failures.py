@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from odradek.controller.broker_link import Answer
-from odradek.controller.context import Context, Replica
-from odradek.controller.machinery import Machinery
-from odradek.controller.offline_replicas import OfflineReplicas
+from odradek.controller.controller_channel import BrokerResponse
+from odradek.controller.controller_context import ControllerContext, PartitionAndReplica
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.offline_replicas import OfflineReplicaHandler
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store import paths
 from odradek.controller.store.base import Watch
@@ -26,57 +26,86 @@ from odradek.protocol.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
-class LogDirs:
+class LogDirFailures:
     """Which replicas of a broker are offline though the broker is not."""
 
-    def __init__(self, machinery: Machinery, watch: Watch, offline: OfflineReplicas) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
+    def __init__(
+        self,
+        services: ControllerServices,
+        watch: Watch,
+        offline_replica_handler: OfflineReplicaHandler,
+    ) -> None:
+        self._services = services
+        self._context = services.context
         self._watch = watch
-        self._offline = offline
+        self._offline_replica_handler = offline_replica_handler
 
-    async def forget_notifications(self) -> None:
+    async def delete_log_dir_event_notifications(self) -> None:
         """Of before: all brokers are asked anyway when a controller begins."""
-        await self._delete(await self._machinery.reads.log_dir_events(self._watch))
+        await self._delete_notifications(
+            await self._services.reader.get_log_dir_event_notifications(self._watch)
+        )
 
-    async def look(self) -> None:
+    async def process_log_dir_event_notification(self) -> None:
         """Ask the brokers that have sent notifications for what they still have."""
-        events = await self._machinery.reads.log_dir_events(self._watch)
-        brokers = sorted({broker for broker in events.values() if broker is not None})
+        notifications = await self._services.reader.get_log_dir_event_notifications(self._watch)
+        brokers = sorted({broker for broker in notifications.values() if broker is not None})
         if brokers:
             log.warning("A log directory has failed on each of the brokers %s", brokers)
-        replicas = [replica for each in brokers for replica in self._context.replicas_on(each)]
-        await self._machinery.replicas.move(replicas, ReplicaState.ONLINE)
-        await self._delete(events)
+        replicas = [
+            replica
+            for broker_id in brokers
+            for replica in self._context.replicas_on_broker(broker_id)
+        ]
+        await self._services.replica_state_machine.handle_state_changes(
+            replicas, ReplicaState.ONLINE
+        )
+        await self._delete_notifications(notifications)
 
-    async def answered(self, answer: Answer, response: LeaderAndIsrResponse) -> None:
+    async def process_leader_and_isr_response(
+        self, broker_response: BrokerResponse, response: LeaderAndIsrResponse
+    ) -> None:
         """Take out of service what the broker has no directory for any more."""
-        before = self._context.offline_replicas.get(answer.broker, set())
-        now = set(before)
-        for partition, error in _errors(response, self._context):
+        previously_offline = self._context.replicas_on_offline_dirs.get(
+            broker_response.broker_id, set()
+        )
+        offline = set(previously_offline)
+        for partition, error in _partition_errors(response, self._context):
             if error is ErrorCode.KAFKA_STORAGE_ERROR:
-                if answer.broker in self._context.assignment(partition).replicas:
-                    now.add(partition)
+                if broker_response.broker_id in self._context.assignment(partition).replicas:
+                    offline.add(partition)
             elif error is ErrorCode.NONE:
-                now.discard(partition)
-        self._context.offline_replicas[answer.broker] = now
-        if gone := sorted(now - before):
-            log.warning("Broker %d has lost %d replicas with their disk", answer.broker, len(gone))
-            await self._offline.take_out([Replica(partition, answer.broker) for partition in gone])
+                offline.discard(partition)
+        self._context.replicas_on_offline_dirs[broker_response.broker_id] = offline
+        if newly_offline := sorted(offline - previously_offline):
+            log.warning(
+                "Broker %d has lost %d replicas with their disk",
+                broker_response.broker_id,
+                len(newly_offline),
+            )
+            await self._offline_replica_handler.on_replicas_become_offline(
+                [
+                    PartitionAndReplica(partition, broker_response.broker_id)
+                    for partition in newly_offline
+                ]
+            )
 
-    async def _delete(self, names: dict[str, int | None]) -> None:
-        await self._machinery.writes.delete_notifications(paths.LOG_DIR_EVENTS, names)
+    async def _delete_notifications(self, names: dict[str, int | None]) -> None:
+        await self._services.writer.delete_notifications(paths.LOG_DIR_EVENTS, names)
 
 
-def _errors(
-    response: LeaderAndIsrResponse, context: Context
+def _partition_errors(
+    response: LeaderAndIsrResponse, context: ControllerContext
 ) -> Iterator[tuple[TopicPartition, ErrorCode]]:
     """Later versions name topics by ids; those that are gone meanwhile are left out."""
     for each in response.partition_errors:
-        yield TopicPartition(each.topic_name, each.partition_index), ErrorCode.of(each.error_code)
+        yield (
+            TopicPartition(each.topic_name, each.partition_index),
+            ErrorCode.for_code(each.error_code),
+        )
     for topic in response.topics:
         name = context.topic_names.get(topic.topic_id)
         if name is None:
             continue
         for each in topic.partition_errors:
-            yield TopicPartition(name, each.partition_index), ErrorCode.of(each.error_code)
+            yield TopicPartition(name, each.partition_index), ErrorCode.for_code(each.error_code)

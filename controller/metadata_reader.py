@@ -16,25 +16,25 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from odradek.controller.context import Broker
-from odradek.controller.leadership import Leadership
+from odradek.controller.controller_context import Broker
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Exists,
-    Get,
+    GetData,
     MetadataStore,
-    Node,
     NoNode,
     Operation,
     Outcome,
     StoreError,
     Watch,
+    ZNode,
 )
 from odradek.controller.store.payloads.admin import PreferredReplicaElection, ReassignPartitions
 from odradek.controller.store.payloads.broker import BrokerRegistration
-from odradek.controller.store.payloads.cluster import FinalizedFeatures, ProducerIdBlock
+from odradek.controller.store.payloads.cluster import FinalizedFeatures, ProducerIdsBlock
 from odradek.controller.store.payloads.config import EntityConfig
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.controller.store.payloads.notifications import IsrChange, LogDirEvent
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import TopicPartition
@@ -45,14 +45,14 @@ Payload = TypeVar("Payload")
 Key = TypeVar("Key")
 
 
-class LatestProducerIds(NamedTuple):
+class LatestProducerIdsBlock(NamedTuple):
     """The block that was given away last, None before the first, and the version to claim with."""
 
-    block: ProducerIdBlock | None
+    block: ProducerIdsBlock | None
     version: int
 
 
-class MetadataReads:
+class MetadataReader:
     """Questions to the tree."""
 
     def __init__(self, store: MetadataStore) -> None:
@@ -62,40 +62,46 @@ class MetadataReads:
 
     # Brokers
 
-    async def broker_ids(self, watch: Watch | None = None) -> set[int]:
-        names = await self._store.children(paths.BROKER_IDS, watch)
-        return {number for name in names if (number := paths.broker_id(name)) is not None}
-
-    async def brokers(self, ids: Iterable[int], watch: Watch | None = None) -> dict[int, Broker]:
-        """Those of them that are registered; the watch is for each registration and its end."""
-        by_path = {number: paths.broker(number) for number in ids}
+    async def get_broker_ids(self, watch: Watch | None = None) -> set[int]:
+        names = await self._store.get_children(paths.BROKER_IDS, watch)
         return {
-            number: Broker(number, node.stat.created_zxid, registration)
-            for number, node in (await self._nodes(by_path, watch)).items()
-            if (registration := _read(BrokerRegistration.decode, node, by_path[number]))
+            broker_id for name in names if (broker_id := paths.parse_broker_id(name)) is not None
+        }
+
+    async def get_brokers(
+        self, broker_ids: Iterable[int], watch: Watch | None = None
+    ) -> dict[int, Broker]:
+        """Those of them that are registered; the watch is for each registration and its end."""
+        by_path = {broker_id: paths.broker(broker_id) for broker_id in broker_ids}
+        return {
+            broker_id: Broker(broker_id, node.stat.created_zxid, registration)
+            for broker_id, node in (await self._get_nodes(by_path, watch)).items()
+            if (
+                registration := _decode_or_none(BrokerRegistration.decode, node, by_path[broker_id])
+            )
         }
 
     # Topics
 
-    async def topic_names(self, watch: Watch | None = None) -> set[str]:
-        return set(await self._store.children(paths.TOPICS, watch))
+    async def get_topic_names(self, watch: Watch | None = None) -> set[str]:
+        return set(await self._store.get_children(paths.TOPICS, watch))
 
-    async def topics(
+    async def get_topic_assignments(
         self, names: Iterable[str], watch: Watch | None = None
     ) -> dict[str, TopicAssignment]:
         by_path = {name: paths.topic(name) for name in names}
         topics = {}
-        for name, node in (await self._nodes(by_path, watch)).items():
-            payload = _read(TopicAssignment.decode, node, by_path[name])
+        for name, node in (await self._get_nodes(by_path, watch)).items():
+            payload = _decode_or_none(TopicAssignment.decode, node, by_path[name])
             if payload is not None:
-                self._note_extra(by_path[name], payload.extra)
+                self._remember_extra(by_path[name], payload.extra)
                 topics[name] = payload
         return topics
 
     async def has_partition(self, partition: TopicPartition) -> bool:
         """Raises PayloadDamaged: the topic may have it."""
         path = paths.topic(partition.topic)
-        node = await self._node(path, None)
+        node = await self._get_node(path, None)
         if node is None:
             return False
         return partition.partition in TopicAssignment.decode(node.value, path).partitions
@@ -103,141 +109,155 @@ class MetadataReads:
     async def partition_count(self, topic: str) -> int:
         """Of all, whether they are led or not; 0 if it is not there.  Raises PayloadDamaged."""
         path = paths.topic(topic)
-        node = await self._node(path, None)
+        node = await self._get_node(path, None)
         return 0 if node is None else len(TopicAssignment.decode(node.value, path).partitions)
 
-    async def leaderships(
+    async def get_topic_partition_states(
         self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Leadership]:
+    ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
         by_path = {partition: paths.partition_state(partition) for partition in partitions}
-        leaderships = {}
-        for partition, node in (await self._nodes(by_path)).items():
-            payload = _read(LeaderAndIsr.decode, node, by_path[partition])
+        partition_states = {}
+        for partition, node in (await self._get_nodes(by_path)).items():
+            payload = _decode_or_none(LeaderAndIsr.decode, node, by_path[partition])
             if payload is not None:
-                self._note_extra(by_path[partition], payload.extra)
-                leaderships[partition] = _leadership(payload, node.stat.version)
-        return leaderships
+                self._remember_extra(by_path[partition], payload.extra)
+                partition_states[partition] = _leader_isr_and_controller_epoch(
+                    payload, node.stat.version
+                )
+        return partition_states
 
-    async def topics_to_delete(self, watch: Watch | None = None) -> set[str]:
-        return set(await self._store.children(paths.DELETE_TOPICS, watch))
+    async def get_topic_deletions(self, watch: Watch | None = None) -> set[str]:
+        return set(await self._store.get_children(paths.DELETE_TOPICS, watch))
 
     # Configurations
 
-    async def configs(
+    async def get_entity_configs(
         self, entities: Iterable[paths.ConfigEntity]
     ) -> dict[paths.ConfigEntity, Mapping[str, str]]:
         """Of those that differ from the defaults in something."""
         by_path = {entity: entity.path for entity in entities}
         configs = {}
-        for entity, node in (await self._nodes(by_path)).items():
-            payload = _read(EntityConfig.decode, node, entity.path)
+        for entity, node in (await self._get_nodes(by_path)).items():
+            payload = _decode_or_none(EntityConfig.decode, node, entity.path)
             if payload is not None:
-                self._note_extra(entity.path, payload.extra)
+                self._remember_extra(entity.path, payload.extra)
                 configs[entity] = payload.config
         return configs
 
-    async def topic_configs(self, topics: Iterable[str]) -> dict[str, Mapping[str, str]]:
-        configs = await self.configs(map(paths.topic_config, topics))
-        return {entity.node: config for entity, config in configs.items()}
+    async def get_topic_configs(self, topics: Iterable[str]) -> dict[str, Mapping[str, str]]:
+        configs = await self.get_entity_configs(map(paths.topic_config, topics))
+        return {entity.sanitized_name: config for entity, config in configs.items()}
 
     # What tools ask for
 
-    async def reassignments(
+    async def get_partition_reassignment(
         self, watch: Watch | None = None
     ) -> Mapping[TopicPartition, tuple[int, ...]] | None:
         """None if nothing is asked; the watch is for the beginning and the end of it, too."""
-        node = await self._node(paths.REASSIGN_PARTITIONS, watch)
+        node = await self._get_node(paths.REASSIGN_PARTITIONS, watch)
         if node is None:
             return None
-        payload = _read(ReassignPartitions.decode, node, paths.REASSIGN_PARTITIONS)
+        payload = _decode_or_none(ReassignPartitions.decode, node, paths.REASSIGN_PARTITIONS)
         return {} if payload is None else payload.replicas
 
-    async def preferred_elections(
+    async def get_preferred_replica_election(
         self, watch: Watch | None = None
     ) -> tuple[TopicPartition, ...] | None:
         """None if nothing is asked; the watch is for the beginning and the end of it, too."""
-        node = await self._node(paths.PREFERRED_REPLICA_ELECTION, watch)
+        node = await self._get_node(paths.PREFERRED_REPLICA_ELECTION, watch)
         if node is None:
             return None
-        payload = _read(PreferredReplicaElection.decode, node, paths.PREFERRED_REPLICA_ELECTION)
+        payload = _decode_or_none(
+            PreferredReplicaElection.decode, node, paths.PREFERRED_REPLICA_ELECTION
+        )
         return () if payload is None else payload.partitions
 
     # Notifications: by name, the oldest first; what cannot be read says nothing, but has a name
 
-    async def isr_changes(
+    async def get_isr_change_notifications(
         self, watch: Watch | None = None
     ) -> dict[str, tuple[TopicPartition, ...]]:
-        nodes = await self.notifications(paths.ISR_CHANGES, watch)
-        changes = {name: _read(IsrChange.decode, node, name) for name, node in nodes.items()}
+        nodes = await self.get_notifications(paths.ISR_CHANGES, watch)
+        changes = {
+            name: _decode_or_none(IsrChange.decode, node, name) for name, node in nodes.items()
+        }
         return {name: change.partitions if change else () for name, change in changes.items()}
 
-    async def log_dir_events(self, watch: Watch | None = None) -> dict[str, int | None]:
+    async def get_log_dir_event_notifications(
+        self, watch: Watch | None = None
+    ) -> dict[str, int | None]:
         """Whose log directories have failed."""
-        nodes = await self.notifications(paths.LOG_DIR_EVENTS, watch)
-        events = {name: _read(LogDirEvent.decode, node, name) for name, node in nodes.items()}
+        nodes = await self.get_notifications(paths.LOG_DIR_EVENTS, watch)
+        events = {
+            name: _decode_or_none(LogDirEvent.decode, node, name) for name, node in nodes.items()
+        }
         return {name: event.broker_id if event else None for name, event in events.items()}
 
-    async def notifications(
+    async def get_notifications(
         self, sequence: paths.NodeSequence, watch: Watch | None = None
-    ) -> dict[str, Node]:
-        names = sequence.in_order(await self._store.children(sequence.parent, watch))
-        return await self._nodes({name: sequence.child(name) for name in names})
+    ) -> dict[str, ZNode]:
+        names = sequence.sort_children(await self._store.get_children(sequence.parent, watch))
+        return await self._get_nodes({name: sequence.child_path(name) for name in names})
 
     # What a cluster has one of
 
-    async def features(self) -> FinalizedFeatures | None:
+    async def get_finalized_features(self) -> FinalizedFeatures | None:
         """None before the first controller; raises PayloadDamaged."""
-        node = await self._node(paths.FEATURE, None)
+        node = await self._get_node(paths.FEATURE, None)
         return None if node is None else FinalizedFeatures.decode(node.value, paths.FEATURE)
 
-    async def latest_producer_ids(self) -> LatestProducerIds:
+    async def get_latest_producer_id_block(self) -> LatestProducerIdsBlock:
         """Raises PayloadDamaged: whoever guesses here would give ids away twice."""
         value, stat = await self._store.get(paths.PRODUCER_ID_BLOCK)
-        block = ProducerIdBlock.decode(value, paths.PRODUCER_ID_BLOCK) if value else None
-        return LatestProducerIds(block, stat.version)
+        block = ProducerIdsBlock.decode(value, paths.PRODUCER_ID_BLOCK) if value else None
+        return LatestProducerIdsBlock(block, stat.version)
 
-    async def _node(self, path: str, watch: Watch | None) -> Node | None:
-        operations: Sequence[Operation] = [Exists(path, watch), Get(path)]
+    async def _get_node(self, path: str, watch: Watch | None) -> ZNode | None:
+        operations: Sequence[Operation] = [Exists(path, watch), GetData(path)]
         exists, outcome = await self._store.run(operations)
         if isinstance(exists, StoreError):
             raise exists
-        return _found(outcome)
+        return _node_or_none(outcome)
 
-    async def _nodes(
-        self, by_path: Mapping[Key, str], watch: Watch | None = None
-    ) -> dict[Key, Node]:
-        if not by_path:
+    async def _get_nodes(
+        self, paths_by_key: Mapping[Key, str], watch: Watch | None = None
+    ) -> dict[Key, ZNode]:
+        if not paths_by_key:
             return {}
-        outcomes = await self._store.run([Get(path, watch) for path in by_path.values()])
-        found = zip(by_path, map(_found, outcomes), strict=True)
-        return {key: node for key, node in found if node is not None}
+        outcomes = await self._store.run([GetData(path, watch) for path in paths_by_key.values()])
+        nodes = zip(paths_by_key, map(_node_or_none, outcomes), strict=True)
+        return {key: node for key, node in nodes if node is not None}
 
-    def _note_extra(self, path: str, extra: Mapping[str, Any]) -> None:
+    def _remember_extra(self, path: str, extra: Mapping[str, Any]) -> None:
         if extra:
             self.extras[path] = extra
         else:
             self.extras.pop(path, None)
 
 
-def _found(outcome: Outcome) -> Node | None:
+def _node_or_none(outcome: Outcome) -> ZNode | None:
     if isinstance(outcome, NoNode):
         return None
     if isinstance(outcome, StoreError):
         raise outcome
-    assert isinstance(outcome, Node), outcome
+    assert isinstance(outcome, ZNode), outcome
     return outcome
 
 
-def _read(decode: Callable[[bytes, str], Payload], node: Node, name: str) -> Payload | None:
+def _decode_or_none(
+    decode: Callable[[bytes, str], Payload], node: ZNode, path: str
+) -> Payload | None:
     try:
-        return decode(node.value, name)
-    except PayloadDamaged as damage:
-        log.error("A node of the metadata store cannot be read and is passed over: %s", damage)
+        return decode(node.value, path)
+    except CorruptPayload as error:
+        log.error("A node of the metadata store cannot be read and is passed over: %s", error)
         return None
 
 
-def _leadership(payload: LeaderAndIsr, version: int) -> Leadership:
-    return Leadership(
+def _leader_isr_and_controller_epoch(
+    payload: LeaderAndIsr, version: int
+) -> LeaderIsrAndControllerEpoch:
+    return LeaderIsrAndControllerEpoch(
         leader=payload.leader,
         leader_epoch=payload.leader_epoch,
         isr=payload.isr,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 #: release -> its last step
-RELEASES: Mapping[tuple[int, ...], int] = {
+LAST_INTERNAL_VERSIONS: Mapping[tuple[int, ...], int] = {
     (0, 8, 0): 0,
     (0, 8, 1): 0,
     (0, 8, 2): 0,
@@ -47,59 +47,63 @@ RELEASES: Mapping[tuple[int, ...], int] = {
     (3, 9): 0,
 }
 #: These were released without steps.
-_WITHOUT_STEPS = (0, 10, 0)
-_SHAPE = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:-IV(\d+)|(?:\.\d+)*)", re.ASCII)
+_FIRST_WITH_INTERNAL_VERSIONS = (0, 10, 0)
+_VERSION_PATTERN = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:-IV(\d+)|(?:\.\d+)*)", re.ASCII)
 
 
-class InterBrokerVersion(NamedTuple):
+class MetadataVersion(NamedTuple):
     """A step on the way to a release, ordered as they came."""
 
     release: tuple[int, ...]
-    step: int
+    internal_version: int
 
     @classmethod
-    def parse(cls, text: str) -> InterBrokerVersion:
+    def parse(cls, text: str) -> MetadataVersion:
         """Raises ValueError for a version that never was.  ``3.9.1`` means ``3.9``."""
-        shape = _SHAPE.fullmatch(text)
-        release = tuple(map(int, shape[1].split("."))) if shape else ()
-        if not shape or release not in RELEASES:
-            raise ValueError(f"{text!r} is not a version of the protocol between brokers")
-        last = RELEASES[release]
-        step = last if shape[2] is None else int(shape[2])
-        if step > last or (shape[2] is not None and release < _WITHOUT_STEPS):
-            raise ValueError(f"{text!r} is not a version of the protocol between brokers")
+        match = _VERSION_PATTERN.fullmatch(text)
+        release = tuple(map(int, match[1].split("."))) if match else ()
+        if not match or release not in LAST_INTERNAL_VERSIONS:
+            raise ValueError(f"{text!r} is not an inter-broker protocol version")
+        last = LAST_INTERNAL_VERSIONS[release]
+        step = last if match[2] is None else int(match[2])
+        if step > last or (match[2] is not None and release < _FIRST_WITH_INTERNAL_VERSIONS):
+            raise ValueError(f"{text!r} is not an inter-broker protocol version")
         return cls(release, step)
 
     def __str__(self) -> str:
         release = ".".join(map(str, self.release))
-        return release if self.release < _WITHOUT_STEPS else f"{release}-IV{self.step}"
+        return (
+            release
+            if self.release < _FIRST_WITH_INTERNAL_VERSIONS
+            else f"{release}-IV{self.internal_version}"
+        )
 
     @property
-    def knows_alter_partition(self) -> bool:
+    def is_alter_partition_supported(self) -> bool:
         """Leaders ask the controller to change the ISR; before, they wrote it to the store."""
         return self >= ((2, 7), 2)
 
     @property
-    def knows_topic_ids(self) -> bool:
+    def is_topic_ids_supported(self) -> bool:
         return self >= ((2, 8), 0)
 
     @property
-    def knows_producer_id_blocks(self) -> bool:
+    def is_allocate_producer_ids_supported(self) -> bool:
         """Brokers ask the controller for them; before, they claimed them in the store."""
         return self >= ((3, 0), 0)
 
     @property
-    def knows_recovering_leaders(self) -> bool:
+    def is_leader_recovery_supported(self) -> bool:
         """Whether a partition may be marked as led since an unclean election (KIP-704)."""
         return self >= ((3, 2), 0)
 
 
-LATEST = InterBrokerVersion((3, 9), 0)
+LATEST = MetadataVersion((3, 9), 0)
 
-Since = tuple[tuple[tuple[int, ...], int], int]
+VersionThreshold = tuple[tuple[tuple[int, ...], int], int]
 
 #: (first step of the release that knows it, version of the request), the newest first
-LEADER_AND_ISR: tuple[Since, ...] = (
+LEADER_AND_ISR_VERSIONS: tuple[VersionThreshold, ...] = (
     (((3, 4), 0), 7),
     (((3, 2), 0), 6),
     (((2, 8), 1), 5),
@@ -108,7 +112,7 @@ LEADER_AND_ISR: tuple[Since, ...] = (
     (((2, 2), 0), 2),
     (((1, 0), 0), 1),
 )
-UPDATE_METADATA: tuple[Since, ...] = (
+UPDATE_METADATA_VERSIONS: tuple[VersionThreshold, ...] = (
     (((3, 4), 0), 8),
     (((2, 8), 1), 7),
     (((2, 4), 1), 6),
@@ -118,7 +122,7 @@ UPDATE_METADATA: tuple[Since, ...] = (
     (((0, 10, 0), 1), 2),
     (((0, 9, 0), 0), 1),
 )
-STOP_REPLICA: tuple[Since, ...] = (
+STOP_REPLICA_VERSIONS: tuple[VersionThreshold, ...] = (
     (((3, 4), 0), 4),
     (((2, 6), 0), 3),
     (((2, 4), 1), 2),
@@ -135,13 +139,15 @@ class RequestVersions:
     stop_replica: int
 
     @classmethod
-    def of(cls, spoken: InterBrokerVersion) -> RequestVersions:
+    def for_metadata_version(cls, metadata_version: MetadataVersion) -> RequestVersions:
         return cls(
-            leader_and_isr=_version(LEADER_AND_ISR, spoken),
-            update_metadata=_version(UPDATE_METADATA, spoken),
-            stop_replica=_version(STOP_REPLICA, spoken),
+            leader_and_isr=_request_version(LEADER_AND_ISR_VERSIONS, metadata_version),
+            update_metadata=_request_version(UPDATE_METADATA_VERSIONS, metadata_version),
+            stop_replica=_request_version(STOP_REPLICA_VERSIONS, metadata_version),
         )
 
 
-def _version(table: tuple[Since, ...], spoken: InterBrokerVersion) -> int:
-    return next((version for since, version in table if spoken >= since), 0)
+def _request_version(
+    thresholds: tuple[VersionThreshold, ...], metadata_version: MetadataVersion
+) -> int:
+    return next((version for since, version in thresholds if metadata_version >= since), 0)

@@ -17,32 +17,32 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.context import Context
-from odradek.controller.leadership import Leadership
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     BadVersion,
     Check,
-    Children,
     Create,
     Delete,
-    Fenced,
-    Get,
+    FenceCheckFailed,
+    GetChildren,
+    GetData,
     MetadataStore,
-    Node,
     NodeExists,
     NoNode,
     Operation,
     Outcome,
-    Set,
+    SetData,
     Stat,
     StoreError,
+    ZNode,
 )
 from odradek.controller.store.payloads.admin import ReassignPartitions
-from odradek.controller.store.payloads.cluster import FinalizedFeatures, ProducerIdBlock
-from odradek.controller.store.payloads.config import ConfigChange, EntityConfig
+from odradek.controller.store.payloads.cluster import FinalizedFeatures, ProducerIdsBlock
+from odradek.controller.store.payloads.config import ConfigChangeNotification, EntityConfig
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import TopicPartition
 
@@ -54,227 +54,268 @@ class ControllerMoved(Exception):
 
 
 @dataclass(slots=True)
-class Written:
+class UpdateLeaderAndIsrResult:
     """What became of changes to leaderships, partition by partition."""
 
     #: As they are now: with the epoch of this controller and the version of the node.
-    done: dict[TopicPartition, Leadership] = field(default_factory=dict)
+    finished: dict[TopicPartition, LeaderIsrAndControllerEpoch] = field(default_factory=dict)
     #: Somebody else has changed them: look again, and decide again.
-    outdated: list[TopicPartition] = field(default_factory=list)
+    to_retry: list[TopicPartition] = field(default_factory=list)
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
 
 
-class MetadataWrites:
+class MetadataWriter:
     """Changes of the tree.  Those that return a dictionary return what failed, and why."""
 
-    def __init__(self, store: MetadataStore, context: Context, reads: MetadataReads) -> None:
+    def __init__(
+        self, store: MetadataStore, context: ControllerContext, reader: MetadataReader
+    ) -> None:
         self._store = store
         self._context = context
-        self._reads = reads
+        self._reader = reader
 
     # Leaders
 
-    async def create_leaderships(self, leaderships: Mapping[TopicPartition, Leadership]) -> Written:
+    async def create_topic_partition_states(
+        self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
+    ) -> UpdateLeaderAndIsrResult:
         """Of partitions that had none, with the nodes above theirs."""
-        meant = {
-            each: (paths.partition_state(each), self._state(each, leadership))
-            for each, leadership in leaderships.items()
+        intended = {
+            partition: (
+                paths.partition_state(partition),
+                self._encode_partition_state(partition, leader_and_isr),
+            )
+            for partition, leader_and_isr in leader_and_isrs.items()
         }
-        above = dict.fromkeys(paths.topic_partitions(each.topic) for each in leaderships)
-        above |= dict.fromkeys(map(paths.partition, leaderships))
-        creations = [Create(path, value) for path, value in meant.values()]
-        outcomes = await self._run([*map(Create, above), *creations])
-        failures = _failures(meant, outcomes[len(above) :])
-        failed = await self._unless_as_meant(meant, failures)
-        done = {
-            each: self._as_written(leadership, version=0)
-            for each, leadership in leaderships.items()
-            if each not in failed
+        parents = dict.fromkeys(
+            paths.topic_partitions(partition.topic) for partition in leader_and_isrs
+        )
+        parents |= dict.fromkeys(map(paths.partition, leader_and_isrs))
+        creations = [Create(path, value) for path, value in intended.values()]
+        outcomes = await self._run_fenced([*map(Create, parents), *creations])
+        failures = _failures(intended, outcomes[len(parents) :])
+        failed = await self._exclude_own_creations(intended, failures)
+        finished = {
+            partition: self._with_epoch_and_version(leader_and_isr, version=0)
+            for partition, leader_and_isr in leader_and_isrs.items()
+            if partition not in failed
         }
-        return Written(done, failed=failed)
+        return UpdateLeaderAndIsrResult(finished, failed=failed)
 
-    async def update_leaderships(self, leaderships: Mapping[TopicPartition, Leadership]) -> Written:
+    async def update_leader_and_isr(
+        self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
+    ) -> UpdateLeaderAndIsrResult:
         """Each only if its node still has the version that ``partition_epoch`` says."""
-        outcomes = await self._run(
+        outcomes = await self._run_fenced(
             [
-                Set(paths.partition_state(each), self._state(each, new), new.partition_epoch)
-                for each, new in leaderships.items()
+                SetData(
+                    paths.partition_state(partition),
+                    self._encode_partition_state(partition, leader_and_isr),
+                    leader_and_isr.partition_epoch,
+                )
+                for partition, leader_and_isr in leader_and_isrs.items()
             ]
         )
-        written = Written()
-        for (partition, leadership), outcome in zip(leaderships.items(), outcomes, strict=True):
+        result = UpdateLeaderAndIsrResult()
+        for (partition, leader_and_isr), outcome in zip(
+            leader_and_isrs.items(), outcomes, strict=True
+        ):
             if isinstance(outcome, BadVersion):
-                written.outdated.append(partition)
+                result.to_retry.append(partition)
             elif isinstance(outcome, StoreError):
-                written.failed[partition] = outcome
+                result.failed[partition] = outcome
             else:
                 assert isinstance(outcome, Stat), outcome
-                new = self._as_written(leadership, version=outcome.version)
-                written.done[partition] = new
-        return written
+                new = self._with_epoch_and_version(leader_and_isr, version=outcome.version)
+                result.finished[partition] = new
+        return result
 
     # Topics
 
     async def create_topics(self, topics: Mapping[str, TopicAssignment]) -> dict[str, StoreError]:
-        meant = {name: (paths.topic(name), self._topic(name, topics[name])) for name in topics}
-        outcomes = await self._run([Create(path, value) for path, value in meant.values()])
-        return await self._unless_as_meant(meant, _failures(meant, outcomes))
+        intended = {
+            name: (paths.topic(name), self._encode_topic(name, topics[name])) for name in topics
+        }
+        outcomes = await self._run_fenced(
+            [Create(path, value) for path, value in intended.values()]
+        )
+        return await self._exclude_own_creations(intended, _failures(intended, outcomes))
 
-    async def write_topics(self, topics: Mapping[str, TopicAssignment]) -> dict[str, StoreError]:
+    async def set_topic_assignments(
+        self, topics: Mapping[str, TopicAssignment]
+    ) -> dict[str, StoreError]:
         """Ids and assignments of topics that are there."""
-        writes = [Set(paths.topic(name), self._topic(name, topics[name])) for name in topics]
-        return _failures(topics, await self._run(writes))
+        writes = [
+            SetData(paths.topic(name), self._encode_topic(name, topics[name])) for name in topics
+        ]
+        return _failures(topics, await self._run_fenced(writes))
 
-    async def assign(
-        self, assignments: Mapping[TopicPartition, Assignment]
+    async def update_assignments(
+        self, assignments: Mapping[TopicPartition, ReplicaAssignment]
     ) -> dict[str, StoreError]:
         """Partitions of topics that are there; what somebody else has added to them stays."""
-        left: dict[str, dict[int, Assignment]] = {}
+        remaining: dict[str, dict[int, ReplicaAssignment]] = {}
         for (name, number), assignment in assignments.items():
-            left.setdefault(name, {})[number] = assignment
+            remaining.setdefault(name, {})[number] = assignment
         failed: dict[str, StoreError] = {}
-        while left:
-            nodes = await self._store.run([Get(paths.topic(name)) for name in left])
-            failed |= _failures(left, nodes)
-            found = {
-                name: each for name, each in zip(left, nodes, strict=True) if name not in failed
+        while remaining:
+            nodes = await self._store.run([GetData(paths.topic(name)) for name in remaining])
+            failed |= _failures(remaining, nodes)
+            topic_nodes = {
+                name: node
+                for name, node in zip(remaining, nodes, strict=True)
+                if name not in failed
             }
             writes = {
                 name: write
-                for name, node in found.items()
-                if isinstance(node, Node) and (write := _reassigned(name, node, left[name]))
+                for name, node in topic_nodes.items()
+                if isinstance(node, ZNode)
+                and (write := _assignment_update(name, node, remaining[name]))
             }
-            unwritten = _failures(writes, await self._run([*writes.values()]))
-            left = {
-                name: left[name] for name, why in unwritten.items() if isinstance(why, BadVersion)
+            not_written = _failures(writes, await self._run_fenced([*writes.values()]))
+            remaining = {
+                name: remaining[name]
+                for name, error in not_written.items()
+                if isinstance(error, BadVersion)
             }
-            failed |= {name: why for name, why in unwritten.items() if name not in left}
+            failed |= {name: error for name, error in not_written.items() if name not in remaining}
         return failed
 
-    async def request_deletions(self, topics: Collection[str]) -> dict[str, StoreError]:
+    async def create_topic_deletions(self, topics: Collection[str]) -> dict[str, StoreError]:
         """NodeExists for those that are to be deleted already."""
-        outcomes = await self._run([Create(paths.topic_to_delete(name)) for name in topics])
+        outcomes = await self._run_fenced([Create(paths.topic_to_delete(name)) for name in topics])
         return _failures(topics, outcomes)
 
-    async def forget_requested_deletions(self, topics: Collection[str]) -> dict[str, StoreError]:
-        return await self._delete({name: paths.topic_to_delete(name) for name in topics})
+    async def delete_topic_deletions(self, topics: Collection[str]) -> dict[str, StoreError]:
+        return await self._delete_nodes({name: paths.topic_to_delete(name) for name in topics})
 
     async def delete_topics(self, topics: Collection[str]) -> dict[str, StoreError]:
         """All that is known of them; last, that they are to be deleted: a crash comes back here."""
-        failed = await self._delete_trees({name: paths.topic(name) for name in topics})
-        gone = [name for name in topics if name not in failed]
-        failed |= await self._delete({name: paths.topic_config(name).path for name in gone})
-        gone = [name for name in gone if name not in failed]
-        return failed | await self.forget_requested_deletions(gone)
+        failed = await self._delete_recursive({name: paths.topic(name) for name in topics})
+        deleted = [name for name in topics if name not in failed]
+        failed |= await self._delete_nodes(
+            {name: paths.topic_config(name).path for name in deleted}
+        )
+        deleted = [name for name in deleted if name not in failed]
+        return failed | await self.delete_topic_deletions(deleted)
 
     # Configurations
 
-    async def write_configs(
+    async def set_or_create_entity_configs(
         self, configs: Mapping[paths.ConfigEntity, Mapping[str, str]]
     ) -> dict[paths.ConfigEntity, StoreError]:
         """The last writer wins, as with Kafka."""
-        meant = {
-            entity: (entity.path, EntityConfig(config, self._extra(entity.path)).encode())
+        intended = {
+            entity: (entity.path, EntityConfig(config, self._extra_fields(entity.path)).encode())
             for entity, config in configs.items()
         }
-        writes = [Set(path, value) for path, value in meant.values()]
-        failed = _failures(meant, await self._run(writes))
-        missing = [entity for entity, why in failed.items() if isinstance(why, NoNode)]
-        above = paths.with_parents(entity.path.rpartition("/")[0] for entity in missing)
-        creations = [Create(path, value) for path, value in map(meant.__getitem__, missing)]
-        outcomes = await self._run([*map(Create, above), *creations])
-        uncreated = _failures(missing, outcomes[len(above) :])
-        refused = {entity: why for entity, why in failed.items() if entity not in missing}
-        return refused | await self._unless_as_meant(meant, uncreated)
+        writes = [SetData(path, value) for path, value in intended.values()]
+        failed = _failures(intended, await self._run_fenced(writes))
+        missing = [entity for entity, error in failed.items() if isinstance(error, NoNode)]
+        parents = paths.with_parents(entity.path.rpartition("/")[0] for entity in missing)
+        creations = [Create(path, value) for path, value in map(intended.__getitem__, missing)]
+        outcomes = await self._run_fenced([*map(Create, parents), *creations])
+        not_created = _failures(missing, outcomes[len(parents) :])
+        not_retried = {entity: error for entity, error in failed.items() if entity not in missing}
+        return not_retried | await self._exclude_own_creations(intended, not_created)
 
-    async def notify_of_config(self, entities: Iterable[paths.ConfigEntity]) -> None:
+    async def create_config_change_notifications(
+        self, entities: Iterable[paths.ConfigEntity]
+    ) -> None:
         """Tell all brokers to read these again."""
-        changes = [ConfigChange(entity).encode() for entity in entities]
-        path = paths.CONFIG_CHANGES.new
-        _raise_first(await self._run([Create(path, each, is_sequential=True) for each in changes]))
+        changes = [ConfigChangeNotification(entity).encode() for entity in entities]
+        path = paths.CONFIG_CHANGES.create_path
+        _raise_first_error(
+            await self._run_fenced([Create(path, each, is_sequential=True) for each in changes])
+        )
 
     # What tools asked for, and notifications
 
-    async def write_reassignments(self, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+    async def set_or_create_partition_reassignment(
+        self, replicas: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> None:
         """What is left to do of what was asked; nothing left, nothing there."""
         path = paths.REASSIGN_PARTITIONS
         if not replicas:
-            _raise_first((await self._delete({path: path})).values())
+            _raise_first_error((await self._delete_nodes({path: path})).values())
             return
-        await self._put(path, ReassignPartitions(replicas).encode())
+        await self._set_or_create(path, ReassignPartitions(replicas).encode())
 
-    async def delete_preferred_elections(self) -> None:
+    async def delete_preferred_replica_election(self) -> None:
         path = paths.PREFERRED_REPLICA_ELECTION
-        _raise_first((await self._delete({path: path})).values())
+        _raise_first_error((await self._delete_nodes({path: path})).values())
 
     async def delete_notifications(
         self, sequence: paths.NodeSequence, names: Iterable[str]
     ) -> None:
-        failed = await self._delete({name: sequence.child(name) for name in names})
-        _raise_first(failed.values())
+        failed = await self._delete_nodes({name: sequence.child_path(name) for name in names})
+        _raise_first_error(failed.values())
 
     # What a cluster has one of
 
     async def write_features(self, features: FinalizedFeatures, *, version: int) -> None:
         """``version`` is that of the payload."""
-        await self._put(paths.FEATURE, features.encode(version=version))
+        await self._set_or_create(paths.FEATURE, features.encode(version=version))
 
-    async def claim_producer_ids(self, block: ProducerIdBlock, *, version: int) -> bool:
+    async def claim_producer_id_block(self, block: ProducerIdsBlock, *, version: int) -> bool:
         """Whether nobody else was faster; ``version`` is that of the block before."""
         value = block.encode()
-        written, found = await self._run(
-            [Set(paths.PRODUCER_ID_BLOCK, value, version), Get(paths.PRODUCER_ID_BLOCK)]
+        outcome, current = await self._run_fenced(
+            [SetData(paths.PRODUCER_ID_BLOCK, value, version), GetData(paths.PRODUCER_ID_BLOCK)]
         )
-        if isinstance(written, BadVersion):
-            return isinstance(found, Node) and found.value == value
-        _raise_first([written])
+        if isinstance(outcome, BadVersion):
+            return isinstance(current, ZNode) and current.value == value
+        _raise_first_error([outcome])
         return True
 
     # Parts
 
-    async def _put(self, path: str, value: bytes) -> None:
+    async def _set_or_create(self, path: str, value: bytes) -> None:
         """Whether there is a node or not; one that is resent finds what it has created itself."""
-        (outcome,) = await self._run([Set(path, value)])
+        (outcome,) = await self._run_fenced([SetData(path, value)])
         if isinstance(outcome, NoNode):
-            (outcome,) = await self._run([Create(path, value)])
+            (outcome,) = await self._run_fenced([Create(path, value)])
         if isinstance(outcome, NodeExists):
-            (outcome,) = await self._run([Set(path, value)])
-        _raise_first([outcome])
+            (outcome,) = await self._run_fenced([SetData(path, value)])
+        _raise_first_error([outcome])
 
-    async def _run(self, operations: Sequence[Operation]) -> list[Outcome]:
+    async def _run_fenced(self, operations: Sequence[Operation]) -> list[Outcome]:
         if not operations:
             return []
-        fence = Check(paths.CONTROLLER_EPOCH, self._context.epoch_version)
+        fence = Check(paths.CONTROLLER_EPOCH, self._context.epoch_zk_version)
         outcomes = await self._store.run(operations, fence=fence)
-        if any(isinstance(outcome, Fenced) for outcome in outcomes):
-            raise ControllerMoved(f"epoch {self._context.epoch} is over")
+        if any(isinstance(outcome, FenceCheckFailed) for outcome in outcomes):
+            raise ControllerMoved(f"controller epoch {self._context.epoch} is no longer current")
         return outcomes
 
-    async def _unless_as_meant(
-        self, meant: Mapping[Key, tuple[str, bytes]], failed: dict[Key, StoreError]
+    async def _exclude_own_creations(
+        self, intended: Mapping[Key, tuple[str, bytes]], failed: dict[Key, StoreError]
     ) -> dict[Key, StoreError]:
         """What failed, but for nodes that are there with the value that was meant for them."""
-        existing = [key for key, failure in failed.items() if isinstance(failure, NodeExists)]
+        existing = [key for key, error in failed.items() if isinstance(error, NodeExists)]
         if existing:
-            nodes = await self._store.run([Get(meant[key][0]) for key in existing])
+            nodes = await self._store.run([GetData(intended[key][0]) for key in existing])
             for key, node in zip(existing, nodes, strict=True):
-                if isinstance(node, Node) and (node.stat.version, node.value) == (0, meant[key][1]):
+                if isinstance(node, ZNode) and (node.stat.version, node.value) == (
+                    0,
+                    intended[key][1],
+                ):
                     del failed[key]
         return failed
 
-    async def _delete(self, by_path: Mapping[Key, str]) -> dict[Key, StoreError]:
+    async def _delete_nodes(self, paths_by_key: Mapping[Key, str]) -> dict[Key, StoreError]:
         """What is gone already is as good as deleted."""
-        outcomes = await self._run([Delete(path) for path in by_path.values()])
-        for path in by_path.values():
-            self._reads.extras.pop(path, None)
-        failed = _failures(by_path, outcomes)
-        return {key: why for key, why in failed.items() if not isinstance(why, NoNode)}
+        outcomes = await self._run_fenced([Delete(path) for path in paths_by_key.values()])
+        for path in paths_by_key.values():
+            self._reader.extras.pop(path, None)
+        failed = _failures(paths_by_key, outcomes)
+        return {key: error for key, error in failed.items() if not isinstance(error, NoNode)}
 
-    async def _delete_trees(self, roots: Mapping[Key, str]) -> dict[Key, StoreError]:
+    async def _delete_recursive(self, roots: Mapping[Key, str]) -> dict[Key, StoreError]:
         """Each node after those below it; a root has failed if any of them has."""
         nodes = level = list(roots.items())
         while level:
-            outcomes = await self._store.run([Children(path) for _, path in level])
+            outcomes = await self._store.run([GetChildren(path) for _, path in level])
             level = [
                 (root, f"{path}/{name}")
                 for (root, path), names in zip(level, outcomes, strict=True)
@@ -283,45 +324,51 @@ class MetadataWrites:
             ]
             nodes = nodes + level
         owners = {path: root for root, path in reversed(nodes)}
-        failed = await self._delete({path: path for path in owners})
-        return {owners[path]: why for path, why in failed.items()}
+        failed = await self._delete_nodes({path: path for path in owners})
+        return {owners[path]: error for path, error in failed.items()}
 
-    def _extra(self, path: str) -> Mapping[str, Any]:
-        return self._reads.extras.get(path, {})
+    def _extra_fields(self, path: str) -> Mapping[str, Any]:
+        return self._reader.extras.get(path, {})
 
-    def _as_written(self, leadership: Leadership, *, version: int) -> Leadership:
+    def _with_epoch_and_version(
+        self, leader_and_isr: LeaderIsrAndControllerEpoch, *, version: int
+    ) -> LeaderIsrAndControllerEpoch:
         # Not by ``replace``, which takes four times as long; there may be thousands.
-        return Leadership(
-            leadership.leader,
-            leadership.leader_epoch,
-            leadership.isr,
+        return LeaderIsrAndControllerEpoch(
+            leader_and_isr.leader,
+            leader_and_isr.leader_epoch,
+            leader_and_isr.isr,
             controller_epoch=self._context.epoch,
             partition_epoch=version,
-            is_recovering=leadership.is_recovering,
+            is_recovering=leader_and_isr.is_recovering,
         )
 
-    def _state(self, partition: TopicPartition, leadership: Leadership) -> bytes:
+    def _encode_partition_state(
+        self, partition: TopicPartition, leader_and_isr: LeaderIsrAndControllerEpoch
+    ) -> bytes:
         return LeaderAndIsr(
-            leader=leadership.leader,
-            leader_epoch=leadership.leader_epoch,
-            isr=leadership.isr,
+            leader=leader_and_isr.leader,
+            leader_epoch=leader_and_isr.leader_epoch,
+            isr=leader_and_isr.isr,
             controller_epoch=self._context.epoch,
-            is_recovering=leadership.is_recovering,
-            extra=self._extra(paths.partition_state(partition)),
+            is_recovering=leader_and_isr.is_recovering,
+            extra=self._extra_fields(paths.partition_state(partition)),
         ).encode()
 
-    def _topic(self, name: str, topic: TopicAssignment) -> bytes:
-        extra = topic.extra or self._extra(paths.topic(name))
+    def _encode_topic(self, name: str, topic: TopicAssignment) -> bytes:
+        extra = topic.extra or self._extra_fields(paths.topic(name))
         return replace(topic, extra=extra).encode()
 
 
-def _reassigned(name: str, node: Node, changes: Mapping[int, Assignment]) -> Set | None:
+def _assignment_update(
+    name: str, node: ZNode, changes: Mapping[int, ReplicaAssignment]
+) -> SetData | None:
     """None if it is so already."""
     topic = TopicAssignment.decode(node.value, name)
     changed = replace(topic, partitions={**topic.partitions, **changes})
     if changed == topic:
         return None
-    return Set(paths.topic(name), changed.encode(), node.stat.version)
+    return SetData(paths.topic(name), changed.encode(), node.stat.version)
 
 
 def _failures(keys: Iterable[Key], outcomes: Iterable[Outcome]) -> dict[Key, StoreError]:
@@ -332,7 +379,7 @@ def _failures(keys: Iterable[Key], outcomes: Iterable[Outcome]) -> dict[Key, Sto
     }
 
 
-def _raise_first(outcomes: Iterable[Outcome]) -> None:
+def _raise_first_error(outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
         if isinstance(outcome, StoreError):
             raise outcome

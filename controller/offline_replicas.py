@@ -11,35 +11,43 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from odradek.controller.context import Replica
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.controller_services import ControllerServices
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import ReplicaState
 
 
-class Deletions(Protocol):
+class TopicDeletions(Protocol):
     """The part of the deletion of topics that the loss of replicas needs."""
 
-    async def failed(self, replicas: Collection[Replica]) -> None: ...
+    async def fail_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None: ...
 
 
-class OfflineReplicas:
+class OfflineReplicaHandler:
     """Takes replicas out of service that the context shows as not online."""
 
-    def __init__(self, machinery: Machinery, deletions: Deletions) -> None:
-        self._context = machinery.context
-        self._machinery = machinery
-        self._deletions = deletions
+    def __init__(
+        self, services: ControllerServices, topic_deletion_manager: TopicDeletions
+    ) -> None:
+        self._context = services.context
+        self._services = services
+        self._topic_deletion_manager = topic_deletion_manager
 
-    async def take_out(self, replicas: Collection[Replica]) -> None:
-        partitions = self._machinery.partitions
-        to_delete = self._context.to_delete
-        staying = [each for each in replicas if each.partition.topic not in to_delete]
-        touched = dict.fromkeys(each.partition for each in staying)
-        await partitions.move(self._context.without_leader(touched), PartitionState.OFFLINE)
-        await partitions.elect_missing()
-        await self._machinery.replicas.move(staying, ReplicaState.OFFLINE)
-        going = [each for each in replicas if each.partition.topic in to_delete]
-        if going:
-            await self._deletions.failed(going)
-        self._machinery.batch.update_metadata()
+    async def on_replicas_become_offline(self, replicas: Collection[PartitionAndReplica]) -> None:
+        partitions = self._services.partition_state_machine
+        topics_to_be_deleted = self._context.topics_to_be_deleted
+        not_deleting = [
+            each for each in replicas if each.partition.topic not in topics_to_be_deleted
+        ]
+        affected = dict.fromkeys(each.partition for each in not_deleting)
+        await partitions.handle_state_changes(
+            self._context.partitions_with_offline_leader(affected), PartitionState.OFFLINE
+        )
+        await partitions.trigger_online_partition_state_change()
+        await self._services.replica_state_machine.handle_state_changes(
+            not_deleting, ReplicaState.OFFLINE
+        )
+        deleting = [each for each in replicas if each.partition.topic in topics_to_be_deleted]
+        if deleting:
+            await self._topic_deletion_manager.fail_replica_deletion(deleting)
+        self._services.request_batch.add_update_metadata_request()

@@ -18,7 +18,7 @@ class PartitionState(Enum):
 
 
 #: state -> the states it may move to
-MOVES: Mapping[PartitionState, frozenset[PartitionState]] = {
+VALID_TRANSITIONS: Mapping[PartitionState, frozenset[PartitionState]] = {
     PartitionState.NON_EXISTENT: frozenset({PartitionState.NEW}),
     PartitionState.NEW: frozenset({PartitionState.ONLINE, PartitionState.OFFLINE}),
     PartitionState.ONLINE: frozenset({PartitionState.ONLINE, PartitionState.OFFLINE}),

@@ -19,27 +19,32 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from odradek.controller.context import Context
-from odradek.controller.leader_election import Candidates, Occasion, elected, why_nobody
-from odradek.controller.leadership import Leadership
-from odradek.controller.leadership_changes import (
-    LeadershipChanges,
-    Leaderships,
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
+from odradek.controller.leader_and_isr_updater import (
+    LeaderAndIsrByPartition,
+    LeaderAndIsrUpdater,
     StateChangeFailed,
     log_failures,
 )
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.partition_state import MOVES, PartitionState
-from odradek.controller.request_batch import RequestBatch
+from odradek.controller.leader_election import (
+    LeaderCandidates,
+    PartitionLeaderElectionStrategy,
+    elect_leader,
+    no_leader_reason,
+)
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_writer import MetadataWriter
+from odradek.controller.partition_state import VALID_TRANSITIONS, PartitionState
+from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
 #: For each partition that was to be led, by whom, or why not.
-Elections = dict[TopicPartition, Leadership | StateChangeFailed]
+StateChangeResults = dict[TopicPartition, LeaderIsrAndControllerEpoch | StateChangeFailed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,205 +54,244 @@ class ElectionRules:
     #: Of topics that say nothing themselves; asked each time, since it may change.
     allows_unclean: Callable[[], bool]
     #: Whether brokers know what a leader after an unclean election is (KIP-704).
-    marks_recovering: bool = True
+    is_leader_recovery_supported: bool = True
 
 
-class PartitionMachine:
+class PartitionStateMachine:
     """The only one to change partitions' states."""
 
     def __init__(
         self,
-        context: Context,
-        reads: MetadataReads,
-        writes: MetadataWrites,
-        batch: RequestBatch,
+        context: ControllerContext,
+        reader: MetadataReader,
+        writer: MetadataWriter,
+        request_batch: ControllerBrokerRequestBatch,
         rules: ElectionRules,
     ) -> None:
         self._context = context
-        self._reads = reads
-        self._writes = writes
-        self._batch = batch
+        self._reader = reader
+        self._writer = writer
+        self._request_batch = request_batch
         self._rules = rules
-        self._changes = LeadershipChanges(context, reads, writes)
+        self._leader_and_isr_updater = LeaderAndIsrUpdater(context, reader, writer)
 
-    async def start(self) -> Elections:
+    async def start(self) -> StateChangeResults:
         """Find out what state all partitions are in, and elect leaders for those without."""
         for partition in self._context.partitions:
-            self._context.move_partition(partition, self._found_state(partition))
-        return await self.elect_missing()
+            self._context.put_partition_state(partition, self._initial_state(partition))
+        return await self.trigger_online_partition_state_change()
 
-    async def elect_missing(self, topic: str | None = None) -> Elections:
+    async def trigger_online_partition_state_change(
+        self, topic: str | None = None
+    ) -> StateChangeResults:
         """Try again for whatever waits for a leader: of one topic, or of all that are to stay."""
         waiting = [
             partition
-            for partition in self._context.waiting_for_leader
-            if partition.topic not in self._context.to_delete and topic in (None, partition.topic)
+            for partition in self._context.new_or_offline_partitions
+            if partition.topic not in self._context.topics_to_be_deleted
+            and topic in (None, partition.topic)
         ]
-        return await self.move(waiting, PartitionState.ONLINE, Occasion.OFFLINE)
+        return await self.handle_state_changes(
+            waiting, PartitionState.ONLINE, PartitionLeaderElectionStrategy.OFFLINE_PARTITION
+        )
 
-    async def move(
+    async def handle_state_changes(
         self,
         partitions: Iterable[TopicPartition],
-        target: PartitionState,
-        occasion: Occasion | None = None,
+        target_state: PartitionState,
+        strategy: PartitionLeaderElectionStrategy | None = None,
         *,
         allows_unclean: bool = False,
-    ) -> Elections:
+    ) -> StateChangeResults:
         """``occasion`` is needed to be ONLINE again; ``allows_unclean`` overrides what topics say.
 
         Of moves to ONLINE, tells who leads or why nobody does.
         """
-        legal, results = self._legal(partitions, target)
-        if target is PartitionState.ONLINE:
-            new = [each for each in legal if self._state(each) is PartitionState.NEW]
-            others = [each for each in legal if self._state(each) is not PartitionState.NEW]
-            results |= await self._initialise(new)
+        valid, results = self._check_valid_state_changes(partitions, target_state)
+        if target_state is PartitionState.ONLINE:
+            new = [each for each in valid if self._state(each) is PartitionState.NEW]
+            others = [each for each in valid if self._state(each) is not PartitionState.NEW]
+            results |= await self._initialize_leader_and_isr(new)
             if others:
-                assert occasion is not None, others
-                results |= await self._elect(others, occasion, allows_unclean)
+                assert strategy is not None, others
+                results |= await self._elect_leaders(others, strategy, allows_unclean)
         else:
-            for partition in legal:
-                self._context.move_partition(partition, target)
-        failed = {each: why for each, why in results.items() if isinstance(why, StateChangeFailed)}
-        log_failures(log, f"Partitions do not become {target.name}", failed)
+            for partition in valid:
+                self._context.put_partition_state(partition, target_state)
+        failed = {
+            each: result
+            for each, result in results.items()
+            if isinstance(result, StateChangeFailed)
+        }
+        log_failures(log, f"Failed to change partitions to {target_state.name}", failed)
         return results
 
-    def _legal(
-        self, partitions: Iterable[TopicPartition], target: PartitionState
-    ) -> tuple[list[TopicPartition], Elections]:
-        legal: list[TopicPartition] = []
-        refused: Elections = {}
+    def _check_valid_state_changes(
+        self, partitions: Iterable[TopicPartition], target_state: PartitionState
+    ) -> tuple[list[TopicPartition], StateChangeResults]:
+        valid: list[TopicPartition] = []
+        invalid: StateChangeResults = {}
         for partition in dict.fromkeys(partitions):
             state = self._state(partition)
-            if target in MOVES[state]:
-                legal.append(partition)
+            if target_state in VALID_TRANSITIONS[state]:
+                valid.append(partition)
             else:
-                refused[partition] = StateChangeFailed(f"illegal, it is {state.name}")
-        return legal, refused
+                invalid[partition] = StateChangeFailed(f"illegal state change from {state.name}")
+        return valid, invalid
 
     def _state(self, partition: TopicPartition) -> PartitionState:
         return self._context.partition_state(partition)
 
-    def _found_state(self, partition: TopicPartition) -> PartitionState:
+    def _initial_state(self, partition: TopicPartition) -> PartitionState:
         leader = self._context.leader(partition)
         if leader is None:
             return PartitionState.NEW
-        is_led = self._context.is_online(leader, partition)
-        return PartitionState.ONLINE if is_led else PartitionState.OFFLINE
+        is_leader_online = self._context.is_replica_online(leader, partition)
+        return PartitionState.ONLINE if is_leader_online else PartitionState.OFFLINE
 
     # New partitions
 
-    async def _initialise(self, partitions: Iterable[TopicPartition]) -> Elections:
-        alive = {each: tuple(self._context.online_replicas(each)) for each in partitions}
+    async def _initialize_leader_and_isr(
+        self, partitions: Iterable[TopicPartition]
+    ) -> StateChangeResults:
+        live_replicas = {each: tuple(self._context.online_replicas(each)) for each in partitions}
         epoch = self._context.epoch
-        first = {
-            partition: Leadership(isr[0], 0, isr, controller_epoch=epoch, partition_epoch=0)
-            for partition, isr in alive.items()
+        initial = {
+            partition: LeaderIsrAndControllerEpoch(
+                isr[0], 0, isr, controller_epoch=epoch, partition_epoch=0
+            )
+            for partition, isr in live_replicas.items()
             if isr
         }
-        written = await self._writes.create_leaderships(first)
-        for partition, leadership in written.done.items():
-            self._context.leaderships[partition] = leadership
-            self._context.move_partition(partition, PartitionState.ONLINE)
-            self._batch.leader_and_isr(leadership.isr, partition, is_new=True)
+        created = await self._writer.create_topic_partition_states(initial)
+        for partition, leadership in created.finished.items():
+            self._context.partition_leadership_info[partition] = leadership
+            self._context.put_partition_state(partition, PartitionState.ONLINE)
+            self._request_batch.add_leader_and_isr_request(leadership.isr, partition, is_new=True)
         return {
-            **{each: StateChangeFailed("no replica is alive") for each in alive if not alive[each]},
-            **{each: StateChangeFailed(repr(why)) for each, why in written.failed.items()},
-            **written.done,
+            **{
+                each: StateChangeFailed("no replica is alive")
+                for each in live_replicas
+                if not live_replicas[each]
+            },
+            **{each: StateChangeFailed(repr(error)) for each, error in created.failed.items()},
+            **created.finished,
         }
 
     # Elections
 
-    async def _elect(
-        self, partitions: Iterable[TopicPartition], occasion: Occasion, allows_unclean: bool
-    ) -> Elections:
+    async def _elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        strategy: PartitionLeaderElectionStrategy,
+        allows_unclean: bool,
+    ) -> StateChangeResults:
         unclean: dict[TopicPartition, bool] = {}
 
-        async def decide(current: Leaderships) -> Leaderships:
-            topics = await self._allowing_unclean(current, occasion, allows_unclean)
+        async def decide(current: LeaderAndIsrByPartition) -> LeaderAndIsrByPartition:
+            topics = await self._topics_allowing_unclean(current, strategy, allows_unclean)
             decided = {}
             for partition, leadership in current.items():
-                new = self._elected(partition, leadership, occasion, partition.topic in topics)
+                new = self._elect_leader(partition, leadership, strategy, partition.topic in topics)
                 if new is not None:
                     decided[partition] = new
                     unclean[partition] = new.leader not in leadership.isr
             return decided
 
-        changes = await self._changes.make(partitions, decide)
-        for partition, leadership in changes.done.items():
+        changes = await self._leader_and_isr_updater.update(partitions, decide)
+        for partition, leadership in changes.finished.items():
             if unclean[partition]:
-                _log_unclean(partition, leadership)
-            self._context.move_partition(partition, PartitionState.ONLINE)
-            self._batch.leader_and_isr(self._recipients(partition, occasion), partition)
-        nobody = {
-            each: StateChangeFailed(why_nobody(self._candidates(each), occasion))
+                _log_unclean_election(partition, leadership)
+            self._context.put_partition_state(partition, PartitionState.ONLINE)
+            self._request_batch.add_leader_and_isr_request(
+                self._recipients(partition, strategy), partition
+            )
+        not_elected = {
+            each: StateChangeFailed(no_leader_reason(self._leader_candidates(each), strategy))
             for each in changes.undecided
         }
         return {
-            **{each: StateChangeFailed(repr(why)) for each, why in changes.failed.items()},
-            **nobody,
-            **changes.done,
+            **{each: StateChangeFailed(repr(error)) for each, error in changes.failed.items()},
+            **not_elected,
+            **changes.finished,
         }
 
-    def _elected(
+    def _elect_leader(
         self,
         partition: TopicPartition,
-        current: Leadership,
-        occasion: Occasion,
+        current: LeaderIsrAndControllerEpoch,
+        strategy: PartitionLeaderElectionStrategy,
         allows_unclean: bool,
-    ) -> Leadership | None:
-        new = elected(current, self._candidates(partition, allows_unclean=allows_unclean), occasion)
-        if new is not None and not self._rules.marks_recovering:
+    ) -> LeaderIsrAndControllerEpoch | None:
+        new = elect_leader(
+            current, self._leader_candidates(partition, allows_unclean=allows_unclean), strategy
+        )
+        if new is not None and not self._rules.is_leader_recovery_supported:
             return replace(new, is_recovering=current.is_recovering)
         return new
 
-    def _candidates(self, partition: TopicPartition, *, allows_unclean: bool = False) -> Candidates:
-        return Candidates(
+    def _leader_candidates(
+        self, partition: TopicPartition, *, allows_unclean: bool = False
+    ) -> LeaderCandidates:
+        return LeaderCandidates(
             self._context.assignment(partition),
-            online=self._context.online_replicas(partition),
-            shutting_down=self._context.shutting_down,
+            live_replicas=self._context.online_replicas(partition),
+            shutting_down_brokers=self._context.shutting_down_broker_ids,
             allows_unclean=allows_unclean,
         )
 
-    async def _allowing_unclean(
-        self, current: Leaderships, occasion: Occasion, allows_unclean: bool
+    async def _topics_allowing_unclean(
+        self,
+        current: LeaderAndIsrByPartition,
+        strategy: PartitionLeaderElectionStrategy,
+        allows_unclean: bool,
     ) -> set[str]:
         """Topics; asked only of those where it matters."""
-        if occasion is not Occasion.OFFLINE:
+        if strategy is not PartitionLeaderElectionStrategy.OFFLINE_PARTITION:
             return set()
         topics = {
             partition.topic
             for partition, leadership in current.items()
-            if not any(self._context.is_online(each, partition) for each in leadership.isr)
+            if not any(self._context.is_replica_online(each, partition) for each in leadership.isr)
         }
         if allows_unclean or not topics:
             return topics
-        configs = await self._reads.topic_configs(sorted(topics))
+        configs = await self._reader.get_topic_configs(sorted(topics))
         default = str(self._rules.allows_unclean())
-        values = {each: configs.get(each, {}).get(UNCLEAN_LEADER_ELECTION) for each in topics}
+        values = {
+            each: configs.get(each, {}).get(UNCLEAN_LEADER_ELECTION_ENABLE) for each in topics
+        }
         return {
             topic
             for topic, value in values.items()
             if (default if value is None else value).strip().lower() == "true"
         }
 
-    def _recipients(self, partition: TopicPartition, occasion: Occasion) -> Iterable[int]:
+    def _recipients(
+        self, partition: TopicPartition, strategy: PartitionLeaderElectionStrategy
+    ) -> Iterable[int]:
         assignment = self._context.assignment(partition)
-        match occasion:
-            case Occasion.OFFLINE:
+        match strategy:
+            case PartitionLeaderElectionStrategy.OFFLINE_PARTITION:
                 return self._context.online_replicas(partition)
-            case Occasion.CONTROLLED_SHUTDOWN:
+            case PartitionLeaderElectionStrategy.CONTROLLED_SHUTDOWN:
                 replicas = assignment.replicas
-                return [each for each in replicas if self._context.is_reachable(each, partition)]
-            case Occasion.REASSIGNMENT:
-                return assignment.target
-            case Occasion.PREFERRED:
+                return [
+                    each
+                    for each in replicas
+                    if self._context.is_replica_online_or_shutting_down(each, partition)
+                ]
+            case PartitionLeaderElectionStrategy.REASSIGN_PARTITION:
+                return assignment.target_replicas
+            case PartitionLeaderElectionStrategy.PREFERRED_REPLICA:
                 return assignment.replicas
 
 
-def _log_unclean(partition: TopicPartition, leadership: Leadership) -> None:
+def _log_unclean_election(
+    partition: TopicPartition, leader_and_isr: LeaderIsrAndControllerEpoch
+) -> None:
     log.warning(
         "Partition %s is led by %d, which was not in sync: records may be lost",
         partition,
-        leadership.leader,
+        leader_and_isr.leader,
     )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 
-from odradek.controller.machinery import Machinery
-from odradek.controller.store.payloads.cluster import ProducerIdBlock
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.store.payloads.cluster import ProducerIdsBlock
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, StaleBrokerEpoch
 
@@ -22,24 +22,26 @@ BLOCK_SIZE = 1000
 LAST_ID = 2**63 - 1
 
 
-async def allocate(machinery: Machinery, broker: int, *, broker_epoch: int) -> ProducerIdBlock:
+async def allocate(
+    services: ControllerServices, broker_id: int, *, broker_epoch: int
+) -> ProducerIdsBlock:
     """A block for this broker alone."""
-    known = machinery.context.brokers.get(broker)
-    if known is None:
-        raise KafkaError(error=ErrorCode.BROKER_ID_NOT_REGISTERED)
-    if known.epoch != broker_epoch:
+    broker = services.context.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+    if broker.epoch != broker_epoch:
         raise StaleBrokerEpoch
     while True:
-        latest = await machinery.reads.latest_producer_ids()
-        block = _next(latest.block, broker)
-        if await machinery.writes.claim_producer_ids(block, version=latest.version):
+        latest = await services.reader.get_latest_producer_id_block()
+        block = _next_block(latest.block, broker_id)
+        if await services.writer.claim_producer_id_block(block, version=latest.version):
             start, end = block.block_start, block.block_end
-            log.info("Broker %d has the producer ids from %d to %d", broker, start, end)
+            log.info("Broker %d has the producer ids from %d to %d", broker_id, start, end)
             return block
 
 
-def _next(latest: ProducerIdBlock | None, broker: int) -> ProducerIdBlock:
+def _next_block(latest: ProducerIdsBlock | None, broker_id: int) -> ProducerIdsBlock:
     first = 0 if latest is None else latest.block_end + 1
     if first > LAST_ID - BLOCK_SIZE:
         raise KafkaError("There are no producer ids left.")
-    return ProducerIdBlock(broker, block_start=first, block_end=first + BLOCK_SIZE - 1)
+    return ProducerIdsBlock(broker_id, block_start=first, block_end=first + BLOCK_SIZE - 1)

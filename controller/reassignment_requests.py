@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.context import Context
+from odradek.controller.controller_context import ControllerContext
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -40,70 +40,84 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import TopicPartition
 
 #: Where each partition shall go; None: back to where it was.
-Targets = Mapping[TopicPartition, tuple[int, ...] | None]
-Outcomes = Mapping[TopicPartition, KafkaError | None]
-Of = TypeVar("Of")
+ReassignmentTargets = Mapping[TopicPartition, tuple[int, ...] | None]
+ReassignmentResults = Mapping[TopicPartition, KafkaError | None]
+Value = TypeVar("Value")
 
 
-def decide_assignment(
-    context: Context,
+def plan_reassignment(
+    context: ControllerContext,
     partition: TopicPartition,
-    target: Sequence[int] | None,
+    target_replicas: Sequence[int] | None,
     *,
-    may_wait_for_brokers: bool = False,
-    may_change_factor: bool = True,
-) -> Assignment:
+    allow_offline_brokers: bool = False,
+    allow_replication_factor_change: bool = True,
+) -> ReplicaAssignment:
     """On the way to the target; None cancels.  Raises a KafkaError.
 
     Requests may add only brokers that are alive.  The node may name others: they may come yet.
     Requests may say that there shall be no more and no fewer replicas than before (KIP-860).
     """
-    now = context.assignment(partition)
-    if target is not None:
-        _check_brokers(target)
-        absent = set(now.reassigned_to(target).adding) - context.live_brokers
-        if absent and not may_wait_for_brokers:
-            raise InvalidReplicaAssignment(f"Brokers {sorted(absent)} are not alive.")
-    elif not now.is_being_reassigned:
-        raise NoReassignmentInProgress(f"{partition} is not being reassigned.")
-    if partition.topic in context.to_delete or not now.replicas:
+    current = context.assignment(partition)
+    if target_replicas is not None:
+        _check_target_replicas(target_replicas)
+        offline = (
+            set(current.reassign_to(target_replicas).adding_replicas) - context.live_broker_ids
+        )
+        if offline and not allow_offline_brokers:
+            raise InvalidReplicaAssignment(
+                f"Replica assignment has brokers that are not alive: {sorted(offline)}."
+            )
+    elif not current.is_being_reassigned:
+        raise NoReassignmentInProgress(f"No reassignment of {partition} is in progress.")
+    if partition.topic in context.topics_to_be_deleted or not current.replicas:
         raise UnknownTopicOrPartition("The partition does not exist.")
-    if target is not None and not may_change_factor:
-        _check_factor(now, target)
-    new = now.reassigned_to(now.origin if target is None else target)
-    _check_in_sync(context, partition, new)
+    if target_replicas is not None and not allow_replication_factor_change:
+        _check_replication_factor(current, target_replicas)
+    new = current.reassign_to(
+        current.origin_replicas if target_replicas is None else target_replicas
+    )
+    _check_isr_retained(context, partition, new)
     return new
 
 
-def _check_brokers(target: Sequence[int]) -> None:
-    if not target:
+def _check_target_replicas(target_replicas: Sequence[int]) -> None:
+    if not target_replicas:
         raise InvalidReplicaAssignment("A partition needs at least one replica.")
-    if len(set(target)) < len(target):
-        raise InvalidReplicaAssignment(f"A broker is named twice: {list(target)}.")
-    if min(target) < 0:
-        raise InvalidReplicaAssignment(f"There are no brokers below zero: {list(target)}.")
-
-
-def _check_factor(now: Assignment, target: Sequence[int]) -> None:
-    """Against what a reassignment under way would lead to, if there is one."""
-    if len(target) != len(now.target):
-        raise InvalidReplicationFactor(
-            f"There would be {len(target)} replicas and not {len(now.target)} as before."
+    if len(set(target_replicas)) < len(target_replicas):
+        raise InvalidReplicaAssignment(
+            f"Duplicate broker ids in partition reassignment: {list(target_replicas)}."
+        )
+    if min(target_replicas) < 0:
+        raise InvalidReplicaAssignment(
+            f"Negative broker id in partition reassignment: {list(target_replicas)}."
         )
 
 
-def _check_in_sync(context: Context, partition: TopicPartition, new: Assignment) -> None:
-    leadership = context.leaderships.get(partition)
-    if leadership is not None and not set(leadership.isr).intersection(new.replicas):
+def _check_replication_factor(current: ReplicaAssignment, target_replicas: Sequence[int]) -> None:
+    """Against what a reassignment under way would lead to, if there is one."""
+    if len(target_replicas) != len(current.target_replicas):
+        raise InvalidReplicationFactor(
+            f"The target has {len(target_replicas)} replicas, but the replication factor is "
+            f"{len(current.target_replicas)} and the request does not allow to change it."
+        )
+
+
+def _check_isr_retained(
+    context: ControllerContext, partition: TopicPartition, planned: ReplicaAssignment
+) -> None:
+    leadership = context.partition_leadership_info.get(partition)
+    if leadership is not None and not set(leadership.isr).intersection(planned.replicas):
         raise InvalidReplicaAssignment(
-            f"Only {list(leadership.isr)} are in sync, and none of them would be left."
+            f"The target contains no replica of the ISR {list(leadership.isr)}: "
+            "all records would be lost."
         )
 
 
 # AlterPartitionReassignments
 
 
-def targets(request: AlterPartitionReassignmentsRequest) -> Targets:
+def parse_alter_request(request: AlterPartitionReassignmentsRequest) -> ReassignmentTargets:
     return {
         TopicPartition(topic.name, each.partition_index): (
             None if each.replicas is None else tuple(each.replicas)
@@ -113,12 +127,12 @@ def targets(request: AlterPartitionReassignmentsRequest) -> Targets:
     }
 
 
-def answer(
-    outcomes: Outcomes, *, may_change_factor: bool = True
+def build_alter_response(
+    results: ReassignmentResults, *, allow_replication_factor_change: bool = True
 ) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
-        allow_replication_factor_change=may_change_factor,
+        allow_replication_factor_change=allow_replication_factor_change,
         error_code=ErrorCode.NONE.code,
         error_message="",
         responses=[
@@ -127,13 +141,13 @@ def answer(
                 partitions=[
                     AlterPartitionReassignmentsResponse.Topic.Partition(
                         partition_index=number,
-                        error_code=code_of(failure),
-                        error_message=None if failure is None else failure.message,
+                        error_code=code_of(error),
+                        error_message=None if error is None else error.message,
                     )
-                    for number, failure in partitions.items()
+                    for number, error in partitions.items()
                 ],
             )
-            for topic, partitions in _by_topic(outcomes).items()
+            for topic, partitions in _group_by_topic(results).items()
         ],
     )
 
@@ -141,7 +155,9 @@ def answer(
 # ListPartitionReassignments
 
 
-def asked_for(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartition, ...] | None:
+def parse_list_request(
+    request: ListPartitionReassignmentsRequest,
+) -> tuple[TopicPartition, ...] | None:
     """None: all of them."""
     if request.topics is None:
         return None
@@ -152,8 +168,8 @@ def asked_for(request: ListPartitionReassignmentsRequest) -> tuple[TopicPartitio
     )
 
 
-def listing(
-    under_way: Mapping[TopicPartition, Assignment],
+def build_list_response(
+    reassignments: Mapping[TopicPartition, ReplicaAssignment],
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(
         throttle_time_ms=0,
@@ -166,19 +182,21 @@ def listing(
                     ListPartitionReassignmentsResponse.Topic.Partition(
                         partition_index=number,
                         replicas=list(assignment.replicas),
-                        adding_replicas=list(assignment.adding),
-                        removing_replicas=list(assignment.removing),
+                        adding_replicas=list(assignment.adding_replicas),
+                        removing_replicas=list(assignment.removing_replicas),
                     )
                     for number, assignment in partitions.items()
                 ],
             )
-            for topic, partitions in _by_topic(under_way).items()
+            for topic, partitions in _group_by_topic(reassignments).items()
         ],
     )
 
 
-def _by_topic(by_partition: Mapping[TopicPartition, Of]) -> Mapping[str, Mapping[int, Of]]:
-    groups: defaultdict[str, dict[int, Of]] = defaultdict(dict)
-    for partition, each in by_partition.items():
-        groups[partition.topic][partition.partition] = each
+def _group_by_topic(
+    by_partition: Mapping[TopicPartition, Value],
+) -> Mapping[str, Mapping[int, Value]]:
+    groups: defaultdict[str, dict[int, Value]] = defaultdict(dict)
+    for partition, value in by_partition.items():
+        groups[partition.topic][partition.partition] = value
     return groups

@@ -13,40 +13,40 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class ReplicaAssignment:
     """The replicas of one partition, in the order in which they are preferred."""
 
     replicas: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
 
     @property
     def is_being_reassigned(self) -> bool:
-        return bool(self.adding or self.removing)
+        return bool(self.adding_replicas or self.removing_replicas)
 
     @property
-    def origin(self) -> tuple[int, ...]:
+    def origin_replicas(self) -> tuple[int, ...]:
         """As it was before, though perhaps in another order."""
-        return tuple(broker for broker in self.replicas if broker not in self.adding)
+        return tuple(broker for broker in self.replicas if broker not in self.adding_replicas)
 
     @property
-    def target(self) -> tuple[int, ...]:
+    def target_replicas(self) -> tuple[int, ...]:
         """As it will be."""
-        return tuple(broker for broker in self.replicas if broker not in self.removing)
+        return tuple(broker for broker in self.replicas if broker not in self.removing_replicas)
 
-    def reassigned_to(self, target: Sequence[int]) -> Assignment:
+    def reassign_to(self, target_replicas: Sequence[int]) -> ReplicaAssignment:
         """On the way to another target, which comes first so that its order is known."""
-        origin = self.origin
-        replicas = tuple(dict.fromkeys((*target, *origin)))
-        return Assignment(
+        origin = self.origin_replicas
+        replicas = tuple(dict.fromkeys((*target_replicas, *origin)))
+        return ReplicaAssignment(
             replicas,
-            adding=tuple(broker for broker in replicas if broker not in origin),
-            removing=tuple(broker for broker in replicas if broker not in target),
+            adding_replicas=tuple(broker for broker in replicas if broker not in origin),
+            removing_replicas=tuple(broker for broker in replicas if broker not in target_replicas),
         )
 
-    def without(self, broker: int) -> Assignment:
-        return Assignment(
-            tuple(each for each in self.replicas if each != broker),
-            tuple(each for each in self.adding if each != broker),
-            tuple(each for each in self.removing if each != broker),
+    def remove_replica(self, broker_id: int) -> ReplicaAssignment:
+        return ReplicaAssignment(
+            tuple(each for each in self.replicas if each != broker_id),
+            tuple(each for each in self.adding_replicas if each != broker_id),
+            tuple(each for each in self.removing_replicas if each != broker_id),
         )

@@ -17,10 +17,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
 
-from odradek.controller.leader_election import Occasion
-from odradek.controller.leadership import NO_LEADER
-from odradek.controller.leadership_changes import StateChangeFailed
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.leader_and_isr import NO_LEADER
+from odradek.controller.leader_and_isr_updater import StateChangeFailed
+from odradek.controller.leader_election import PartitionLeaderElectionStrategy
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.store.base import Watch
 from odradek.protocol.error_codes import ErrorCode
@@ -36,7 +36,7 @@ from odradek.protocol.types import TopicPartition
 log = logging.getLogger(__name__)
 
 
-class ElectionKind(Enum):
+class ElectionType(Enum):
     """As a request numbers them."""
 
     PREFERRED = 0
@@ -47,22 +47,29 @@ class ElectionKind(Enum):
 ElectionResults = dict[TopicPartition, int | KafkaError]
 
 
-class PreferredLeaders:
+class ReplicaLeaderElections:
     """Moves leaders back where they belong."""
 
-    def __init__(self, machinery: Machinery, watch: Watch) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
+    def __init__(self, services: ControllerServices, watch: Watch) -> None:
+        self._services = services
+        self._context = services.context
         self._watch = watch
 
-    async def elect(
-        self, kind: ElectionKind, partitions: Iterable[TopicPartition] | None
+    async def process_replica_leader_election(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
     ) -> ElectionResults:
         """Of all partitions if none are named; then those that need nothing are left out."""
-        asked = self._staying() if partitions is None else [*partitions]
-        refused = {each: why for each in asked if (why := self._refused(kind, each))}
-        wanted = [each for each in asked if each not in refused]
-        results: ElectionResults = {**refused, **await self._elected(kind, wanted)}
+        requested = self._partitions_not_being_deleted() if partitions is None else [*partitions]
+        rejected = {
+            each: error
+            for each in requested
+            if (error := self._election_error(election_type, each))
+        }
+        accepted = [each for each in requested if each not in rejected]
+        results: ElectionResults = {
+            **rejected,
+            **await self._on_replica_election(election_type, accepted),
+        }
         if partitions is not None:
             return results
         return {
@@ -71,65 +78,75 @@ class PreferredLeaders:
             if not isinstance(result, ElectionNotNeeded)
         }
 
-    async def look(self) -> None:
+    async def process_preferred_replica_election(self) -> None:
         """Do what the node asks for, if it is there, and take it away."""
-        reads = self._machinery.reads
-        asked = await reads.preferred_elections(self._watch)
-        if asked is None:
+        reader = self._services.reader
+        requested = await reader.get_preferred_replica_election(self._watch)
+        if requested is None:
             return
-        log.info("%d partitions shall have their preferred leaders", len(asked))
-        await self.elect(ElectionKind.PREFERRED, asked)
-        await self._machinery.writes.delete_preferred_elections()
+        log.info("%d partitions shall have their preferred leaders", len(requested))
+        await self.process_replica_leader_election(ElectionType.PREFERRED, requested)
+        await self._services.writer.delete_preferred_replica_election()
 
-    async def balance(self, *, percentage: int) -> None:
+    async def check_and_trigger_auto_leader_rebalance(self, *, percentage: int) -> None:
         """Give brokers back what prefers them, where others lead more than ``percentage`` of it."""
-        preferring: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-        for partition in self._staying():
+        partitions_by_preferred_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        for partition in self._partitions_not_being_deleted():
             replicas = self._context.assignment(partition).replicas
             if replicas:
-                preferring[replicas[0]].append(partition)
-        for broker, partitions in preferring.items():
-            elsewhere = [
+                partitions_by_preferred_leader[replicas[0]].append(partition)
+        for broker, partitions in partitions_by_preferred_leader.items():
+            imbalanced = [
                 each for each in partitions if self._context.leader(each) not in (None, broker)
             ]
-            if len(elsewhere) * 100 > percentage * len(partitions):
-                able = [each for each in elsewhere if self._is_able(broker, each)]
-                log.info("Broker %d is given back %d partitions to lead", broker, len(able))
-                await self._elected(ElectionKind.PREFERRED, able)
+            if len(imbalanced) * 100 > percentage * len(partitions):
+                candidates = [
+                    each
+                    for each in imbalanced
+                    if self._can_preferred_replica_be_leader(broker, each)
+                ]
+                log.info("Broker %d is given back %d partitions to lead", broker, len(candidates))
+                await self._on_replica_election(ElectionType.PREFERRED, candidates)
 
-    def _staying(self) -> list[TopicPartition]:
-        to_delete = self._context.to_delete
+    def _partitions_not_being_deleted(self) -> list[TopicPartition]:
+        to_delete = self._context.topics_to_be_deleted
         return [each for each in self._context.partitions if each.topic not in to_delete]
 
-    def _is_able(self, broker: int, partition: TopicPartition) -> bool:
-        in_sync = self._context.leaderships[partition].isr
-        return broker in in_sync and self._context.is_online(broker, partition)
+    def _can_preferred_replica_be_leader(self, broker_id: int, partition: TopicPartition) -> bool:
+        isr = self._context.partition_leadership_info[partition].isr
+        return broker_id in isr and self._context.is_replica_online(broker_id, partition)
 
-    def _refused(self, kind: ElectionKind, partition: TopicPartition) -> KafkaError | None:
+    def _election_error(
+        self, election_type: ElectionType, partition: TopicPartition
+    ) -> KafkaError | None:
         if not self._context.has_partition(partition):
             return UnknownTopicOrPartition("The partition does not exist.")
-        if partition.topic in self._context.to_delete:
-            deleted = "The topic is being deleted."
-            return KafkaError(deleted, error=ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if partition.topic in self._context.topics_to_be_deleted:
+            message = "The topic is being deleted."
+            return KafkaError(message, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
         leader = self._context.leader(partition)
-        if kind is ElectionKind.PREFERRED:
+        if election_type is ElectionType.PREFERRED:
             is_needed = leader != self._context.assignment(partition).replicas[0]
         else:
-            is_needed = leader in (None, NO_LEADER) or leader not in self._context.live_brokers
+            is_needed = leader in (None, NO_LEADER) or leader not in self._context.live_broker_ids
         return None if is_needed else ElectionNotNeeded("It is led as it should be.")
 
-    async def _elected(
-        self, kind: ElectionKind, partitions: Iterable[TopicPartition]
+    async def _on_replica_election(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition]
     ) -> ElectionResults:
-        is_unclean = kind is ElectionKind.UNCLEAN
-        occasion = Occasion.OFFLINE if is_unclean else Occasion.PREFERRED
-        refusal = EligibleLeadersNotAvailable if is_unclean else PreferredLeaderNotAvailable
-        moved = await self._machinery.partitions.move(
-            partitions, PartitionState.ONLINE, occasion, allows_unclean=is_unclean
+        is_unclean = election_type is ElectionType.UNCLEAN
+        strategy = (
+            PartitionLeaderElectionStrategy.OFFLINE_PARTITION
+            if is_unclean
+            else PartitionLeaderElectionStrategy.PREFERRED_REPLICA
+        )
+        error_type = EligibleLeadersNotAvailable if is_unclean else PreferredLeaderNotAvailable
+        results = await self._services.partition_state_machine.handle_state_changes(
+            partitions, PartitionState.ONLINE, strategy, allows_unclean=is_unclean
         )
         return {
-            partition: refusal(str(result))
+            partition: error_type(str(result))
             if isinstance(result, StateChangeFailed)
             else result.leader
-            for partition, result in moved.items()
+            for partition, result in results.items()
         }

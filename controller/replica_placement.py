@@ -1,18 +1,18 @@
-"""On which brokers do the replicas of new partitions go?
+"""Assignment of the replicas of new partitions to brokers.  Kafka: AdminUtils.
 
-First replicas go around the brokers, so that each leads as many partitions as any other.  The
-others follow at a distance that grows by one each time around, so that what a broker leads has its
-other replicas spread over all brokers, not on one neighbour.
+The first replicas are assigned round-robin, which gives each broker equally many leaders.  The
+other replicas follow at a shift that grows by one after each round, which spreads the followers of
+one leader over all brokers instead of one neighbour.
 
-    brokers 0 1 2 3 4, three replicas, from broker 0 at distance 1
+    brokers 0 1 2 3 4, three replicas, start index 0, replica shift 0
 
     partition   0      1      2      3      4      5      6
     replicas    0 1 2  1 2 3  2 3 4  3 4 0  4 0 1  0 2 3  1 3 4
 
-Where brokers have racks, they are gone around in turns, one of each rack, and a rack gets a second
-replica of a partition only when all have one.
+If brokers have racks, the round-robin order alternates between racks.  A rack gets a second replica
+of a partition only when every rack has one.
 
-The same brokers, start and counts give what Kafka places, replica for replica.
+For the same brokers, start and counts the result equals Kafka's, replica for replica.
 
 Owner: none; immutable, any thread.
 """
@@ -26,98 +26,101 @@ from random import Random
 
 from odradek.protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaError
 
-#: The rack of each broker that is alive; None if it does not say.
-Racks = Mapping[int, str | None]
+#: The rack of each live broker; None if the broker has no rack.
+BrokerRacks = Mapping[int, str | None]
 
 
-class RacksIncomplete(KafkaError):
-    """Some brokers say where they are, and some do not; Kafka has no code for this."""
+class IncompleteRackInfo(KafkaError):
+    """Only some brokers have a rack; Kafka has no error code for this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Where placement begins; a topic that grows goes on where it stopped."""
+class PlacementStart:
+    """Where the assignment starts; new partitions of a topic continue where the topic ends."""
 
-    index: int  # among the brokers, of the first replica of partition 0
-    shift: int  # of the others, beyond the next broker
-    partition: int = 0
+    start_index: int  # index in the broker list, for the first replica of partition 0
+    replica_shift: int  # shift of the other replicas beyond the next broker
+    start_partition: int = 0
 
     @classmethod
-    def drawn(cls, random: Random, racks: Racks) -> Start:
-        return cls(index=random.randrange(len(racks)), shift=random.randrange(len(racks)))
+    def draw(cls, random: Random, racks: BrokerRacks) -> PlacementStart:
+        return cls(
+            start_index=random.randrange(len(racks)), replica_shift=random.randrange(len(racks))
+        )
 
 
-def check_counts(racks: Racks, *, partitions: int, replication_factor: int) -> None:
-    if partitions <= 0:
-        raise InvalidPartitions(f"A topic has at least one partition, not {partitions}.")
+def check_counts(racks: BrokerRacks, *, partition_count: int, replication_factor: int) -> None:
+    if partition_count <= 0:
+        raise InvalidPartitions(
+            f"Number of partitions must be larger than 0, but is {partition_count}."
+        )
     if replication_factor <= 0:
         raise InvalidReplicationFactor(
-            f"A partition has at least one replica, not {replication_factor}."
+            f"Replication factor must be larger than 0, but is {replication_factor}."
         )
     if replication_factor > len(racks):
         raise InvalidReplicationFactor(
-            f"Replication factor {replication_factor} needs as many brokers, and {len(racks)} "
-            "are available."
+            f"Replication factor: {replication_factor} larger than available brokers: {len(racks)}."
         )
 
 
-def placed_replicas(
-    racks: Racks, start: Start, *, partitions: int, replication_factor: int
+def assign_replicas_to_brokers(
+    racks: BrokerRacks, start: PlacementStart, *, partition_count: int, replication_factor: int
 ) -> dict[int, tuple[int, ...]]:
-    """By partition, from ``start.partition`` on."""
-    check_counts(racks, partitions=partitions, replication_factor=replication_factor)
-    ring = _ring(racks)
+    """Return the replicas of each partition, from ``start.start_partition`` on."""
+    check_counts(racks, partition_count=partition_count, replication_factor=replication_factor)
+    ring = _rack_alternated_brokers(racks)
     rack_count = len({rack for rack in racks.values() if rack is not None})
-    shift = start.shift
-    placed = {}
-    for partition in range(start.partition, start.partition + partitions):
+    shift = start.replica_shift
+    assignments = {}
+    for partition in range(start.start_partition, start.start_partition + partition_count):
         if partition > 0 and partition % len(ring) == 0:
             shift += 1
-        first = (start.index + partition) % len(ring)
+        first = (start.start_index + partition) % len(ring)
         others = ring[first + 1 :] + ring[:first]
         replicas = [ring[first]]
         if replication_factor > 1:
-            candidates = _turned(others, by=shift * max(rack_count, 1))
-            chosen = _across_racks(ring[first], candidates, racks, rack_count)
+            candidates = _rotate(others, shift=shift * max(rack_count, 1))
+            chosen = _spread_across_racks(ring[first], candidates, racks, rack_count)
             replicas += islice(chosen, replication_factor - 1)
-        placed[partition] = tuple(replicas)
-    return placed
+        assignments[partition] = tuple(replicas)
+    return assignments
 
 
-def _ring(racks: Racks) -> list[int]:
-    """In the order in which brokers get their turn."""
+def _rack_alternated_brokers(racks: BrokerRacks) -> list[int]:
+    """Return the brokers in round-robin order, alternating between racks."""
     brokers = sorted(racks)
-    without = [broker for broker in brokers if racks[broker] is None]
-    if len(without) == len(brokers):
+    brokers_without_rack = [broker for broker in brokers if racks[broker] is None]
+    if len(brokers_without_rack) == len(brokers):
         return brokers
-    if without:
-        raise RacksIncomplete(
-            "Replicas cannot be placed across racks: no rack is known of broker "
-            f"{', '.join(map(str, without))}."
+    if brokers_without_rack:
+        raise IncompleteRackInfo(
+            "Not all brokers have rack information: no rack is set for broker "
+            f"{', '.join(map(str, brokers_without_rack))}."
         )
-    in_rack: dict[str, list[int]] = {}
+    brokers_by_rack: dict[str, list[int]] = {}
     for broker in brokers:
-        in_rack.setdefault(racks[broker] or "", []).append(broker)
-    # By UTF-16, as Java compares strings.
-    names = sorted(in_rack, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-    turns = chain.from_iterable(zip_longest(*(in_rack[name] for name in names)))
-    return [broker for broker in turns if broker is not None]
+        brokers_by_rack.setdefault(racks[broker] or "", []).append(broker)
+    # Sort by UTF-16 code units, as Java compares strings.
+    names = sorted(brokers_by_rack, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    alternated = chain.from_iterable(zip_longest(*(brokers_by_rack[name] for name in names)))
+    return [broker for broker in alternated if broker is not None]
 
 
-def _turned(brokers: Sequence[int], *, by: int) -> Iterator[int]:
-    """Around and around."""
-    return (brokers[(by + step) % len(brokers)] for step in count())
+def _rotate(brokers: Sequence[int], *, shift: int) -> Iterator[int]:
+    """Iterate over the brokers endlessly, starting at ``shift``."""
+    return (brokers[(shift + step) % len(brokers)] for step in count())
 
 
-def _across_racks(
-    leader: int, candidates: Iterable[int], racks: Racks, rack_count: int
+def _spread_across_racks(
+    leader: int, candidates: Iterable[int], racks: BrokerRacks, rack_count: int
 ) -> Iterator[int]:
-    """Brokers that have no replica yet, those in racks without one first."""
-    taken = {leader}
-    racks_taken = {racks[leader]}
+    """Yield brokers without a replica of the partition, racks without one first."""
+    assigned = {leader}
+    used_racks = {racks[leader]}
     for broker in candidates:
-        rack_is_free = racks[broker] not in racks_taken or len(racks_taken) >= rack_count
-        if rack_is_free and broker not in taken:
-            taken.add(broker)
-            racks_taken.add(racks[broker])
+        is_rack_available = racks[broker] not in used_racks or len(used_racks) >= rack_count
+        if is_rack_available and broker not in assigned:
+            assigned.add(broker)
+            used_racks.add(racks[broker])
             yield broker

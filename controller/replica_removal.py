@@ -11,26 +11,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from odradek.controller.context import Replica
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.controller_services import ControllerServices
 from odradek.controller.replica_state import ReplicaState
 
 
-async def stop(machinery: Machinery, replicas: Iterable[Replica]) -> None:
+async def stop(services: ControllerServices, replicas: Iterable[PartitionAndReplica]) -> None:
     """Take them offline."""
-    by_broker: defaultdict[int, list[Replica]] = defaultdict(list)
+    by_broker: defaultdict[int, list[PartitionAndReplica]] = defaultdict(list)
     for replica in replicas:
-        by_broker[replica.broker].append(replica)
+        by_broker[replica.broker_id].append(replica)
     for broker in sorted(by_broker):
-        await machinery.replicas.move(by_broker[broker], ReplicaState.OFFLINE)
+        await services.replica_state_machine.handle_state_changes(
+            by_broker[broker], ReplicaState.OFFLINE
+        )
 
 
-async def remove(machinery: Machinery, replicas: Collection[Replica]) -> None:
+async def remove(services: ControllerServices, replicas: Collection[PartitionAndReplica]) -> None:
     """Nobody waits until the brokers have deleted them."""
-    await stop(machinery, replicas)
+    await stop(services, replicas)
     for state in (
         ReplicaState.DELETION_STARTED,
         ReplicaState.DELETION_SUCCESSFUL,
         ReplicaState.NON_EXISTENT,
     ):
-        await machinery.replicas.move(replicas, state)
+        await services.replica_state_machine.handle_state_changes(replicas, state)

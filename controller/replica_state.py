@@ -21,7 +21,7 @@ class ReplicaState(Enum):
 
 
 #: state -> the states it may move to
-MOVES: Mapping[ReplicaState, frozenset[ReplicaState]] = {
+VALID_TRANSITIONS: Mapping[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.NON_EXISTENT: frozenset({ReplicaState.NEW}),
     ReplicaState.NEW: frozenset({ReplicaState.ONLINE, ReplicaState.OFFLINE}),
     ReplicaState.ONLINE: frozenset({ReplicaState.ONLINE, ReplicaState.OFFLINE}),

@@ -22,36 +22,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Set
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.context import Context, Replica
-from odradek.controller.leadership import NO_LEADER, Leadership
-from odradek.controller.leadership_changes import (
-    LeadershipChanges,
-    Leaderships,
+from odradek.controller.controller_context import ControllerContext, PartitionAndReplica
+from odradek.controller.leader_and_isr import NO_LEADER, LeaderIsrAndControllerEpoch
+from odradek.controller.leader_and_isr_updater import (
+    LeaderAndIsrByPartition,
+    LeaderAndIsrUpdater,
     StateChangeFailed,
     log_failures,
 )
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.replica_state import MOVES, ReplicaState
-from odradek.controller.request_batch import RequestBatch
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_writer import MetadataWriter
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.replica_state import VALID_TRANSITIONS, ReplicaState
+from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.controller.store.base import NoNode
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-Failures = dict[Replica, StateChangeFailed]
+Failures = dict[PartitionAndReplica, StateChangeFailed]
 
 
-class ReplicaMachine:
+class ReplicaStateMachine:
     """The only one to change replicas' states."""
 
     def __init__(
-        self, context: Context, reads: MetadataReads, writes: MetadataWrites, batch: RequestBatch
+        self,
+        context: ControllerContext,
+        reader: MetadataReader,
+        writer: MetadataWriter,
+        request_batch: ControllerBrokerRequestBatch,
     ) -> None:
         self._context = context
-        self._batch = batch
-        self._changes = LeadershipChanges(context, reads, writes)
+        self._request_batch = request_batch
+        self._leader_and_isr_updater = LeaderAndIsrUpdater(context, reader, writer)
 
     async def start(self) -> None:
         """Find out which replicas are there.
@@ -59,125 +63,148 @@ class ReplicaMachine:
         Those that are not count as ineligible for deletion until their brokers are back, whether
         or not their topics are to be deleted.
         """
-        there: list[Replica] = []
-        gone: list[Replica] = []
+        online: list[PartitionAndReplica] = []
+        offline: list[PartitionAndReplica] = []
         for partition in self._context.partitions:
-            for replica in self._context.replicas_of(partition):
-                is_there = self._context.is_online(replica.broker, partition)
-                (there if is_there else gone).append(replica)
-        self._note(there, ReplicaState.ONLINE)
-        self._note(gone, ReplicaState.DELETION_INELIGIBLE)
-        await self.move(there, ReplicaState.ONLINE)
-        await self.move(gone, ReplicaState.OFFLINE)
+            for replica in self._context.replicas_for_partition(partition):
+                is_online = self._context.is_replica_online(replica.broker_id, partition)
+                (online if is_online else offline).append(replica)
+        self._put_replica_states(online, ReplicaState.ONLINE)
+        self._put_replica_states(offline, ReplicaState.DELETION_INELIGIBLE)
+        await self.handle_state_changes(online, ReplicaState.ONLINE)
+        await self.handle_state_changes(offline, ReplicaState.OFFLINE)
 
-    async def move(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
-        legal, failed = self._legal(replicas, target)
-        match target:
+    async def handle_state_changes(
+        self, replicas: Iterable[PartitionAndReplica], target_state: ReplicaState
+    ) -> None:
+        valid, failed = self._check_valid_state_changes(replicas, target_state)
+        match target_state:
             case ReplicaState.NEW:
-                failed |= self._begin(legal)
+                failed |= self._start_new_replicas(valid)
             case ReplicaState.ONLINE:
-                self._bring_online(legal)
+                self._bring_online(valid)
             case ReplicaState.OFFLINE:
-                failed |= await self._take_offline(legal)
+                failed |= await self._take_offline(valid)
             case ReplicaState.DELETION_STARTED:
-                self._note(legal, target)
-                for replica in legal:
-                    self._batch.stop_replica(replica, deletes=True)
+                self._put_replica_states(valid, target_state)
+                for replica in valid:
+                    self._request_batch.add_stop_replica_request(replica, delete_partition=True)
             case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE:
-                self._note(legal, target)
+                self._put_replica_states(valid, target_state)
             case ReplicaState.NON_EXISTENT:
-                self._forget(legal)
-        log_failures(log, f"Replicas do not become {target.name}", failed)
+                self._remove_replicas(valid)
+        log_failures(log, f"Failed to change replicas to {target_state.name}", failed)
 
-    def _legal(
-        self, replicas: Iterable[Replica], target: ReplicaState
-    ) -> tuple[list[Replica], Failures]:
-        legal: list[Replica] = []
-        refused: Failures = {}
+    def _check_valid_state_changes(
+        self, replicas: Iterable[PartitionAndReplica], target_state: ReplicaState
+    ) -> tuple[list[PartitionAndReplica], Failures]:
+        valid: list[PartitionAndReplica] = []
+        invalid: Failures = {}
         for replica in dict.fromkeys(replicas):
             state = self._context.replica_state(replica)
-            if target in MOVES[state]:
-                legal.append(replica)
+            if target_state in VALID_TRANSITIONS[state]:
+                valid.append(replica)
             else:
-                refused[replica] = StateChangeFailed(f"illegal, it is {state.name}")
-        return legal, refused
+                invalid[replica] = StateChangeFailed(f"illegal state change from {state.name}")
+        return valid, invalid
 
-    def _note(self, replicas: Iterable[Replica], state: ReplicaState) -> None:
+    def _put_replica_states(
+        self, replicas: Iterable[PartitionAndReplica], state: ReplicaState
+    ) -> None:
         self._context.replica_states.update(dict.fromkeys(replicas, state))
 
-    def _begin(self, replicas: Iterable[Replica]) -> Failures:
+    def _start_new_replicas(self, replicas: Iterable[PartitionAndReplica]) -> Failures:
         failed: Failures = {}
         for replica in replicas:
             leader = self._context.leader(replica.partition)
-            if leader == replica.broker:
+            if leader == replica.broker_id:
                 failed[replica] = StateChangeFailed("it leads, and cannot be new")
                 continue
             if leader is not None:
-                self._batch.leader_and_isr([replica.broker], replica.partition, is_new=True)
-            self._note([replica], ReplicaState.NEW)
+                self._request_batch.add_leader_and_isr_request(
+                    [replica.broker_id], replica.partition, is_new=True
+                )
+            self._put_replica_states([replica], ReplicaState.NEW)
         return failed
 
-    def _bring_online(self, replicas: Iterable[Replica]) -> None:
+    def _bring_online(self, replicas: Iterable[PartitionAndReplica]) -> None:
         for replica in replicas:
             partition, broker = replica
             if self._context.replica_state(replica) is ReplicaState.NEW:
-                self._assign(partition, broker)
+                self._add_to_assignment(partition, broker)
             elif self._context.leader(partition) is not None:
-                self._batch.leader_and_isr([broker], partition)
-            self._note([replica], ReplicaState.ONLINE)
+                self._request_batch.add_leader_and_isr_request([broker], partition)
+            self._put_replica_states([replica], ReplicaState.ONLINE)
 
-    def _assign(self, partition: TopicPartition, broker: int) -> None:
-        now = self._context.assignment(partition)
-        if broker not in now.replicas:
-            log.error("Replica %d of %s is not one of its assignment %s", broker, partition, now)
-            replicas = (*now.replicas, broker)
-            self._context.assign(partition, Assignment(replicas, now.adding, now.removing))
+    def _add_to_assignment(self, partition: TopicPartition, broker_id: int) -> None:
+        current = self._context.assignment(partition)
+        if broker_id not in current.replicas:
+            log.error(
+                "Replica %d of %s is not one of its assignment %s", broker_id, partition, current
+            )
+            replicas = (*current.replicas, broker_id)
+            self._context.update_assignment(
+                partition,
+                ReplicaAssignment(replicas, current.adding_replicas, current.removing_replicas),
+            )
 
-    def _forget(self, replicas: Iterable[Replica]) -> None:
+    def _remove_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
         for partition, broker in replicas:
-            self._context.assign(partition, self._context.assignment(partition).without(broker))
-            self._context.replica_states.pop(Replica(partition, broker), None)
+            self._context.update_assignment(
+                partition, self._context.assignment(partition).remove_replica(broker)
+            )
+            self._context.replica_states.pop(PartitionAndReplica(partition, broker), None)
 
     # Those that are going
 
-    async def _take_offline(self, replicas: Collection[Replica]) -> Failures:
-        going: dict[TopicPartition, set[int]] = {}
+    async def _take_offline(self, replicas: Collection[PartitionAndReplica]) -> Failures:
+        offline_ids: dict[TopicPartition, set[int]] = {}
         for replica in replicas:
-            self._batch.stop_replica(replica, deletes=False)
-            going.setdefault(replica.partition, set()).add(replica.broker)
-        led = {each: None for each in going if each in self._context.leaderships}
-
-        async def decide(current: Leaderships) -> Leaderships:
-            return {each: _without(current[each], going[each]) for each in current}
-
-        changes = await self._changes.make(led, decide)
-        failed = {
-            Replica(partition, broker): StateChangeFailed(repr(why))
-            for partition, why in changes.failed.items()
-            for broker in sorted(going[partition])
-            # Of a topic that is going the store may have nothing any more.
-            if partition.topic not in self._context.to_delete or not isinstance(why, NoNode)
+            self._request_batch.add_stop_replica_request(replica, delete_partition=False)
+            offline_ids.setdefault(replica.partition, set()).add(replica.broker_id)
+        with_leader = {
+            each: None for each in offline_ids if each in self._context.partition_leadership_info
         }
-        self._note((each for each in replicas if each not in failed), ReplicaState.OFFLINE)
-        for partition in changes.done:
-            if partition.topic not in self._context.to_delete:
-                replicas_left = self._context.assignment(partition).replicas
-                others = [each for each in replicas_left if each not in going[partition]]
-                self._batch.leader_and_isr(others, partition)
-        if leaderless := [each for each in going if each not in led]:
-            self._batch.update_metadata(leaderless)
+
+        async def decide(current: LeaderAndIsrByPartition) -> LeaderAndIsrByPartition:
+            return {
+                each: _remove_replicas_from_isr(current[each], offline_ids[each])
+                for each in current
+            }
+
+        changes = await self._leader_and_isr_updater.update(with_leader, decide)
+        failed = {
+            PartitionAndReplica(partition, broker): StateChangeFailed(repr(error))
+            for partition, error in changes.failed.items()
+            for broker in sorted(offline_ids[partition])
+            # Of a topic that is going the store may have nothing any more.
+            if partition.topic not in self._context.topics_to_be_deleted
+            or not isinstance(error, NoNode)
+        }
+        self._put_replica_states(
+            (each for each in replicas if each not in failed), ReplicaState.OFFLINE
+        )
+        for partition in changes.finished:
+            if partition.topic not in self._context.topics_to_be_deleted:
+                assigned = self._context.assignment(partition).replicas
+                others = [each for each in assigned if each not in offline_ids[partition]]
+                self._request_batch.add_leader_and_isr_request(others, partition)
+        if leaderless := [each for each in offline_ids if each not in with_leader]:
+            self._request_batch.add_update_metadata_request(leaderless)
         return failed
 
 
-def _without(now: Leadership, going: Set[int]) -> Leadership:
+def _remove_replicas_from_isr(
+    current: LeaderIsrAndControllerEpoch, replica_ids: Set[int]
+) -> LeaderIsrAndControllerEpoch:
     """Somebody stays in sync even if all go, or nobody could lead again without losing records.
 
     Whoever was in sync and goes ends the epoch, as with Kafka, even if nothing else changes.
     """
-    if now.leader not in going and going.isdisjoint(now.isr):
-        return now
-    isr = tuple(each for each in now.isr if each not in going)
+    if current.leader not in replica_ids and replica_ids.isdisjoint(current.isr):
+        return current
+    isr = tuple(each for each in current.isr if each not in replica_ids)
     if not isr:
-        isr = (now.leader,) if now.leader in now.isr else now.isr[:1]
-    leader = NO_LEADER if now.leader in going else now.leader
-    return now.led_by(leader, isr, is_recovering=now.is_recovering)
+        isr = (current.leader,) if current.leader in current.isr else current.isr[:1]
+    leader = NO_LEADER if current.leader in replica_ids else current.leader
+    return current.new_leader_and_isr(leader, isr, is_recovering=current.is_recovering)

@@ -20,107 +20,131 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from odradek.controller.broker_link import ControlRequest
-from odradek.controller.context import Context, Replica
-from odradek.controller.control_requests import Addressed, ControlRequests, Stop
+from odradek.controller.control_request_builder import (
+    BrokerRequest,
+    ControlRequestBuilder,
+    StopReplicaPartition,
+)
+from odradek.controller.controller_channel import ControlRequest
+from odradek.controller.controller_context import ControllerContext, PartitionAndReplica
 from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-Told = TypeVar("Told")
+Value = TypeVar("Value")
 
 
-class Channels(Protocol):
+class RequestSender(Protocol):
     """The part of the brokers' channels that a batch needs."""
 
-    def send(self, broker: int, request: ControlRequest, *, version: int) -> None: ...
+    def send(self, broker_id: int, request: ControlRequest, *, version: int) -> None: ...
 
 
-class RequestBatch:
+class ControllerBrokerRequestBatch:
     """Collects until ``send``; then it is empty again."""
 
-    def __init__(self, context: Context, requests: ControlRequests, channels: Channels) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        request_builder: ControlRequestBuilder,
+        sender: RequestSender,
+    ) -> None:
         self._context = context
-        self._requests = requests
-        self._channels = channels
+        self._request_builder = request_builder
+        self._sender = sender
         self.clear()
 
     def clear(self) -> None:
         #: broker -> partition -> whether its replica is new
-        self._leader_and_isr: dict[int, dict[TopicPartition, bool]] = {}
-        self._stops: dict[int, dict[TopicPartition, Stop]] = {}
-        self._changed: dict[TopicPartition, None] = {}
-        self._all_are_told = False
-        self._newcomers: set[int] = set()
+        self._leader_and_isr_partitions: dict[int, dict[TopicPartition, bool]] = {}
+        self._stop_replica_partitions: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
+        self._update_metadata_partitions: dict[TopicPartition, None] = {}
+        self._is_update_metadata_needed = False
+        self._new_broker_ids: set[int] = set()
 
-    def leader_and_isr(
-        self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False
+    def add_leader_and_isr_request(
+        self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
         """Tell replicas who leads; everyone learns of it.  What is new stays so for the event."""
-        for broker in brokers:
+        for broker in broker_ids:
             if broker in self._context.brokers:
-                told = self._leader_and_isr.setdefault(broker, {})
-                told[partition] = is_new or told.get(partition, False)
-                self._unstop(broker, partition)
-        self.update_metadata([partition])
+                partitions = self._leader_and_isr_partitions.setdefault(broker, {})
+                partitions[partition] = is_new or partitions.get(partition, False)
+                self._cancel_stop_replica(broker, partition)
+        self.add_update_metadata_request([partition])
 
-    def update_metadata(self, partitions: Iterable[TopicPartition] = ()) -> None:
+    def add_update_metadata_request(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Tell all brokers of these partitions, and in any case which brokers there are."""
-        self._all_are_told = True
-        self._changed.update(dict.fromkeys(partitions))
+        self._is_update_metadata_needed = True
+        self._update_metadata_partitions.update(dict.fromkeys(partitions))
 
-    def all_metadata(self, newcomers: Iterable[int]) -> None:
+    def add_full_update_metadata_request(self, broker_ids: Iterable[int]) -> None:
         """Tell these brokers of all partitions, which they know nothing of."""
-        self._newcomers.update(newcomers)
+        self._new_broker_ids.update(broker_ids)
 
-    def stop_replica(self, replica: Replica, *, deletes: bool) -> None:
+    def add_stop_replica_request(
+        self, replica: PartitionAndReplica, *, delete_partition: bool
+    ) -> None:
         """What is to be deleted stays so for the event."""
         partition, broker = replica
         if broker in self._context.brokers:
-            stops = self._stops.setdefault(broker, {})
-            deletes = deletes or (partition in stops and stops[partition].deletes)
-            stops[partition] = Stop(self._context.leader_epoch(partition), deletes)
+            stops = self._stop_replica_partitions.setdefault(broker, {})
+            delete_partition = delete_partition or (
+                partition in stops and stops[partition].delete_partition
+            )
+            stops[partition] = StopReplicaPartition(
+                self._context.stop_replica_leader_epoch(partition), delete_partition
+            )
 
-    def send(self) -> None:
-        told = self._registered(self._leader_and_isr)
-        for addressed in self._requests.leader_and_isr(told):
-            self._log_leaders(addressed.broker, told[addressed.broker])
-            self._send(addressed)
-        newcomers = self._registered(dict.fromkeys(sorted(self._newcomers)))
-        self._send_metadata(newcomers, [*self._context.partitions] if newcomers else ())
-        if self._all_are_told:
-            others = [each for each in self._context.brokers if each not in newcomers]
-            self._send_metadata(others, self._changed)
-        stops = self._registered(self._stops)
-        for addressed in self._requests.stop_replica(stops):
-            count = len(stops[addressed.broker])
-            log.info("Broker %d is told to stop %d replicas", addressed.broker, count)
-            self._send(addressed)
+    def send_requests_to_brokers(self) -> None:
+        by_broker = self._only_registered(self._leader_and_isr_partitions)
+        for broker_request in self._request_builder.leader_and_isr_requests(by_broker):
+            self._log_leader_and_isr(broker_request.broker_id, by_broker[broker_request.broker_id])
+            self._send(broker_request)
+        new_brokers = self._only_registered(dict.fromkeys(sorted(self._new_broker_ids)))
+        self._send_update_metadata(new_brokers, [*self._context.partitions] if new_brokers else ())
+        if self._is_update_metadata_needed:
+            others = [each for each in self._context.brokers if each not in new_brokers]
+            self._send_update_metadata(others, self._update_metadata_partitions)
+        stops = self._only_registered(self._stop_replica_partitions)
+        for broker_request in self._request_builder.stop_replica_requests(stops):
+            count = len(stops[broker_request.broker_id])
+            log.info("Broker %d is told to stop %d replicas", broker_request.broker_id, count)
+            self._send(broker_request)
         self.clear()
 
-    def _send_metadata(
-        self, brokers: Collection[int], partitions: Collection[TopicPartition]
+    def _send_update_metadata(
+        self, broker_ids: Collection[int], partitions: Collection[TopicPartition]
     ) -> None:
-        if brokers:
-            log.info("Brokers %s are told of %d partitions", [*brokers], len(partitions))
-            for addressed in self._requests.update_metadata(brokers, partitions):
-                self._send(addressed)
+        if broker_ids:
+            log.info("Brokers %s are told of %d partitions", [*broker_ids], len(partitions))
+            for broker_request in self._request_builder.update_metadata_requests(
+                broker_ids, partitions
+            ):
+                self._send(broker_request)
 
-    def _send(self, addressed: Addressed) -> None:
-        self._channels.send(addressed.broker, addressed.request, version=addressed.version)
+    def _send(self, broker_request: BrokerRequest) -> None:
+        self._sender.send(
+            broker_request.broker_id, broker_request.request, version=broker_request.version
+        )
 
-    def _registered(self, by_broker: Mapping[int, Told]) -> dict[int, Told]:
+    def _only_registered(self, by_broker: Mapping[int, Value]) -> dict[int, Value]:
         registered = self._context.brokers
-        return {each: told for each, told in by_broker.items() if each in registered}
+        return {broker: value for broker, value in by_broker.items() if broker in registered}
 
-    def _unstop(self, broker: int, partition: TopicPartition) -> None:
-        stops = self._stops.get(broker, {})
-        if partition in stops and not stops[partition].deletes:
+    def _cancel_stop_replica(self, broker_id: int, partition: TopicPartition) -> None:
+        stops = self._stop_replica_partitions.get(broker_id, {})
+        if partition in stops and not stops[partition].delete_partition:
             del stops[partition]
             if not stops:
-                del self._stops[broker]
+                del self._stop_replica_partitions[broker_id]
 
-    def _log_leaders(self, broker: int, partitions: Iterable[TopicPartition]) -> None:
+    def _log_leader_and_isr(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
         leaders = [self._context.leader(partition) for partition in partitions]
-        leads = leaders.count(broker)
-        log.info("Broker %d leads %d and follows %d", broker, leads, len(leaders) - leads)
+        leader_count = leaders.count(broker_id)
+        log.info(
+            "Broker %d leads %d and follows %d",
+            broker_id,
+            leader_count,
+            len(leaders) - leader_count,
+        )

@@ -17,7 +17,7 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
-def tied(command: list[str]) -> list[str]:
+def tied_command(command: list[str]) -> list[str]:
     """The command line that runs ``command`` tied to the calling thread."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 

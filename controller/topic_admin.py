@@ -35,39 +35,43 @@ from itertools import islice
 from random import Random
 from typing import TypeVar
 
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.metadata_reader import MetadataReader
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     BadVersion,
     Create,
     Exists,
-    Get,
+    GetData,
     MetadataStore,
     MultiFailed,
-    Node,
     NodeExists,
     NoNode,
     Operation,
-    Set,
+    SetData,
     Stat,
     StoreError,
     Write,
+    ZNode,
 )
 from odradek.controller.store.payloads.broker import BrokerRegistration
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.topic_names import is_topic_name, may_collide, metric_name
-from odradek.controller.topic_requests import (
-    Growth,
-    GrowthEntry,
-    Known,
+from odradek.controller.topic_names import (
+    has_collision_chars,
+    is_valid_topic_name,
+    unify_collision_chars,
+)
+from odradek.controller.topic_planning import (
+    ClusterSnapshot,
+    CreatableTopic,
+    CreatePartitionsTopic,
+    NewPartitions,
     NewTopic,
     TopicDefaults,
-    TopicEntry,
-    planned_growth,
-    planned_topic,
-    refused_as_repeated,
-    refused_at_sight,
+    duplicate_name_errors,
+    name_errors,
+    plan_new_partitions,
+    plan_topic,
 )
 from odradek.protocol.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from odradek.protocol.types import Uuid
@@ -75,16 +79,16 @@ from odradek.protocol.types import Uuid
 log = logging.getLogger(__name__)
 
 Entry = TypeVar("Entry")
-Planned = TypeVar("Planned")
+Plan = TypeVar("Plan")
 
 #: Half of what ZooKeeper takes in one request: paths and access lists travel too.
-TOGETHER_BYTES_MAX = 500_000
+MULTI_BYTES_MAX = 500_000
 
 #: Of a request, in the log.
-REFUSALS_TOLD_MAX = 10
+LOGGED_ERRORS_MAX = 10
 
 #: Of a topic, above its nodes; a guess on the safe side.
-OVERHEAD_BYTES = 1_000
+TOPIC_OVERHEAD_BYTES = 1_000
 
 
 class TopicAdmin:
@@ -93,196 +97,209 @@ class TopicAdmin:
     def __init__(
         self,
         store: MetadataStore,
-        reads: MetadataReads,
+        reader: MetadataReader,
         *,
         defaults: Callable[[], TopicDefaults],
         random: Random,
         new_topic_id: Callable[[], Uuid | None],
-        finds: Callable[[BrokerRegistration], bool] = lambda _: True,
+        has_required_listeners: Callable[[BrokerRegistration], bool] = lambda _: True,
     ) -> None:
         """``new_topic_id`` gives None where the brokers' protocol is older than topic ids.
 
         A broker of which ``finds`` is false gets no replicas: no controller could tell it of them.
         """
         self._store = store
-        self._reads = reads
+        self._reader = reader
         self._defaults = defaults
         self._random = random
         self._new_topic_id = new_topic_id
-        self._finds = finds
+        self._has_required_listeners = has_required_listeners
 
     # Creation
 
-    async def plan_topics(self, entries: Sequence[TopicEntry]) -> dict[str, NewTopic | KafkaError]:
+    async def plan_topics(
+        self, entries: Sequence[CreatableTopic]
+    ) -> dict[str, NewTopic | KafkaError]:
         """Of two in one request whose names collide, the first is right."""
         plans: dict[str, NewTopic | KafkaError] = {}
-        plans |= refused_at_sight([entry.name for entry in entries])
-        wanted = [entry for entry in entries if entry.name not in plans]
-        names = [entry.name for entry in wanted]
-        taken = await self._metric_names(names)
-        known = replace(await self._known(names), by_metric_name=taken)
+        plans |= name_errors([entry.name for entry in entries])
+        valid = [entry for entry in entries if entry.name not in plans]
+        names = [entry.name for entry in valid]
+        topics_by_metric_name = await self._topics_by_metric_name(names)
+        snapshot = replace(
+            await self._read_snapshot(names), topics_by_metric_name=topics_by_metric_name
+        )
         defaults = self._defaults()
-        async for entry in _in_turns(wanted):
+        async for entry in _sliced(valid):
             try:
-                plans[entry.name] = planned_topic(
-                    entry, known, defaults, random=self._random, topic_id=self._new_topic_id()
+                plans[entry.name] = plan_topic(
+                    entry, snapshot, defaults, random=self._random, topic_id=self._new_topic_id()
                 )
-            except KafkaError as refusal:
-                plans[entry.name] = _alone(refusal)
+            except KafkaError as error:
+                plans[entry.name] = _without_traceback(error)
             else:
-                taken[metric_name(entry.name)] = entry.name
-        _log_refusals("Topics are not created", plans)
+                topics_by_metric_name[unify_collision_chars(entry.name)] = entry.name
+        _log_errors("Topics are not created", plans)
         return plans
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
         """Those that somebody else has created since they were planned."""
         failed: dict[str, KafkaError] = {}
-        for together in _in_reach_of_a_multi(topics):
-            failed |= await self._create_together(together)
+        for batch in _split_into_multis(topics):
+            failed |= await self._create_in_one_multi(batch)
         for topic in topics:
             if topic.name not in failed:
-                count, factor = len(topic.topic.partitions), topic.replication_factor
-                shown = (topic.name, count, factor, topic.settings)
-                log.info("Created topic '%s': %d partitions, replicated %d times, %s", *shown)
+                count, factor = len(topic.assignment.partitions), topic.replication_factor
+                details = (topic.name, count, factor, topic.settings)
+                log.info("Created topic '%s': %d partitions, replicated %d times, %s", *details)
         return failed
 
-    async def _create_together(self, topics: Iterable[NewTopic]) -> dict[str, KafkaError]:
+    async def _create_in_one_multi(self, topics: Iterable[NewTopic]) -> dict[str, KafkaError]:
         failed: dict[str, KafkaError] = {}
-        left = {topic.name: topic for topic in topics}
+        remaining = {topic.name: topic for topic in topics}
         #: Of topics that were deleted, or never made, by a broker that did not come to an end.
         stray_configs: set[str] = set()
-        while left:
+        while remaining:
             writes: list[Write] = []
-            for topic in left.values():
-                writes += _creation(topic, has_config=topic.name in stray_configs)
+            for topic in remaining.values():
+                writes += _create_operations(topic, has_config=topic.name in stray_configs)
             try:
                 await self._store.multi(writes)
                 break
-            except MultiFailed as failure:
-                slot, is_topic = divmod(failure.slot, 2)
-                topic = [*left.values()][slot]
-                if is_topic and isinstance(failure.cause, NodeExists):
-                    del left[topic.name]
-                    if not await self._is_ours(topic):
+            except MultiFailed as error:
+                slot, is_topic = divmod(error.index, 2)
+                topic = [*remaining.values()][slot]
+                if is_topic and isinstance(error.cause, NodeExists):
+                    del remaining[topic.name]
+                    if not await self._is_own_creation(topic):
                         failed[topic.name] = TopicAlreadyExists(
-                            f"Topic '{topic.name}' exists already."
+                            f"Topic '{topic.name}' already exists."
                         )
-                elif not is_topic and isinstance(failure.cause, NodeExists | NoNode):
+                elif not is_topic and isinstance(error.cause, NodeExists | NoNode):
                     stray_configs ^= {topic.name}
                 else:
-                    raise failure.cause from failure
+                    raise error.cause from error
         return failed
 
-    async def _is_ours(self, topic: NewTopic) -> bool:
+    async def _is_own_creation(self, topic: NewTopic) -> bool:
         """Whether it was created after all, and only the answer was lost."""
-        found = (await self._reads.topics([topic.name])).get(topic.name)
-        if found is None or found.topic_id is None:
-            return found == topic.topic
-        return found.topic_id == topic.topic.topic_id
+        existing = (await self._reader.get_topic_assignments([topic.name])).get(topic.name)
+        if existing is None or existing.topic_id is None:
+            return existing == topic.assignment
+        return existing.topic_id == topic.assignment.topic_id
 
     # Growth
 
-    async def plan_growths(self, entries: Sequence[GrowthEntry]) -> dict[str, Growth | KafkaError]:
-        plans: dict[str, Growth | KafkaError] = {}
-        plans |= refused_as_repeated(entry.name for entry in entries)
-        wanted = [entry for entry in entries if entry.name not in plans]
-        known = await self._known([entry.name for entry in wanted])
-        names = [entry.name for entry in wanted if entry.name in known.topics]
-        nodes = dict(zip(names, await self._topic_nodes(names), strict=True))
-        async for entry in _in_turns(wanted):
+    async def plan_partitions(
+        self, entries: Sequence[CreatePartitionsTopic]
+    ) -> dict[str, NewPartitions | KafkaError]:
+        plans: dict[str, NewPartitions | KafkaError] = {}
+        plans |= duplicate_name_errors(entry.name for entry in entries)
+        valid = [entry for entry in entries if entry.name not in plans]
+        snapshot = await self._read_snapshot([entry.name for entry in valid])
+        names = [entry.name for entry in valid if entry.name in snapshot.topics]
+        nodes = dict(zip(names, await self._get_topic_nodes(names), strict=True))
+        async for entry in _sliced(valid):
             try:
-                topic, version = _decoded(entry.name, nodes.get(entry.name))
-                plans[entry.name] = planned_growth(entry, topic, known, version=version)
-            except KafkaError as refusal:
-                plans[entry.name] = _alone(refusal)
-        _log_refusals("Topics get no partitions", plans)
+                topic, version = _decode_topic(entry.name, nodes.get(entry.name))
+                plans[entry.name] = plan_new_partitions(entry, topic, snapshot, version=version)
+            except KafkaError as error:
+                plans[entry.name] = _without_traceback(error)
+        _log_errors("Topics get no partitions", plans)
         return plans
 
-    async def grow_topics(self, growths: Sequence[Growth]) -> dict[str, KafkaError]:
+    async def create_partitions(
+        self, new_partitions: Sequence[NewPartitions]
+    ) -> dict[str, KafkaError]:
         """Those that could not grow any more, since somebody else has changed the topic."""
         failed: dict[str, KafkaError] = {}
-        while growths:
-            outcomes = await self._store.run([_growing(growth) for growth in growths])
+        while new_partitions:
+            outcomes = await self._store.run([_update_operation(plan) for plan in new_partitions])
             outdated = []
-            for growth, outcome in zip(growths, outcomes, strict=True):
+            for plan, outcome in zip(new_partitions, outcomes, strict=True):
                 if isinstance(outcome, BadVersion | NoNode):
-                    outdated.append(growth)
+                    outdated.append(plan)
                 elif isinstance(outcome, StoreError):
                     raise outcome
                 else:
-                    added = dict(growth.added)
-                    log.info("Topic '%s' gets partitions on %s", growth.entry.name, added)
-            lost = await self._not_as_meant(outdated)
-            again = await self.plan_growths([growth.entry for growth in lost])
-            failed |= _refusals(again)
-            growths = [plan for plan in again.values() if isinstance(plan, Growth)]
+                    added = dict(plan.added_replicas)
+                    log.info("Topic '%s' gets partitions on %s", plan.entry.name, added)
+            not_applied = await self._not_applied(outdated)
+            replanned = await self.plan_partitions([plan.entry for plan in not_applied])
+            failed |= _errors(replanned)
+            new_partitions = [
+                plan for plan in replanned.values() if isinstance(plan, NewPartitions)
+            ]
         return failed
 
-    async def _not_as_meant(self, outdated: Sequence[Growth]) -> list[Growth]:
+    async def _not_applied(self, outdated: Sequence[NewPartitions]) -> list[NewPartitions]:
         """Without those that have grown after all: only the answer was lost."""
-        nodes = await self._topic_nodes([growth.entry.name for growth in outdated])
+        nodes = await self._get_topic_nodes([plan.entry.name for plan in outdated])
         return [
-            growth
-            for growth, node in zip(outdated, nodes, strict=True)
-            if node is None or (node.stat.version, node.value) != (growth.version + 1, growth.node)
+            plan
+            for plan, node in zip(outdated, nodes, strict=True)
+            if node is None
+            or (node.stat.version, node.value) != (plan.version + 1, plan.encoded_topic)
         ]
 
     # Deletion
 
     async def request_deletions(self, names: Collection[str]) -> dict[str, KafkaError]:
         """The controller does the rest; asking twice is no mistake."""
-        possible = [name for name in dict.fromkeys(names) if is_topic_name(name)]
-        stats = await self._run([Exists(paths.topic(name)) for name in possible])
-        there = [name for name, stat in zip(possible, stats, strict=True) if stat is not None]
-        outcomes = await self._store.run([Create(paths.topic_to_delete(name)) for name in there])
+        valid = [name for name in dict.fromkeys(names) if is_valid_topic_name(name)]
+        stats = await self._get_stats([Exists(paths.topic(name)) for name in valid])
+        existing = [name for name, stat in zip(valid, stats, strict=True) if stat is not None]
+        outcomes = await self._store.run([Create(paths.topic_to_delete(name)) for name in existing])
         for outcome in outcomes:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExists):
                 raise outcome
-        if there:
-            log.info("Topics shall be deleted: %s", ", ".join(there))
+        if existing:
+            log.info("Topics shall be deleted: %s", ", ".join(existing))
         return {
             name: UnknownTopicOrPartition(f"Topic '{name}' does not exist.")
             for name in names
-            if name not in there
+            if name not in existing
         }
 
     # Reads
 
-    async def _known(self, names: Iterable[str]) -> Known:
-        possible = [name for name in names if is_topic_name(name)]
-        stats = await self._run(
-            [
-                Exists(path(name))
-                for path in (paths.topic, paths.topic_to_delete)
-                for name in possible
-            ]
+    async def _read_snapshot(self, names: Iterable[str]) -> ClusterSnapshot:
+        valid = [name for name in names if is_valid_topic_name(name)]
+        stats = await self._get_stats(
+            [Exists(path(name)) for path in (paths.topic, paths.topic_to_delete) for name in valid]
         )
-        of_topics, of_deletions = stats[: len(possible)], stats[len(possible) :]
-        brokers = await self._reads.brokers(await self._reads.broker_ids())
-        told = {each.id: each.registration for each in brokers.values()}
-        return Known(
-            racks={number: each.rack for number, each in told.items() if self._finds(each)},
-            topics=_where(of_topics, possible),
-            to_delete=_where(of_deletions, possible),
+        topic_stats, deletion_stats = stats[: len(valid)], stats[len(valid) :]
+        brokers = await self._reader.get_brokers(await self._reader.get_broker_ids())
+        registrations = {each.id: each.registration for each in brokers.values()}
+        return ClusterSnapshot(
+            racks={
+                broker_id: registration.rack
+                for broker_id, registration in registrations.items()
+                if self._has_required_listeners(registration)
+            },
+            topics=_existing_names(topic_stats, valid),
+            topics_to_be_deleted=_existing_names(deletion_stats, valid),
         )
 
-    async def _metric_names(self, names: Iterable[str]) -> dict[str, str]:
+    async def _topics_by_metric_name(self, names: Iterable[str]) -> dict[str, str]:
         """Of all topics, since any may collide; none if none of ``names`` can."""
-        others = await self._reads.topic_names() if any(map(may_collide, names)) else ()
-        return {metric_name(name): name for name in others}
+        others = (
+            await self._reader.get_topic_names() if any(map(has_collision_chars, names)) else ()
+        )
+        return {unify_collision_chars(name): name for name in others}
 
-    async def _topic_nodes(self, names: Sequence[str]) -> list[Node | None]:
+    async def _get_topic_nodes(self, names: Sequence[str]) -> list[ZNode | None]:
         if not names:
             return []
-        outcomes = await self._store.run([Get(paths.topic(name)) for name in names])
-        nodes: list[Node | None] = []
+        outcomes = await self._store.run([GetData(paths.topic(name)) for name in names])
+        nodes: list[ZNode | None] = []
         for outcome in outcomes:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NoNode):
                 raise outcome
-            nodes.append(outcome if isinstance(outcome, Node) else None)
+            nodes.append(outcome if isinstance(outcome, ZNode) else None)
         return nodes
 
-    async def _run(self, operations: Sequence[Operation]) -> list[Stat | None]:
+    async def _get_stats(self, operations: Sequence[Operation]) -> list[Stat | None]:
         outcomes = await self._store.run(operations) if operations else []
         stats: list[Stat | None] = []
         for outcome in outcomes:
@@ -293,63 +310,67 @@ class TopicAdmin:
         return stats
 
 
-async def _in_turns(entries: Iterable[Entry]) -> AsyncIterator[Entry]:
+async def _sliced(entries: Iterable[Entry]) -> AsyncIterator[Entry]:
     """Others have theirs after each."""
     for entry in entries:
         yield entry
         await asyncio.sleep(0)
 
 
-def _where(stats: Sequence[Stat | None], names: Sequence[str]) -> set[str]:
+def _existing_names(stats: Sequence[Stat | None], names: Sequence[str]) -> set[str]:
     return {name for name, stat in zip(names, stats, strict=True) if stat is not None}
 
 
-def _decoded(name: str, node: Node | None) -> tuple[TopicAssignment | None, int]:
+def _decode_topic(name: str, node: ZNode | None) -> tuple[TopicAssignment | None, int]:
     if node is None:
         return None, 0
     try:
         return TopicAssignment.decode(node.value, paths.topic(name)), node.stat.version
-    except PayloadDamaged as damage:
-        raise KafkaError(f"What is known of topic '{name}' cannot be read: {damage}") from damage
+    except CorruptPayload as error:
+        raise KafkaError(f"Failed to read the assignment of topic '{name}': {error}") from error
 
 
-def _creation(topic: NewTopic, *, has_config: bool = False) -> tuple[Create | Set, Create]:
+def _create_operations(
+    topic: NewTopic, *, has_config: bool = False
+) -> tuple[Create | SetData, Create]:
     path = paths.topic_config(topic.name).path
-    config = (Set if has_config else Create)(path, topic.config_node)
-    return config, Create(paths.topic(topic.name), topic.node)
+    config = (SetData if has_config else Create)(path, topic.encoded_config)
+    return config, Create(paths.topic(topic.name), topic.encoded_topic)
 
 
-def _growing(growth: Growth) -> Write:
-    return Set(paths.topic(growth.entry.name), growth.node, growth.version)
+def _update_operation(new_partitions: NewPartitions) -> Write:
+    return SetData(
+        paths.topic(new_partitions.entry.name), new_partitions.encoded_topic, new_partitions.version
+    )
 
 
-def _in_reach_of_a_multi(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
-    together: list[NewTopic] = []
+def _split_into_multis(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    batch: list[NewTopic] = []
     size_bytes = 0
     for topic in topics:
-        added_bytes = len(topic.node) + len(topic.config_node) + OVERHEAD_BYTES
-        if together and size_bytes + added_bytes > TOGETHER_BYTES_MAX:
-            yield together
-            together, size_bytes = [], 0
-        together.append(topic)
+        added_bytes = len(topic.encoded_topic) + len(topic.encoded_config) + TOPIC_OVERHEAD_BYTES
+        if batch and size_bytes + added_bytes > MULTI_BYTES_MAX:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(topic)
         size_bytes += added_bytes
-    if together:
-        yield together
+    if batch:
+        yield batch
 
 
-def _alone(refusal: KafkaError) -> KafkaError:
+def _without_traceback(error: KafkaError) -> KafkaError:
     """Without where it was raised: that would hold all plans, and be held by them."""
-    return refusal.with_traceback(None)
+    return error.with_traceback(None)
 
 
-def _log_refusals(what: str, plans: Mapping[str, Planned | KafkaError]) -> None:
+def _log_errors(message: str, plans: Mapping[str, Plan | KafkaError]) -> None:
     """On one line, however many there are."""
-    refusals = _refusals(plans)
-    if refusals:
-        told = [f"'{name}': {refusals[name]}" for name in islice(refusals, REFUSALS_TOLD_MAX)]
-        rest = len(refusals) - len(told)
-        log.info("%s: %s%s", what, " ".join(told), f" And {rest} more." if rest else "")
+    errors = _errors(plans)
+    if errors:
+        shown = [f"'{name}': {errors[name]}" for name in islice(errors, LOGGED_ERRORS_MAX)]
+        rest = len(errors) - len(shown)
+        log.info("%s: %s%s", message, " ".join(shown), f" And {rest} more." if rest else "")
 
 
-def _refusals(plans: Mapping[str, Planned | KafkaError]) -> dict[str, KafkaError]:
+def _errors(plans: Mapping[str, Plan | KafkaError]) -> dict[str, KafkaError]:
     return {name: plan for name, plan in plans.items() if isinstance(plan, KafkaError)}

@@ -13,12 +13,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from odradek.controller.leader_election import Occasion
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.leader_election import PartitionLeaderElectionStrategy
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.tree_watches import TreeWatches
+from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from odradek.protocol.types import TopicPartition, Uuid
 
 log = logging.getLogger(__name__)
@@ -29,116 +29,137 @@ class TopicChanges:
 
     def __init__(
         self,
-        machinery: Machinery,
-        watches: TreeWatches,
-        new_id: Callable[[], Uuid] | None,
+        services: ControllerServices,
+        change_handlers: ZNodeChangeHandlers,
+        new_topic_id: Callable[[], Uuid] | None,
     ) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
-        self._watches = watches
-        self._new_id = new_id
+        self._services = services
+        self._context = services.context
+        self._change_handlers = change_handlers
+        self._new_topic_id = new_topic_id
 
     async def load(self) -> None:
         """All topics, and who leads their partitions; the states are for the machines to find."""
-        partitions = await self._add(await self._names())
+        partitions = await self._add_topics(await self._read_topic_names())
         for partition in partitions:
             if self._context.assignment(partition).is_being_reassigned:
-                self._context.reassigning.add(partition)
-        self._context.leaderships |= await self._machinery.reads.leaderships(partitions)
+                self._context.partitions_being_reassigned.add(partition)
+        self._context.partition_leadership_info |= (
+            await self._services.reader.get_topic_partition_states(partitions)
+        )
         topics = len([*self._context.topics])
         log.info("There are %d topics with %d partitions", topics, len(partitions))
 
-    async def look(self) -> None:
+    async def process_topic_change(self) -> None:
         """Some may have come, or been taken away by hand."""
-        names = await self._names()
+        names = await self._read_topic_names()
         known = set(self._context.topics)
         # Of what is being deleted the rest is deleted in its time.
-        if gone := sorted(known - names - self._context.to_delete):
-            log.warning("Topics %s are gone without having been deleted", gone)
-            for topic in gone:
-                self._context.forget_topic(topic)
+        if deleted := sorted(known - names - self._context.topics_to_be_deleted):
+            log.warning("Topics %s are gone without having been deleted", deleted)
+            for topic in deleted:
+                self._context.remove_topic(topic)
         if new := sorted(names - known):
             log.info("Topics %s are new", new)
-            await self._begin(await self._add(new))
+            await self._on_new_partition_creation(await self._add_topics(new))
 
-    async def look_at_changed(self) -> None:
+    async def process_partition_modifications(self) -> None:
         """Some may have grown; one that could not be read before may be readable now."""
-        changed = self._watches.take_changed_topics()
+        changed = self._change_handlers.take_changed_topics()
         unknown = [topic for topic in changed if topic not in self._context]
-        added = await self._add(unknown)
-        found = await self._read(topic for topic in changed if topic in self._context)
-        grown = self._added(found)
-        doomed = {each.topic: None for each in grown if each.topic in self._context.to_delete}
-        if doomed:
-            log.warning("Topics %s are being deleted and do not grow", [*doomed])
-            await self._restore({topic: found[topic] for topic in doomed})
-        staying = [each for each in grown if each.topic not in doomed]
-        self._assign(found, staying)
-        if new := [*added, *staying]:
+        added = await self._add_topics(unknown)
+        topics = await self._read_topics(topic for topic in changed if topic in self._context)
+        new_partitions = self._new_partitions(topics)
+        deleting = {
+            each.topic: None
+            for each in new_partitions
+            if each.topic in self._context.topics_to_be_deleted
+        }
+        if deleting:
+            log.warning("Topics %s are being deleted and do not grow", [*deleting])
+            await self._restore_assignments({topic: topics[topic] for topic in deleting})
+        to_add = [each for each in new_partitions if each.topic not in deleting]
+        self._update_assignments(topics, to_add)
+        if new := [*added, *to_add]:
             log.info("%d partitions are new", len(new))
-            await self._begin(new)
+            await self._on_new_partition_creation(new)
 
-    async def _names(self) -> set[str]:
-        return await self._machinery.reads.topic_names(self._watches.topics)
+    async def _read_topic_names(self) -> set[str]:
+        return await self._services.reader.get_topic_names(self._change_handlers.on_topic_change)
 
-    async def _read(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
-        return await self._machinery.reads.topics(topics, self._watches.topic)
+    async def _read_topics(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
+        return await self._services.reader.get_topic_assignments(
+            topics, self._change_handlers.on_partition_modifications
+        )
 
-    async def _add(self, names: Iterable[str]) -> list[TopicPartition]:
+    async def _add_topics(self, names: Iterable[str]) -> list[TopicPartition]:
         """To the context: topics that it does not have; their partitions."""
-        found = await self._with_ids(await self._read(sorted(names)))
-        for name, topic in found.items():
+        topics = await self._assign_topic_ids(await self._read_topics(sorted(names)))
+        for name, topic in topics.items():
             self._context.add_topic(name, topic.topic_id)
-        added = self._added(found)
-        self._assign(found, added)
+        added = self._new_partitions(topics)
+        self._update_assignments(topics, added)
         return added
 
-    async def _with_ids(self, found: dict[str, TopicAssignment]) -> dict[str, TopicAssignment]:
+    async def _assign_topic_ids(
+        self, topics: dict[str, TopicAssignment]
+    ) -> dict[str, TopicAssignment]:
         """Those that have none, perhaps since before there were any, are given one."""
-        new_id = self._new_id
+        new_id = self._new_topic_id
         if new_id is None:
-            return found
-        named = {
+            return topics
+        with_new_ids = {
             name: replace(topic, topic_id=new_id())
-            for name, topic in found.items()
+            for name, topic in topics.items()
             if topic.topic_id is None
         }
-        failed = await self._machinery.writes.write_topics(named)
-        for name, failure in failed.items():
-            log.error("Topic %s could not be given an id: %r", name, failure)
-        return found | {name: topic for name, topic in named.items() if name not in failed}
+        failed = await self._services.writer.set_topic_assignments(with_new_ids)
+        for name, error in failed.items():
+            log.error("Topic %s could not be given an id: %r", name, error)
+        return topics | {name: topic for name, topic in with_new_ids.items() if name not in failed}
 
-    def _added(self, found: Mapping[str, TopicAssignment]) -> list[TopicPartition]:
+    def _new_partitions(self, topics: Mapping[str, TopicAssignment]) -> list[TopicPartition]:
         partitions = (
             TopicPartition(name, number)
-            for name, topic in found.items()
+            for name, topic in topics.items()
             for number in sorted(topic.partitions)
         )
         return [each for each in partitions if not self._context.has_partition(each)]
 
-    def _assign(
-        self, found: Mapping[str, TopicAssignment], partitions: Iterable[TopicPartition]
+    def _update_assignments(
+        self, topics: Mapping[str, TopicAssignment], partitions: Iterable[TopicPartition]
     ) -> None:
         for topic, number in partitions:
-            self._context.assign(TopicPartition(topic, number), found[topic].partitions[number])
+            self._context.update_assignment(
+                TopicPartition(topic, number), topics[topic].partitions[number]
+            )
 
-    async def _begin(self, new: Collection[TopicPartition]) -> None:
+    async def _on_new_partition_creation(self, new_partitions: Collection[TopicPartition]) -> None:
         """New partitions get leaders, if any of their replicas is alive."""
-        if not new:
+        if not new_partitions:
             return
-        partitions, replicas = self._machinery.partitions, self._machinery.replicas
-        await partitions.move(new, PartitionState.NEW)
-        begun = [replica for each in new for replica in self._context.replicas_of(each)]
-        await replicas.move(begun, ReplicaState.NEW)
-        await partitions.move(new, PartitionState.ONLINE, Occasion.OFFLINE)
-        await replicas.move(begun, ReplicaState.ONLINE)
+        partitions, replicas = (
+            self._services.partition_state_machine,
+            self._services.replica_state_machine,
+        )
+        await partitions.handle_state_changes(new_partitions, PartitionState.NEW)
+        new_replicas = [
+            replica
+            for each in new_partitions
+            for replica in self._context.replicas_for_partition(each)
+        ]
+        await replicas.handle_state_changes(new_replicas, ReplicaState.NEW)
+        await partitions.handle_state_changes(
+            new_partitions, PartitionState.ONLINE, PartitionLeaderElectionStrategy.OFFLINE_PARTITION
+        )
+        await replicas.handle_state_changes(new_replicas, ReplicaState.ONLINE)
 
-    async def _restore(self, found: Mapping[str, TopicAssignment]) -> None:
+    async def _restore_assignments(self, topics: Mapping[str, TopicAssignment]) -> None:
         restored = {}
-        for name, topic in found.items():
-            partitions = self._context.partitions_of(name)
-            kept = {each.partition: self._context.assignment(each) for each in partitions}
-            restored[name] = replace(topic, partitions=kept)
-        failed = await self._machinery.writes.write_topics(restored)
-        for name, failure in failed.items():
-            log.error("The partitions of topic %s could not be restored: %r", name, failure)
+        for name, topic in topics.items():
+            partitions = self._context.partitions_for_topic(name)
+            assignments = {each.partition: self._context.assignment(each) for each in partitions}
+            restored[name] = replace(topic, partitions=assignments)
+        failed = await self._services.writer.set_topic_assignments(restored)
+        for name, error in failed.items():
+            log.error("The partitions of topic %s could not be restored: %r", name, error)

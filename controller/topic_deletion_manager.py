@@ -23,165 +23,188 @@ import logging
 from collections.abc import Collection, Iterable
 
 from odradek.controller import replica_removal
-from odradek.controller.context import Replica
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.controller_services import ControllerServices
 from odradek.controller.partition_state import PartitionState
-from odradek.controller.replica_state import MOVES, ReplicaState
+from odradek.controller.replica_state import VALID_TRANSITIONS, ReplicaState
 
 log = logging.getLogger(__name__)
 
 
-class TopicDeletion:
+class TopicDeletionManager:
     """The topics that shall go.  Nothing goes before ``start``."""
 
-    def __init__(self, machinery: Machinery) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
+    def __init__(self, services: ControllerServices) -> None:
+        self._services = services
+        self._context = services.context
         self._is_started = False
 
     async def start(self) -> None:
         """Go on with what was requested before; the states of all replicas are known now."""
         self._is_started = True
-        await self._advance()
+        await self._resume_deletions()
 
     def is_queued(self, topic: str) -> bool:
-        return topic in self._context.to_delete
+        return topic in self._context.topics_to_be_deleted
 
-    async def request(self, topics: Collection[str]) -> None:
+    async def enqueue_topics_for_deletion(self, topics: Collection[str]) -> None:
         """Of topics that are there; those that are requested again are where they were."""
-        self._context.to_delete.update(topics)
+        self._context.topics_to_be_deleted.update(topics)
         if not self._is_started:
             offline = [topic for topic in topics if self._has_offline_replicas(topic)]
             await self.mark_ineligible(offline, "they have replicas that are offline")
-        await self.mark_ineligible(self._being_reassigned(), "they are being reassigned")
+        await self.mark_ineligible(self._topics_being_reassigned(), "they are being reassigned")
         if self._is_started:
-            await self._advance()
+            await self._resume_deletions()
 
-    async def clear_away(self, topics: Collection[str]) -> None:
+    async def discard_nonexistent_topics(self, topics: Collection[str]) -> None:
         """Requests for topics that are not there.
 
         The last controller may not have come further than to delete the topic itself.
         """
-        gone: list[str] = []
+        nonexistent: list[str] = []
         if not self._is_started:
-            there = await self._machinery.reads.topic_names()
-            gone = [topic for topic in topics if topic not in there]
-            await self._machinery.writes.delete_topics(gone)
-        unknown = [topic for topic in topics if topic not in gone]
-        await self._machinery.writes.forget_requested_deletions(unknown)
+            existing = await self._services.reader.get_topic_names()
+            nonexistent = [topic for topic in topics if topic not in existing]
+            await self._services.writer.delete_topics(nonexistent)
+        unknown = [topic for topic in topics if topic not in nonexistent]
+        await self._services.writer.delete_topic_deletions(unknown)
 
     async def mark_ineligible(self, topics: Iterable[str], reason: str) -> None:
         """Those of them that shall go cannot, for now."""
-        halted = self._context.to_delete.intersection(topics)
-        if new := sorted(halted - self._context.ineligible):
+        halted = self._context.topics_to_be_deleted.intersection(topics)
+        if new := sorted(halted - self._context.topics_ineligible_for_deletion):
             log.info("Topics %s are not deleted yet: %s", new, reason)
-            self._context.ineligible.update(new)
+            self._context.topics_ineligible_for_deletion.update(new)
 
-    async def resume(self, topics: Collection[str]) -> None:
+    async def resume_deletion_for_topics(self, topics: Collection[str]) -> None:
         """What kept them may be over."""
-        resumed = self._context.to_delete.intersection(topics) - self._being_reassigned()
+        resumed = (
+            self._context.topics_to_be_deleted.intersection(topics)
+            - self._topics_being_reassigned()
+        )
         if resumed:
-            self._context.ineligible -= resumed
-            await self._advance()
+            self._context.topics_ineligible_for_deletion -= resumed
+            await self._resume_deletions()
 
-    async def replicas_deleted(self, replicas: Collection[Replica]) -> None:
+    async def complete_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None:
         """As their brokers say."""
-        deleted = self._able(replicas, ReplicaState.DELETION_SUCCESSFUL)
+        deleted = self._filter_valid_transitions(replicas, ReplicaState.DELETION_SUCCESSFUL)
         if deleted:
-            await self._machinery.replicas.move(deleted, ReplicaState.DELETION_SUCCESSFUL)
-            await self._advance()
+            await self._services.replica_state_machine.handle_state_changes(
+                deleted, ReplicaState.DELETION_SUCCESSFUL
+            )
+            await self._resume_deletions()
 
-    async def failed(self, replicas: Collection[Replica]) -> None:
+    async def fail_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None:
         """Their brokers could not delete them, or are gone."""
-        left = [
+        failed = [
             replica
             for replica in replicas
             if self.is_queued(replica.partition.topic) and not self._is_deleted(replica)
         ]
-        if left:
-            undeleted = self._able(left, ReplicaState.DELETION_INELIGIBLE)
-            await self._machinery.replicas.move(undeleted, ReplicaState.DELETION_INELIGIBLE)
-            topics = {replica.partition.topic for replica in left}
+        if failed:
+            ineligible = self._filter_valid_transitions(failed, ReplicaState.DELETION_INELIGIBLE)
+            await self._services.replica_state_machine.handle_state_changes(
+                ineligible, ReplicaState.DELETION_INELIGIBLE
+            )
+            topics = {replica.partition.topic for replica in failed}
             await self.mark_ineligible(topics, "replicas could not be deleted")
-            await self._advance()
+            await self._resume_deletions()
 
     # What is to be done, for all topics that shall go
 
-    async def _advance(self) -> None:
+    async def _resume_deletions(self) -> None:
         complete: list[str] = []
-        to_begin: list[str] = []
-        to_retry: list[Replica] = []
-        for topic in sorted(self._context.to_delete):
-            replicas = self._context.replicas_of_topic(topic)
+        to_start: list[str] = []
+        to_retry: list[PartitionAndReplica] = []
+        for topic in sorted(self._context.topics_to_be_deleted):
+            replicas = self._context.replicas_for_topic(topic)
             states = {self._context.replica_state(replica) for replica in replicas}
             if states <= {ReplicaState.DELETION_SUCCESSFUL}:
                 complete.append(topic)
             elif ReplicaState.DELETION_STARTED not in states:
-                to_retry += self._context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)
-                if topic not in self._context.ineligible:
-                    to_begin.append(topic)
-        await self._complete(complete)
-        await replica_removal.stop(self._machinery, to_retry)
-        await self._begin(to_begin)
+                to_retry += self._context.replicas_in_state(topic, ReplicaState.DELETION_INELIGIBLE)
+                if topic not in self._context.topics_ineligible_for_deletion:
+                    to_start.append(topic)
+        await self._complete_delete_topics(complete)
+        await replica_removal.stop(self._services, to_retry)
+        await self._on_topic_deletion(to_start)
 
-    async def _begin(self, topics: Collection[str]) -> None:
+    async def _on_topic_deletion(self, topics: Collection[str]) -> None:
         if not topics:
             return
         log.info("Topics %s are being deleted", topics)
-        partitions = [each for topic in topics for each in self._context.partitions_of(topic)]
-        new = [each for each in partitions if each.topic not in self._context.deleting]
-        await self._machinery.partitions.move(new, PartitionState.OFFLINE)
-        await self._machinery.partitions.move(new, PartitionState.NON_EXISTENT)
-        self._context.deleting.update(topics)
-        self._machinery.batch.update_metadata(partitions)
+        partitions = [
+            each for topic in topics for each in self._context.partitions_for_topic(topic)
+        ]
+        new = [
+            each
+            for each in partitions
+            if each.topic not in self._context.topics_with_deletion_started
+        ]
+        await self._services.partition_state_machine.handle_state_changes(
+            new, PartitionState.OFFLINE
+        )
+        await self._services.partition_state_machine.handle_state_changes(
+            new, PartitionState.NON_EXISTENT
+        )
+        self._context.topics_with_deletion_started.update(topics)
+        self._services.request_batch.add_update_metadata_request(partitions)
         await self._delete_replicas(
             replica
             for partition in partitions
-            for replica in self._context.replicas_of(partition)
+            for replica in self._context.replicas_for_partition(partition)
             if not self._is_deleted(replica)
         )
 
-    async def _delete_replicas(self, replicas: Iterable[Replica]) -> None:
-        there: list[Replica] = []
-        gone: list[Replica] = []
+    async def _delete_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
+        online: list[PartitionAndReplica] = []
+        offline: list[PartitionAndReplica] = []
         for replica in replicas:
-            (there if self._is_online(replica) else gone).append(replica)
-        undeleted = self._able(gone, ReplicaState.DELETION_INELIGIBLE)
-        await self._machinery.replicas.move(undeleted, ReplicaState.DELETION_INELIGIBLE)
+            (online if self._is_online(replica) else offline).append(replica)
+        ineligible = self._filter_valid_transitions(offline, ReplicaState.DELETION_INELIGIBLE)
+        await self._services.replica_state_machine.handle_state_changes(
+            ineligible, ReplicaState.DELETION_INELIGIBLE
+        )
         # Followers stop before any replica goes, so that none asks a leader that is not there.
-        await replica_removal.stop(self._machinery, there)
-        await self._machinery.replicas.move(there, ReplicaState.DELETION_STARTED)
-        topics = {replica.partition.topic for replica in gone}
+        await replica_removal.stop(self._services, online)
+        await self._services.replica_state_machine.handle_state_changes(
+            online, ReplicaState.DELETION_STARTED
+        )
+        topics = {replica.partition.topic for replica in offline}
         await self.mark_ineligible(topics, "they have replicas that are offline")
 
-    async def _complete(self, topics: Collection[str]) -> None:
-        failed = await self._machinery.writes.delete_topics(topics)
-        for topic, failure in failed.items():
-            log.error("Topic %s is deleted, but not from the store: %r", topic, failure)
+    async def _complete_delete_topics(self, topics: Collection[str]) -> None:
+        failed = await self._services.writer.delete_topics(topics)
+        for topic, error in failed.items():
+            log.error("Topic %s is deleted, but not from the store: %r", topic, error)
         for topic in topics:
             if topic not in failed:
                 log.info("Topic %s is deleted", topic)
-                self._context.forget_topic(topic)
+                self._context.remove_topic(topic)
 
     # What is so
 
-    def _being_reassigned(self) -> set[str]:
-        return {partition.topic for partition in self._context.reassigning}
+    def _topics_being_reassigned(self) -> set[str]:
+        return {partition.topic for partition in self._context.partitions_being_reassigned}
 
     def _has_offline_replicas(self, topic: str) -> bool:
-        return not all(map(self._is_online, self._context.replicas_of_topic(topic)))
+        return not all(map(self._is_online, self._context.replicas_for_topic(topic)))
 
-    def _is_online(self, replica: Replica) -> bool:
-        return self._context.is_online(replica.broker, replica.partition)
+    def _is_online(self, replica: PartitionAndReplica) -> bool:
+        return self._context.is_replica_online(replica.broker_id, replica.partition)
 
-    def _is_deleted(self, replica: Replica) -> bool:
+    def _is_deleted(self, replica: PartitionAndReplica) -> bool:
         return self._context.replica_state(replica) is ReplicaState.DELETION_SUCCESSFUL
 
-    def _able(self, replicas: Iterable[Replica], state: ReplicaState) -> list[Replica]:
+    def _filter_valid_transitions(
+        self, replicas: Iterable[PartitionAndReplica], state: ReplicaState
+    ) -> list[PartitionAndReplica]:
         """Those of topics that shall go for which this is the next state."""
         return [
             replica
             for replica in replicas
             if self.is_queued(replica.partition.topic)
-            and state in MOVES[self._context.replica_state(replica)]
+            and state in VALID_TRANSITIONS[self._context.replica_state(replica)]
         ]

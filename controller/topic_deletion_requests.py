@@ -11,41 +11,46 @@ import logging
 from collections.abc import Collection
 from typing import Protocol
 
-from odradek.controller.machinery import Machinery
+from odradek.controller.controller_services import ControllerServices
 from odradek.controller.store.base import Watch
 
 log = logging.getLogger(__name__)
 
 
-class Deletions(Protocol):
+class TopicDeletions(Protocol):
     """The part of the deletion of topics that a request begins with."""
 
-    async def request(self, topics: Collection[str]) -> None: ...
+    async def enqueue_topics_for_deletion(self, topics: Collection[str]) -> None: ...
 
-    async def clear_away(self, topics: Collection[str]) -> None: ...
+    async def discard_nonexistent_topics(self, topics: Collection[str]) -> None: ...
 
 
-class DeletionRequests:
+class TopicDeletionRequests:
     """``is_enabled`` is delete.topic.enable."""
 
     def __init__(
-        self, machinery: Machinery, deletions: Deletions, watch: Watch, *, is_enabled: bool
+        self,
+        services: ControllerServices,
+        topic_deletion_manager: TopicDeletions,
+        watch: Watch,
+        *,
+        is_enabled: bool,
     ) -> None:
-        self._machinery = machinery
-        self._context = machinery.context
-        self._deletions = deletions
+        self._services = services
+        self._context = services.context
+        self._topic_deletion_manager = topic_deletion_manager
         self._watch = watch
         self._is_enabled = is_enabled
 
-    async def look(self) -> None:
-        asked = await self._machinery.reads.topics_to_delete(self._watch)
-        known = sorted(topic for topic in asked if topic in self._context)
-        if unknown := sorted(asked.difference(known)):
+    async def process_topic_deletion(self) -> None:
+        requested = await self._services.reader.get_topic_deletions(self._watch)
+        known = sorted(topic for topic in requested if topic in self._context)
+        if unknown := sorted(requested.difference(known)):
             log.warning("Topics %s shall be deleted, but are not there", unknown)
-            await self._deletions.clear_away(unknown)
+            await self._topic_deletion_manager.discard_nonexistent_topics(unknown)
         if known and self._is_enabled:
             log.info("Topics %s are to be deleted", known)
-            await self._deletions.request(known)
+            await self._topic_deletion_manager.enqueue_topics_for_deletion(known)
         elif known:
             log.warning("Topics %s stay, since delete.topic.enable is false", known)
-            await self._machinery.writes.forget_requested_deletions(known)
+            await self._services.writer.delete_topic_deletions(known)

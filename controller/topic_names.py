@@ -13,45 +13,51 @@ from uuid import UUID
 from odradek.protocol.errors import InvalidTopic
 from odradek.protocol.types import ZERO_UUID, Uuid
 
-LENGTH_MAX = 249
+NAME_LENGTH_MAX = 249
 
 #: Of KRaft's own log; no topic of that name may be made.
-METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 #: No topic's; the second is that of KRaft's own log.
-RESERVED_IDS = frozenset({ZERO_UUID, Uuid(bytes(15) + b"\1")})
+RESERVED_TOPIC_IDS = frozenset({ZERO_UUID, Uuid(bytes(15) + b"\1")})
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def fault_of_name(name: str) -> str | None:
+def topic_name_error(name: str) -> str | None:
     """In words; None if it can be a topic's."""
     if not name:
         return "A topic's name cannot be empty."
     if name in {".", ".."}:
-        return f"A topic cannot be called '{name}'."
-    if len(name) > LENGTH_MAX:
-        return f"A topic's name has at most {LENGTH_MAX} characters, not {len(name)}: '{name}'."
+        return f"Topic name is invalid: '{name}' is not allowed."
+    if len(name) > NAME_LENGTH_MAX:
+        return (
+            f"Topic name is invalid: the maximum length is {NAME_LENGTH_MAX} characters, but there "
+            f"are {len(name)}: '{name}'."
+        )
     if not _NAME.fullmatch(name):
-        return f"A topic's name has only letters and digits of ASCII, '.', '_' and '-': '{name}'."
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'."
+        )
     return None
 
 
-def is_topic_name(name: str) -> bool:
-    return fault_of_name(name) is None
+def is_valid_topic_name(name: str) -> bool:
+    return topic_name_error(name) is None
 
 
 def check_topic_name(name: str) -> None:
-    fault = fault_of_name(name)
-    if fault is not None:
-        raise InvalidTopic(fault)
+    error = topic_name_error(name)
+    if error is not None:
+        raise InvalidTopic(error)
 
 
-def may_collide(name: str) -> bool:
+def has_collision_chars(name: str) -> bool:
     return "." in name or "_" in name
 
 
-def metric_name(name: str) -> str:
+def unify_collision_chars(name: str) -> str:
     """Two topics whose names are the same in metrics collide."""
     return name.replace(".", "_")
 
@@ -60,5 +66,5 @@ def random_topic_id(random: Random) -> Uuid:
     """One that nobody has; none begins with a hyphen, which tools would take for an option."""
     while True:
         topic_id = Uuid(UUID(int=random.getrandbits(128), version=4).bytes)
-        if topic_id not in RESERVED_IDS and not str(topic_id).startswith("-"):
+        if topic_id not in RESERVED_TOPIC_IDS and not str(topic_id).startswith("-"):
             return topic_id

@@ -1,14 +1,14 @@
-"""What is asked of topics, checked: may it be done, and what is to be written then?
+"""Validation of CreateTopics and CreatePartitions entries, and the resulting writes.
 
-    planned_topic    an entry of CreateTopics -> NewTopic
-    planned_growth   an entry of CreatePartitions -> Growth
+    plan_topic            an entry of CreateTopics -> NewTopic
+    plan_new_partitions   an entry of CreatePartitions -> NewPartitions
 
-Each raises the KafkaError that Kafka answers, and looks for mistakes in Kafka's order, since a
-request may contain several.  Where Kafka takes what cannot work (a partition without replicas, a
-broker or partition below zero), it is refused here.  A broker that is not known may be named when
-a topic is created, as with Kafka: it may come yet.
+Each function raises the KafkaError that Kafka returns.  It checks in Kafka's order, because an
+entry may contain several errors.  It also rejects what Kafka accepts although it cannot work: a
+partition without replicas, a negative broker id or partition.  As in Kafka, an assignment of a new
+topic may name an unknown broker, because that broker may start later.
 
-Nothing here reads or writes; TopicAdmin does.
+This module does no I/O; TopicAdmin reads and writes.
 
 Owner: none; immutable, any thread.
 """
@@ -21,20 +21,25 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from odradek.config.settings import Settings
-from odradek.controller.assignment import Assignment
 from odradek.controller.config_alterations import (
-    NODE_BYTES_MAX,
-    checked_topic_config,
-    encoded_config,
+    ZNODE_BYTES_MAX,
+    encode_config,
+    validate_topic_config,
 )
-from odradek.controller.replica_placement import Racks, Start, check_counts, placed_replicas
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.replica_placement import (
+    BrokerRacks,
+    PlacementStart,
+    assign_replicas_to_brokers,
+    check_counts,
+)
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.controller.topic_names import (
-    METADATA_TOPIC,
+    CLUSTER_METADATA_TOPIC,
     check_topic_name,
-    may_collide,
-    metric_name,
+    has_collision_chars,
+    unify_collision_chars,
 )
 from odradek.protocol.api.create_partitions import CreatePartitionsRequest
 from odradek.protocol.api.create_topics import CreateTopicsRequest
@@ -52,270 +57,299 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import Uuid
 from odradek.storage.settings import TopicSettings
 
-TopicEntry = CreateTopicsRequest.Topic
-GrowthEntry = CreatePartitionsRequest.Topic
-Replicas = Mapping[int, tuple[int, ...]]
+CreatableTopic = CreateTopicsRequest.Topic
+CreatePartitionsTopic = CreatePartitionsRequest.Topic
+ReplicasByPartition = Mapping[int, tuple[int, ...]]
 
-#: Of the partitions that are wrong.
-NUMBERS_TOLD_MAX = 20
-#: In an entry: as the broker's settings say.
-BY_DEFAULT = -1
+#: The number of partitions that an error message lists.
+SHOWN_NUMBERS_MAX = 20
+#: In an entry: use the default of the broker's settings.
+BROKER_DEFAULT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What holds where a request says nothing."""
+    """The defaults for values that a request does not set."""
 
-    partitions: int = 1
+    num_partitions: int = 1
     replication_factor: int = 1
-    #: The server's tables that a topic's settings stand on.
-    server: Sequence[Settings] = ()
+    #: The broker settings that are the defaults of topic settings.
+    server_settings: Sequence[Settings] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is there when topics are asked for."""
+class ClusterSnapshot:
+    """The state of the cluster on which topics are planned."""
 
-    racks: Racks
+    racks: BrokerRacks
     topics: Collection[str] = ()
-    to_delete: Collection[str] = ()
-    #: All topics by their names in metrics; only needed for names that may collide.
-    by_metric_name: Mapping[str, str] = field(default_factory=dict)
+    topics_to_be_deleted: Collection[str] = ()
+    #: All topics by their names in metrics; empty if no requested name can collide.
+    topics_by_metric_name: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that may be created; what it will be set to is told to the client."""
+    """A valid topic to be created; ``settings`` are returned to the client."""
 
     name: str
-    topic: TopicAssignment
+    assignment: TopicAssignment
     settings: TopicSettings
-    node: bytes  # the topic, as it is written
-    config_node: bytes
+    encoded_topic: bytes  # the payload of the topic's znode
+    encoded_config: bytes
 
     @property
     def replication_factor(self) -> int:
-        return len(self.topic.partitions[0].replicas)
+        return len(self.assignment.partitions[0].replicas)
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """Partitions that may be added, if the topic's node still has this version."""
+class NewPartitions:
+    """Valid partitions to be added, if the topic's znode still has this version."""
 
-    entry: GrowthEntry
-    node: bytes  # the topic, as it is written
-    added: Replicas
+    entry: CreatePartitionsTopic
+    encoded_topic: bytes  # the payload of the topic's znode
+    added_replicas: ReplicasByPartition
     version: int
 
 
 # Creation
 
 
-def refused_at_sight(names: Sequence[str]) -> dict[str, KafkaError]:
-    """Of the topics of one CreateTopics, those that need no look at anything else."""
-    refused = refused_as_repeated(names)
-    if METADATA_TOPIC in names:
-        refused[METADATA_TOPIC] = InvalidRequest(f"Nobody may create {METADATA_TOPIC}.")
-    return refused
+def name_errors(names: Sequence[str]) -> dict[str, KafkaError]:
+    """Return the errors of one CreateTopics request that depend on the names alone."""
+    errors = duplicate_name_errors(names)
+    if CLUSTER_METADATA_TOPIC in names:
+        errors[CLUSTER_METADATA_TOPIC] = InvalidRequest(
+            f"Topic {CLUSTER_METADATA_TOPIC} is reserved and cannot be created."
+        )
+    return errors
 
 
-def planned_topic(
-    entry: TopicEntry,
-    known: Known,
+def plan_topic(
+    entry: CreatableTopic,
+    snapshot: ClusterSnapshot,
     defaults: TopicDefaults,
     *,
     random: Random,
     topic_id: Uuid | None,
 ) -> NewTopic:
-    if entry.name in known.topics and entry.name not in known.to_delete:
-        raise TopicAlreadyExists(f"Topic '{entry.name}' exists already.")
-    config = _given_config(entry)
-    replicas = _given_replicas(entry) or _placed(entry, known.racks, defaults, random)
-    _check_name_is_free(entry.name, known)
+    if entry.name in snapshot.topics and entry.name not in snapshot.topics_to_be_deleted:
+        raise TopicAlreadyExists(f"Topic '{entry.name}' already exists.")
+    config = _requested_config(entry)
+    replicas = _requested_replicas(entry) or _assign_replicas(
+        entry, snapshot.racks, defaults, random
+    )
+    _check_name_available(entry.name, snapshot)
     _check_replicas(replicas)
-    settings = checked_topic_config(config, server=defaults.server)
-    assignments = {number: Assignment(there) for number, there in replicas.items()}
+    settings = validate_topic_config(config, server_settings=defaults.server_settings)
+    assignments = {number: ReplicaAssignment(broker_ids) for number, broker_ids in replicas.items()}
     topic = TopicAssignment(assignments, topic_id)
-    node = _encoded(topic)
-    # They are written as one.
-    config_node = encoded_config(EntityConfig(config), bytes_max=NODE_BYTES_MAX - len(node))
+    node = _encode_topic(topic)
+    # Both payloads are written in one multi, so they share its size limit.
+    config_node = encode_config(EntityConfig(config), bytes_max=ZNODE_BYTES_MAX - len(node))
     return NewTopic(entry.name, topic, settings, node, config_node)
 
 
-def _given_config(entry: TopicEntry) -> dict[str, str]:
-    """Of a key that is given twice the last word counts."""
+def _requested_config(entry: CreatableTopic) -> dict[str, str]:
+    """Return the requested configuration; if a key is given twice, the last value counts."""
     config = {each.name: each.value for each in entry.configs}
     empty = sorted({each.name for each in entry.configs if each.value is None})
     if empty:
-        raise InvalidConfig(f"A topic's setting must have a value: {', '.join(empty)}.")
+        raise InvalidConfig(f"Topic settings must have a value, but have null: {', '.join(empty)}.")
     return {name: text for name, text in config.items() if text is not None}
 
 
-def _given_replicas(entry: TopicEntry) -> dict[int, tuple[int, ...]]:
+def _requested_replicas(entry: CreatableTopic) -> dict[int, tuple[int, ...]]:
     if not entry.assignments:
         return {}
-    if entry.num_partitions != BY_DEFAULT or entry.replication_factor != BY_DEFAULT:
+    if entry.num_partitions != BROKER_DEFAULT or entry.replication_factor != BROKER_DEFAULT:
         raise InvalidRequest(
-            "Replicas are assigned, so the number of partitions and the replication factor must "
-            f"be {BY_DEFAULT}."
+            "The number of partitions and the replication factor must be "
+            f"{BROKER_DEFAULT} if replicas are assigned."
         )
     return {each.partition_index: tuple(each.broker_ids) for each in entry.assignments}
 
 
-def _placed(
-    entry: TopicEntry, racks: Racks, defaults: TopicDefaults, random: Random
+def _assign_replicas(
+    entry: CreatableTopic, racks: BrokerRacks, defaults: TopicDefaults, random: Random
 ) -> dict[int, tuple[int, ...]]:
     partitions, factor = entry.num_partitions, entry.replication_factor
-    if partitions == BY_DEFAULT:
-        partitions = defaults.partitions
-    if factor == BY_DEFAULT:
+    if partitions == BROKER_DEFAULT:
+        partitions = defaults.num_partitions
+    if factor == BROKER_DEFAULT:
         factor = defaults.replication_factor
-    check_counts(racks, partitions=partitions, replication_factor=factor)
-    _check_not_too_many(partitions, replication_factor=factor)
-    start = Start.drawn(random, racks)
-    return placed_replicas(racks, start, partitions=partitions, replication_factor=factor)
+    check_counts(racks, partition_count=partitions, replication_factor=factor)
+    _check_partition_limit(partitions, replication_factor=factor)
+    start = PlacementStart.draw(random, racks)
+    return assign_replicas_to_brokers(
+        racks, start, partition_count=partitions, replication_factor=factor
+    )
 
 
-def _check_name_is_free(name: str, known: Known) -> None:
+def _check_name_available(name: str, snapshot: ClusterSnapshot) -> None:
     check_topic_name(name)
-    if name in known.to_delete:
+    if name in snapshot.topics_to_be_deleted:
         raise TopicAlreadyExists(f"Topic '{name}' is being deleted.")
-    if may_collide(name):
-        other = known.by_metric_name.get(metric_name(name))
+    if has_collision_chars(name):
+        other = snapshot.topics_by_metric_name.get(unify_collision_chars(name))
         if other == name:
-            raise TopicAlreadyExists(f"Topic '{name}' exists already.")
+            raise TopicAlreadyExists(f"Topic '{name}' already exists.")
         if other is not None:
             raise InvalidTopic(
-                f"Topic '{name}' collides with '{other}': they would be the same in metrics."
+                f"Topic '{name}' collides with existing topic '{other}': both have the same name "
+                "in metrics."
             )
 
 
-def _check_replicas(replicas: Replicas) -> None:
-    if len({len(there) for there in replicas.values()}) > 1:
-        raise InvalidReplicaAssignment("All partitions must have equally many replicas.")
-    for partition, there in replicas.items():
-        _check_distinct(partition, there)
-        if min(there) < 0:
-            raise InvalidReplicaAssignment(f"Partition {partition} is on a broker below 0: {there}")
+def _check_replicas(replicas: ReplicasByPartition) -> None:
+    if len({len(broker_ids) for broker_ids in replicas.values()}) > 1:
+        raise InvalidReplicaAssignment("All partitions must have the same number of replicas.")
+    for partition, broker_ids in replicas.items():
+        _check_distinct(partition, broker_ids)
+        if min(broker_ids) < 0:
+            raise InvalidReplicaAssignment(
+                f"Partition {partition} has a negative broker id: {broker_ids}"
+            )
     if sorted(replicas) != list(range(len(replicas))):
         raise InvalidReplicaAssignment(
-            f"Partitions must be numbered from 0 without a gap, not {_some(sorted(replicas))}."
+            "Partitions must be numbered from 0 without gaps, but are "
+            f"{_abbreviate(sorted(replicas))}."
         )
 
 
-def _check_distinct(partition: int, there: Sequence[int]) -> None:
-    if not there:
+def _check_distinct(partition: int, replicas: Sequence[int]) -> None:
+    if not replicas:
         raise InvalidReplicaAssignment(f"Partition {partition} has no replicas.")
-    if len(set(there)) < len(there):
-        raise InvalidReplicaAssignment(f"Partition {partition} is on a broker twice: {there}")
+    if len(set(replicas)) < len(replicas):
+        raise InvalidReplicaAssignment(
+            f"Partition {partition} has duplicate broker ids: {replicas}"
+        )
 
 
-# Growth
+# New partitions
 
 
-def planned_growth(
-    entry: GrowthEntry, topic: TopicAssignment | None, known: Known, *, version: int
-) -> Growth:
-    """``topic`` is what its node says in this version; None if there is none."""
-    if entry.name in known.to_delete:
+def plan_new_partitions(
+    entry: CreatePartitionsTopic,
+    topic: TopicAssignment | None,
+    snapshot: ClusterSnapshot,
+    *,
+    version: int,
+) -> NewPartitions:
+    """``topic`` is the topic's znode in this version; None if the topic does not exist."""
+    if entry.name in snapshot.topics_to_be_deleted:
         raise InvalidTopic(f"Topic '{entry.name}' is being deleted.")
     if topic is None or not topic.partitions:
         raise UnknownTopicOrPartition(f"Topic '{entry.name}' does not exist.")
     if any(assignment.is_being_reassigned for assignment in topic.partitions.values()):
         raise ReassignmentInProgress(f"Partitions of topic '{entry.name}' are being reassigned.")
-    _check_grows(entry, topic)
+    _check_partition_increase(entry, topic)
     if entry.assignments is None:
-        added = _placed_after(entry, topic, known.racks)
+        added = _assign_new_partitions(entry, topic, snapshot.racks)
     else:
-        added = _given_after(entry, topic, known.racks)
-    assignments = {number: Assignment(there) for number, there in added.items()}
-    grown = replace(topic, partitions={**topic.partitions, **assignments})
-    return Growth(entry, _encoded(grown), added, version)
+        added = _requested_new_partitions(entry, topic, snapshot.racks)
+    assignments = {number: ReplicaAssignment(broker_ids) for number, broker_ids in added.items()}
+    extended = replace(topic, partitions={**topic.partitions, **assignments})
+    return NewPartitions(entry, _encode_topic(extended), added, version)
 
 
-def _check_grows(entry: GrowthEntry, topic: TopicAssignment) -> None:
-    present = len(topic.partitions)
-    if sorted(topic.partitions) != list(range(present)):
+def _check_partition_increase(entry: CreatePartitionsTopic, topic: TopicAssignment) -> None:
+    current_count = len(topic.partitions)
+    if sorted(topic.partitions) != list(range(current_count)):
         raise KafkaError(
-            f"Topic '{entry.name}' lacks partitions: {_some(sorted(topic.partitions))}"
+            f"Topic '{entry.name}' lacks partitions; it has {_abbreviate(sorted(topic.partitions))}"
         )
-    if entry.count <= present:
+    if entry.count <= current_count:
         raise InvalidPartitions(
-            f"Topic '{entry.name}' has {present} partitions already, and can only get more."
+            f"Topic '{entry.name}' currently has {current_count} partitions: the new count must be "
+            "higher."
         )
     factor = len(topic.partitions[0].replicas)
-    _check_not_too_many(entry.count, replication_factor=factor)
+    _check_partition_limit(entry.count, replication_factor=factor)
 
 
-def _placed_after(
-    entry: GrowthEntry, topic: TopicAssignment, racks: Racks
+def _assign_new_partitions(
+    entry: CreatePartitionsTopic, topic: TopicAssignment, racks: BrokerRacks
 ) -> dict[int, tuple[int, ...]]:
-    """From where the leader of partition 0 stands among the brokers of today."""
-    present = len(topic.partitions)
-    first = topic.partitions[0].replicas
-    leader = first[0] if first else 0
+    """Assign from the position of partition 0's preferred leader among the live brokers."""
+    current_count = len(topic.partitions)
+    replicas = topic.partitions[0].replicas
+    leader = replicas[0] if replicas else 0
     index = next((slot for slot, broker in enumerate(sorted(racks)) if broker >= leader), 0)
-    return placed_replicas(
+    return assign_replicas_to_brokers(
         racks,
-        Start(index=index, shift=index, partition=present),
-        partitions=entry.count - present,
-        replication_factor=len(first),
+        PlacementStart(start_index=index, replica_shift=index, start_partition=current_count),
+        partition_count=entry.count - current_count,
+        replication_factor=len(replicas),
     )
 
 
-def _given_after(
-    entry: GrowthEntry, topic: TopicAssignment, racks: Racks
+def _requested_new_partitions(
+    entry: CreatePartitionsTopic, topic: TopicAssignment, racks: BrokerRacks
 ) -> dict[int, tuple[int, ...]]:
-    present = len(topic.partitions)
-    given = [tuple(each.broker_ids) for each in entry.assignments or ()]
-    unknown = sorted({broker for there in given for broker in there} - racks.keys())
+    current_count = len(topic.partitions)
+    requested = [tuple(each.broker_ids) for each in entry.assignments or ()]
+    unknown = sorted({broker for broker_ids in requested for broker in broker_ids} - racks.keys())
     if unknown:
-        raise InvalidReplicaAssignment(f"Brokers are not known: {', '.join(map(str, unknown))}.")
-    if len(given) != entry.count - present:
         raise InvalidReplicaAssignment(
-            f"{entry.count - present} partitions are added, but {len(given)} are assigned."
+            f"Unknown brokers in the assignment: {', '.join(map(str, unknown))}."
         )
-    added = dict(enumerate(given, start=present))
-    for partition, there in added.items():
-        _check_distinct(partition, there)
-    factor = len(topic.partitions[0].replicas)
-    others = [partition for partition, there in added.items() if len(there) != factor]
-    if others:
+    if len(requested) != entry.count - current_count:
         raise InvalidReplicaAssignment(
-            f"Partition 0 has {factor} replicas, but others would not: {_some(others)}."
+            f"{entry.count - current_count} partitions are to be added, but {len(requested)} "
+            "assignments are given."
+        )
+    added = dict(enumerate(requested, start=current_count))
+    for partition, broker_ids in added.items():
+        _check_distinct(partition, broker_ids)
+    factor = len(topic.partitions[0].replicas)
+    mismatched = [partition for partition, broker_ids in added.items() if len(broker_ids) != factor]
+    if mismatched:
+        raise InvalidReplicaAssignment(
+            f"Partition 0 has {factor} replicas, but these partitions have another number: "
+            f"{_abbreviate(mismatched)}."
         )
     return added
 
 
-# Both
+# Common
 
 
-def refused_as_repeated(names: Iterable[str]) -> dict[str, KafkaError]:
+def duplicate_name_errors(names: Iterable[str]) -> dict[str, KafkaError]:
     return {
-        name: InvalidRequest(f"Topic '{name}' is in the request {times} times.")
+        name: InvalidRequest(f"Topic '{name}' occurs {times} times in the request.")
         for name, times in Counter(names).items()
         if times > 1
     }
 
 
-def _check_not_too_many(partitions: int, *, replication_factor: int) -> None:
-    """Known before any is placed: they would not fit, even with brokers of one digit."""
+def _check_partition_limit(partition_count: int, *, replication_factor: int) -> None:
+    """Reject, before any assignment, a count whose znode would be too large in any case.
+
+    The size is a lower bound: it assumes broker ids of one digit.
+    """
     entry_bytes = len('"":[],') + len("1,") * replication_factor - len(",")
-    number_bytes = partitions + sum(max(partitions - 10**digits, 0) for digits in range(1, 10))
-    if partitions * entry_bytes + number_bytes > NODE_BYTES_MAX:
-        raise InvalidPartitions(f"A topic cannot have {partitions} partitions.")
-
-
-def _some(numbers: Sequence[int]) -> str:
-    """So many as fit into a line that is read."""
-    rest = len(numbers) - NUMBERS_TOLD_MAX
-    return f"{numbers[:NUMBERS_TOLD_MAX]} and {rest} more" if rest > 0 else f"{numbers}"
-
-
-def _encoded(topic: TopicAssignment) -> bytes:
-    node = topic.encode()
-    if len(node) > NODE_BYTES_MAX:
+    number_bytes = partition_count + sum(
+        max(partition_count - 10**digits, 0) for digits in range(1, 10)
+    )
+    if partition_count * entry_bytes + number_bytes > ZNODE_BYTES_MAX:
         raise InvalidPartitions(
-            f"{len(topic.partitions)} partitions and their replicas are too many for one topic."
+            f"{partition_count} partitions are too many: they do not fit in the topic's znode."
+        )
+
+
+def _abbreviate(numbers: Sequence[int]) -> str:
+    """Format the numbers, at most SHOWN_NUMBERS_MAX of them."""
+    rest = len(numbers) - SHOWN_NUMBERS_MAX
+    return f"{numbers[:SHOWN_NUMBERS_MAX]} and {rest} more" if rest > 0 else f"{numbers}"
+
+
+def _encode_topic(topic: TopicAssignment) -> bytes:
+    node = topic.encode()
+    if len(node) > ZNODE_BYTES_MAX:
+        raise InvalidPartitions(
+            f"{len(topic.partitions)} partitions and their replicas are too many: they do not fit "
+            "in the topic's znode."
         )
     return node

@@ -16,49 +16,49 @@ from odradek.controller.store import paths
 from odradek.controller.store.base import WatchEvent
 
 
-class TreeWatches:
+class ZNodeChangeHandlers:
     """``put_once`` is the event queue's."""
 
-    def __init__(self, put_once: Callable[[Hashable], None]) -> None:
-        self._put_once = put_once
+    def __init__(self, put_if_absent: Callable[[Hashable], None]) -> None:
+        self._put_if_absent = put_if_absent
         self._changed_topics: dict[str, None] = {}
 
-    def controller(self, _: WatchEvent) -> None:
-        self._put_once(events.ControllerChanged())
+    def on_controller_change(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.ControllerChange())
 
-    def brokers(self, _: WatchEvent) -> None:
-        self._put_once(events.BrokersChanged())
+    def on_broker_change(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.BrokerChange())
 
-    def broker(self, event: WatchEvent) -> None:
-        broker = paths.broker_id(event.path.removeprefix(f"{paths.BROKER_IDS}/"))
+    def on_broker_modifications(self, event: WatchEvent) -> None:
+        broker = paths.parse_broker_id(event.path.removeprefix(f"{paths.BROKER_IDS}/"))
         assert broker is not None, event
-        self._put_once(events.BrokerChanged(broker))
+        self._put_if_absent(events.BrokerModifications(broker))
 
-    def topics(self, _: WatchEvent) -> None:
-        self._put_once(events.TopicsChanged())
+    def on_topic_change(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.TopicChange())
 
-    def topic(self, event: WatchEvent) -> None:
-        topic = paths.topic_of(event.path)
+    def on_partition_modifications(self, event: WatchEvent) -> None:
+        topic = paths.topic_from_path(event.path)
         assert topic is not None, event
         self._changed_topics[topic] = None
-        self._put_once(events.TopicNodesChanged())
+        self._put_if_absent(events.PartitionModifications())
 
     def take_changed_topics(self) -> list[str]:
         """Those that have changed since they were taken last."""
         changed, self._changed_topics = [*self._changed_topics], {}
         return changed
 
-    def deletions(self, _: WatchEvent) -> None:
-        self._put_once(events.DeletionsChanged())
+    def on_topic_deletion(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.TopicDeletion())
 
-    def reassignments(self, _: WatchEvent) -> None:
-        self._put_once(events.ReassignmentsChanged())
+    def on_zk_partition_reassignment(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.ZkPartitionReassignment())
 
-    def preferred_elections(self, _: WatchEvent) -> None:
-        self._put_once(events.PreferredElectionsChanged())
+    def on_zk_preferred_replica_election(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.ZkPreferredReplicaElection())
 
-    def isr_changes(self, _: WatchEvent) -> None:
-        self._put_once(events.IsrNotified())
+    def on_isr_change_notification(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.IsrChangeNotification())
 
-    def log_dir_events(self, _: WatchEvent) -> None:
-        self._put_once(events.LogDirNotified())
+    def on_log_dir_event_notification(self, _: WatchEvent) -> None:
+        self._put_if_absent(events.LogDirEventNotification())

@@ -24,14 +24,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 POLL_INTERVAL_S = 0.05
-QUOTED_LINES = 20
+OUTPUT_TAIL_LINES = 20
 
 NO_JAVA = (
     "ZooKeeper needs Java: install it (Debian and Ubuntu: apt-get install default-jre-headless) "
@@ -128,15 +128,15 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int:
-        return self._running.pid
+        return self._running_process.pid
 
     @property
-    def output(self) -> Path:
+    def output_file(self) -> Path:
         """What it printed, in all its runs."""
         return self.data_dir / "zookeeper.out"
 
     @property
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, f"ZooKeeper at {self.address} is not running"
         return self._process
 
@@ -148,55 +148,55 @@ class ZooKeeperServer:
         assert not self.is_running(), f"ZooKeeper at {self.address} runs already"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = self._command()
-        with self.output.open("ab") as output:
+        with self.output_file.open("ab") as output:
             # A Ctrl-C is for whoever started it, who stops it when its clients have ended.
             self._process = subprocess.Popen(
-                tied(command),
+                tied_command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 process_group=0,
             )
-        with contextlib.ExitStack() as undoing:
-            undoing.callback(self.kill)
-            self._wait_until_it_answers(timeout_s)
-            undoing.pop_all()
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self.kill)
+            self._wait_until_ready(timeout_s)
+            cleanup.pop_all()
 
     def stop(self) -> None:
         """Ask it to end, and wait."""
-        self._running.terminate()
+        self._running_process.terminate()
         try:
-            self._running.wait(STOP_TIMEOUT_S)
+            self._running_process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None
 
     def kill(self) -> None:
         """End it at once, as a crash would; also when it is suspended."""
-        self._running.kill()
-        self._running.wait()
+        self._running_process.kill()
+        self._running_process.wait()
         self._process = None
 
     def suspend(self) -> None:
         """Let it hang: connections stay open and are taken, but nothing is answered."""
-        self._running.send_signal(signal.SIGSTOP)
+        self._running_process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._running.send_signal(signal.SIGCONT)
+        self._running_process.send_signal(signal.SIGCONT)
 
     def wait(self) -> int:
         """Until it ends by itself or by a signal; its exit code."""
-        return self._running.wait()
+        return self._running_process.wait()
 
-    def answers(self) -> bool:
+    def is_responding(self) -> bool:
         try:
             return four_letter_word("srvr", host=self.host, port=self.port).startswith("Zookeeper")
         except OSError:
             return False
 
     def _command(self) -> list[str]:
-        java = java_program()
-        classpath = self._classpath or found_classpath()
+        java = find_java()
+        classpath = self._classpath or find_classpath()
         configuration = self.data_dir / "zoo.cfg"
         properties = {
             **PROPERTIES,
@@ -207,35 +207,37 @@ class ZooKeeperServer:
         }
         configuration.write_text("".join(f"{name}={text}\n" for name, text in properties.items()))
         logging = [
-            f"-D{option}={self._written(name, text).as_uri()}"
+            f"-D{option}={self._write_file(name, text).as_uri()}"
             for option, (name, text) in LOGGING_FILES.items()
         ]
         options = [*JAVA_OPTIONS, *logging, *self._java_options]
         return [java, "-cp", classpath, *options, MAIN_CLASS, str(configuration)]
 
-    def _written(self, name: str, text: str) -> Path:
+    def _write_file(self, name: str, text: str) -> Path:
         path = self.data_dir / name
         path.write_text(text)
         return path
 
-    def _wait_until_it_answers(self, timeout_s: float) -> None:
+    def _wait_until_ready(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while not self.answers():
-            if self._running.poll() is not None:
-                raise CannotStart(f"ZooKeeper ended at once: {self._last_words()}")
+        while not self.is_responding():
+            if self._running_process.poll() is not None:
+                raise CannotStart(f"ZooKeeper exited during startup: {self._output_tail()}")
             if time.monotonic() > deadline:
                 raise CannotStart(
-                    f"ZooKeeper did not answer at {self.address} within {timeout_s:g} s: "
-                    f"{self._last_words()}"
+                    f"ZooKeeper did not respond at {self.address} within {timeout_s:g} s: "
+                    f"{self._output_tail()}"
                 )
             time.sleep(POLL_INTERVAL_S)
 
-    def _last_words(self) -> str:
-        lines = self.output.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-QUOTED_LINES:]) or f"it printed nothing into {self.output}"
+    def _output_tail(self) -> str:
+        lines = self.output_file.read_text(errors="replace").splitlines()
+        return (
+            "\n".join(lines[-OUTPUT_TAIL_LINES:]) or f"it printed nothing into {self.output_file}"
+        )
 
 
-def java_program() -> str:
+def find_java() -> str:
     """Of JAVA_HOME, or on the path; raises CannotStart."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
@@ -244,7 +246,7 @@ def java_program() -> str:
     return java
 
 
-def found_classpath() -> str:
+def find_classpath() -> str:
     """The jars of ZOOKEEPER_HOME, or of PySpark's wheel; raises CannotStart."""
     home = os.environ.get("ZOOKEEPER_HOME")
     jars = sorted(Path(home, "lib").glob("*.jar")) if home else _pyspark_jars()
@@ -266,8 +268,8 @@ def four_letter_word(word: str, *, host: str, port: int, timeout_s: float = 2.0)
     """What the server answers to one of its short commands."""
     with socket.create_connection((host, port), timeout_s) as connection:
         connection.sendall(word.encode())
-        with connection.makefile("r", errors="replace") as answer:
-            return answer.read()
+        with connection.makefile("r", errors="replace") as response:
+            return response.read()
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str | None = None) -> int:
@@ -279,15 +281,15 @@ def main(arguments: Sequence[str] | None = None, *, program: str | None = None) 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(0)
 
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, stop)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, stop)
     try:
         server.start()
-        _say(sys.stdout, f"ZooKeeper listens on {server.address}")
+        _print_line(sys.stdout, f"ZooKeeper listens on {server.address}")
         code = server.wait()
-        _say(sys.stderr, f"ZooKeeper ended with code {code}; see {server.output}")
-    except CannotStart as reason:
-        _say(sys.stderr, str(reason))
+        _print_line(sys.stderr, f"ZooKeeper exited with code {code}; see {server.output_file}")
+    except CannotStart as error:
+        _print_line(sys.stderr, str(error))
     finally:
         if server.is_running():
             server.stop()
@@ -306,7 +308,7 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _say(stream: TextIO, line: str) -> None:
+def _print_line(stream: TextIO, line: str) -> None:
     # That nobody listens any more is no reason for the server to end.
     with contextlib.suppress(BrokenPipeError):
         stream.write(f"{line}\n")

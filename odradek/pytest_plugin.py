@@ -36,12 +36,12 @@ import pytest
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.005
-QUOTED_LINES = 60
+LOG_TAIL_LINES = 60
 
-SETTINGS = "odradek_settings"
+SETTINGS_INI_OPTION = "odradek_settings"
 
 #: Runs a command that ends when this process does; a script, not imported.
-_TIE = Path(__file__).parent / "controller" / "tied_process.py"
+_TIED_PROCESS_SCRIPT = Path(__file__).parent / "controller" / "tied_process.py"
 
 
 class BrokerFailed(Exception):
@@ -75,7 +75,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        return self._started.pid
+        return self._started_process.pid
 
     @property
     def log_text(self) -> str:
@@ -83,7 +83,7 @@ class Broker:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @property
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started_process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the broker was not started yet"
         return self._process
 
@@ -92,7 +92,7 @@ class Broker:
 
     def start(self) -> None:
         """Returns when clients are served; raises BrokerFailed."""
-        assert not self.is_running(), f"the broker at {self.address} runs already"
+        assert not self.is_running(), f"the broker at {self.address} is already running"
         self._ready_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -106,19 +106,19 @@ class Broker:
 
     def stop(self) -> None:
         """Ask it to end, as a service manager would (SIGTERM), and wait; raises BrokerFailed."""
-        self._started.send_signal(signal.SIGTERM)
+        self._started_process.send_signal(signal.SIGTERM)
         try:
-            status = self._started.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired as late:
+            status = self._started_process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
             self.kill()
-            raise self._failed(f"did not stop within {STOP_TIMEOUT_S} s") from late
+            raise self._failure(f"did not stop within {STOP_TIMEOUT_S} s") from error
         if status:
-            raise self._failed(f"ended with {status}")
+            raise self._failure(f"exited with status {status}")
 
     def kill(self) -> None:
         """End it at once, as a crash would (SIGKILL)."""
-        self._started.kill()
-        self._started.wait()
+        self._started_process.kill()
+        self._started_process.wait()
 
     def restart(self) -> None:
         if self.is_running():
@@ -126,7 +126,7 @@ class Broker:
         self.start()
 
     def log_tail(self) -> str:
-        return "\n".join(self.log_text.splitlines()[-QUOTED_LINES:])
+        return "\n".join(self.log_text.splitlines()[-LOG_TAIL_LINES:])
 
     def _command(self) -> list[str]:
         # -P: what the user has in the directory that the tests run in is none of the broker's.
@@ -135,19 +135,21 @@ class Broker:
         serve += ["--ready-file", str(self._ready_file)]
         for setting in self._settings:
             serve += ["--override", setting]
-        return [sys.executable, "-I", "-S", str(_TIE), str(os.getpid()), *serve]
+        return [sys.executable, "-I", "-S", str(_TIED_PROCESS_SCRIPT), str(os.getpid()), *serve]
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._ready_file.exists():
             if not self.is_running():
-                raise self._failed(f"ended with {self._started.returncode} before it was ready")
+                raise self._failure(
+                    f"exited with status {self._started_process.returncode} before it was ready"
+                )
             if time.monotonic() > deadline:
-                raise self._failed(f"was not ready after {START_TIMEOUT_S} s")
+                raise self._failure(f"was not ready after {START_TIMEOUT_S} s")
             time.sleep(POLL_INTERVAL_S)
 
-    def _failed(self, what: str) -> BrokerFailed:
-        return BrokerFailed(f"the broker on {self.data_dir} {what}; it wrote\n{self.log_tail()}")
+    def _failure(self, reason: str) -> BrokerFailed:
+        return BrokerFailed(f"the broker in {self.data_dir} {reason}; its log:\n{self.log_tail()}")
 
 
 #: Each with the name of its fixture.
@@ -155,7 +157,9 @@ _BROKERS = pytest.StashKey[list[tuple[str, Broker]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(SETTINGS, "settings of the brokers, NAME=VALUE in each line", type="linelist")
+    parser.addini(
+        SETTINGS_INI_OPTION, "settings of the brokers, NAME=VALUE in each line", type="linelist"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -170,8 +174,8 @@ def odradek(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """A Kafka broker for the whole run; ``odradek.address`` is where clients find it."""
-    broker = _broker(pytestconfig, tmp_path_factory, ())
-    yield from _running(pytestconfig, "odradek", broker)
+    broker = _create_broker(pytestconfig, tmp_path_factory, ())
+    yield from _run_broker(pytestconfig, "odradek", broker)
 
 
 @pytest.fixture
@@ -180,25 +184,27 @@ def odradek_per_test(
 ) -> Iterator[Broker]:
     """A Kafka broker for this test alone, with the settings of its ``odradek`` markers."""
     marks = reversed([*request.node.iter_markers("odradek")])  # the nearest comes last, and counts
-    own = [setting for mark in marks for setting in mark.args]
-    broker = _broker(request.config, tmp_path_factory, own)
-    yield from _running(request.config, "odradek_per_test", broker)
+    marker_settings = [setting for mark in marks for setting in mark.args]
+    broker = _create_broker(request.config, tmp_path_factory, marker_settings)
+    yield from _run_broker(request.config, "odradek_per_test", broker)
 
 
-def _broker(
-    config: pytest.Config, directories: pytest.TempPathFactory, own: Sequence[str]
+def _create_broker(
+    config: pytest.Config, tmp_path_factory: pytest.TempPathFactory, marker_settings: Sequence[str]
 ) -> Broker:
-    return Broker(directories.mktemp("odradek"), [*config.getini(SETTINGS), *own])
+    return Broker(
+        tmp_path_factory.mktemp("odradek"), [*config.getini(SETTINGS_INI_OPTION), *marker_settings]
+    )
 
 
-def _running(config: pytest.Config, fixture: str, broker: Broker) -> Iterator[Broker]:
+def _run_broker(config: pytest.Config, fixture_name: str, broker: Broker) -> Iterator[Broker]:
     broker.start()
     brokers = config.stash[_BROKERS]
-    brokers.append((fixture, broker))
+    brokers.append((fixture_name, broker))
     try:
         yield broker
     finally:
-        brokers.remove((fixture, broker))
+        brokers.remove((fixture_name, broker))
         if broker.is_running():
             broker.stop()
 
@@ -210,13 +216,13 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         for fixture, broker in item.config.stash[_BROKERS]:
-            if _uses(item, fixture):
-                text = f"{broker.log_file} ends with\n{broker.log_tail()}"
+            if _uses_fixture(item, fixture):
+                text = f"end of {broker.log_file}:\n{broker.log_tail()}"
                 report.sections.append((f"Odradek at {broker.address}", text))
     return report
 
 
-def _uses(item: pytest.Item, fixture: str) -> bool:
+def _uses_fixture(item: pytest.Item, fixture_name: str) -> bool:
     """Also through a fixture of its own."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
-    return fixture in names
+    return fixture_name in names

@@ -9,10 +9,10 @@ Owner: none; any thread.
 from odradek.protocol.errors import EncodeError
 
 #: More of a wrong value than this would drown the message of the error.
-SHOWN_CHARACTERS = 80
+REPR_CHARACTERS_MAX = 80
 
 
-def is_flat(value: object) -> bool:
+def is_contiguous_bytes(value: object) -> bool:
     """Whether it is bytes side by side, as many as its length says."""
     if isinstance(value, memoryview):
         return value.ndim == 1 and value.itemsize == 1 and value.contiguous
@@ -20,12 +20,12 @@ def is_flat(value: object) -> bool:
 
 
 def check_bytes(field: str, value: object) -> None:
-    if not is_flat(value):
-        raise EncodeError(f"{field}: {shown(value)} is not bytes")
+    if not is_contiguous_bytes(value):
+        raise EncodeError(f"{field}: {short_repr(value)} is not bytes")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     if isinstance(value, memoryview):
         return f"a view of format {value.format}, shape {value.shape}, strides {value.strides}"
     text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+    return text if len(text) <= REPR_CHARACTERS_MAX else text[:REPR_CHARACTERS_MAX] + "..."

@@ -10,7 +10,7 @@ import struct
 from typing import Any, TypeVar
 
 from odradek.protocol.compiler import decoder, encoder, prefix_decoder
-from odradek.protocol.diagnosis import find_fault
+from odradek.protocol.encode_faults import find_fault
 from odradek.protocol.errors import EncodeError
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.schema import Message
@@ -44,7 +44,7 @@ def encode(message: Message, version: int) -> list[Any]:
     """The message as a list of parts: bytes, and record data or file regions as they were given."""
     try:
         return encoder(type(message), version)(message)
-    except _UNWRITABLE as error:
+    except _ENCODE_FAILURES as error:
         fault = find_fault(message, version)
         if fault is None:
             raise
@@ -52,7 +52,7 @@ def encode(message: Message, version: int) -> list[Any]:
 
 
 #: What the written functions raise, themselves or through what they call, for a wrong value.
-_UNWRITABLE = (
+_ENCODE_FAILURES = (
     EncodeError, struct.error, TypeError, AttributeError, ValueError, KeyError, OverflowError,
 )  # fmt: skip
 

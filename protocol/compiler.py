@@ -23,19 +23,19 @@ Encoder = Callable[[Any], list[Any]]
 @cache
 def decoder(message: type[Struct], version: int) -> Decoder:
     """``decode(frame, position=0)`` gives the message that takes up the rest of the frame."""
-    return _decoder(message, version, whole=True)
+    return _compile_decoder(message, version, whole_frame=True)
 
 
 @cache
 def prefix_decoder(message: type[Struct], version: int) -> Decoder:
     """``decode(frame, position=0)`` gives the message there and the position after it."""
-    return _decoder(message, version, whole=False)
+    return _compile_decoder(message, version, whole_frame=False)
 
 
-def _decoder(message: type[Struct], version: int, *, whole: bool) -> Decoder:
+def _compile_decoder(message: type[Struct], version: int, *, whole_frame: bool) -> Decoder:
     check_version(message, version)
-    source = DecoderSource(message, version, whole=whole)
-    function: Decoder = _compiled(source.text, source.names, "decode", message, version)
+    source = DecoderSource(message, version, whole_frame=whole_frame)
+    function: Decoder = _compile_function(source.text, source.namespace, "decode", message, version)
     return function
 
 
@@ -44,14 +44,14 @@ def encoder(message: type[Struct], version: int) -> Encoder:
     """``encode(message)`` gives the buffers that make it up."""
     check_version(message, version)
     source = EncoderSource(message, version)
-    function: Encoder = _compiled(source.text, source.names, "encode", message, version)
+    function: Encoder = _compile_function(source.text, source.namespace, "encode", message, version)
     return function
 
 
 def source_of(message: type[Struct], version: int) -> str:
     """The Python text of both functions."""
     check_version(message, version)
-    decoding = DecoderSource(message, version, whole=True).text
+    decoding = DecoderSource(message, version, whole_frame=True).text
     return decoding + "\n\n" + EncoderSource(message, version).text
 
 
@@ -61,8 +61,8 @@ def check_version(message: type[Struct], version: int) -> None:
         raise ValueError(f"{schema.name} has versions {schema.versions}, not {version}")
 
 
-def _compiled(
-    text: str, names: dict[str, Any], name: str, message: type[Struct], version: int
+def _compile_function(
+    text: str, namespace: dict[str, Any], name: str, message: type[Struct], version: int
 ) -> Any:
-    exec(compile(text, f"<{name} {message.__qualname__} v{version}>", "exec"), names)
-    return names[name]
+    exec(compile(text, f"<{name} {message.__qualname__} v{version}>", "exec"), namespace)
+    return namespace[name]

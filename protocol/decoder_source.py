@@ -40,7 +40,7 @@ from odradek.protocol.field import (
     Primitive,
     VariableLength,
 )
-from odradek.protocol.schema import Struct, absent_value
+from odradek.protocol.schema import Struct, default_value
 from odradek.protocol.types import Uuid
 
 RUNTIME: dict[str, Any] = {
@@ -51,9 +51,9 @@ RUNTIME: dict[str, Any] = {
     "times": tuple(range(count) for count in range(128)),
     "times_compact": (range(0), *(range(count) for count in range(127))),
     **{name: getattr(wire, name) for name in (
-        "rest_of_uvarint", "rest_of_string_length", "rest_of_long_length", "check_tag_count",
-        "read_tag", "read_unknown_tags", "check_count", "refuse_length", "refuse_tag_size",
-        "refuse_frame", "refuse_rest", "MALFORMED",
+        "rest_of_uvarint", "rest_of_string_length", "rest_of_long_length", "read_tag_count",
+        "read_tag", "read_unknown_tags", "check_count", "raise_invalid_length", "raise_tag_size_mismatch",
+        "raise_malformed_frame", "raise_trailing_bytes", "DECODE_FAILURES",
     )},
 }  # fmt: skip
 
@@ -61,25 +61,25 @@ RUNTIME: dict[str, Any] = {
 class DecoderSource:
     """The text of a decode function, and the names it uses."""
 
-    def __init__(self, cls: type[Struct], version: int, *, whole: bool) -> None:
+    def __init__(self, cls: type[Struct], version: int, *, whole_frame: bool) -> None:
         schema = cls.__schema__
-        self.names: dict[str, Any] = dict(RUNTIME)
+        self.namespace: dict[str, Any] = dict(RUNTIME)
         self._version = version
         self._flexible = version in schema.flexible
         # A prefix is read in place too: what follows it may be long, and is not ours to copy.
-        self._in_place = not whole or holds_records(cls)
+        self._in_place = not whole_frame or holds_records(cls)
         self._lines: list[str] = []
         self._functions: list[str] = []
         self._depth = 1
-        self._run: list[tuple[str, str]] = []  # struct code, target
-        self._after_run: list[str] = []
-        self._write_function(cls, whole)
+        self._pending_run: list[tuple[str, str]] = []  # struct code, target
+        self._after_pending_run: list[str] = []
+        self._write_function(cls, whole_frame)
 
     @property
     def text(self) -> str:
         return "\n".join([*self._functions, *self._lines]) + "\n"
 
-    def _write_function(self, cls: type[Struct], whole: bool) -> None:
+    def _write_function(self, cls: type[Struct], whole_frame: bool) -> None:
         self._lines.append("def decode(buf, pos=0):")
         if self._in_place:
             self._write("if buf.__class__ is not memoryview: buf = memoryview(buf)")
@@ -92,46 +92,46 @@ class DecoderSource:
         self._write_struct(cls, "o", "")
         self._depth -= 1
         title = f"{cls.__schema__.name} v{self._version}"
-        self._write(f"except MALFORMED as error: refuse_frame({title!r}, error)")
-        if whole:
-            self._write(f"if pos != size: refuse_rest({title!r}, size - pos)")
-        self._write("return o" if whole else "return o, pos")
+        self._write(f"except DECODE_FAILURES as error: raise_malformed_frame({title!r}, error)")
+        if whole_frame:
+            self._write(f"if pos != size: raise_trailing_bytes({title!r}, size - pos)")
+        self._write("return o" if whole_frame else "return o, pos")
 
     def _write(self, line: str) -> None:
         self._lines.append("    " * self._depth + line)
 
-    def _constant(self, name: str, value: Any) -> str:
-        self.names[name] = value
+    def _add_constant(self, name: str, value: Any) -> str:
+        self.namespace[name] = value
         return name
 
     # A struct: its fields in order, then its tags.
 
     def _write_struct(self, cls: type[Struct], target: str, path: str) -> None:
-        class_name = self._constant(cls.__qualname__.replace(".", "_"), cls)
+        class_name = self._add_constant(cls.__qualname__.replace(".", "_"), cls)
         self._write(f"{target} = new({class_name})")
         tagged = []
         for field in cls.__schema__.fields:
-            place = f"{path}.{field.name}" if path else field.name
+            field_path = f"{path}.{field.name}" if path else field.name
             if self._version not in field.versions:
                 self._write_default(field, target, class_name)
             elif field.tag is not None:
                 self._write_default(field, target, class_name)
-                tagged.append((field, place))
+                tagged.append((field, field_path))
             else:
-                self._write_field(field, f"{target}.{field.name}", place)
+                self._write_field(field, f"{target}.{field.name}", field_path)
         self._write(f"{target}.unknown_tags = ()")
         if self._flexible:
             self._write_tags(tagged, target, path)
-        self._end_run()
+        self._flush_run()
 
     def _write_default(self, field: Field, target: str, class_name: str) -> None:
-        default = absent_value(field)
+        default = default_value(field)
         literal = (
             repr(default)
             if isinstance(default, (bool, int, str, bytes, list)) and not isinstance(default, Uuid)
             else "None"
             if default is None
-            else self._constant(f"default_{class_name}_{field.name}", default)
+            else self._add_constant(f"default_{class_name}_{field.name}", default)
         )
         self._write(f"{target}.{field.name} = {literal}")
 
@@ -139,7 +139,7 @@ class DecoderSource:
         nullable = self._version in field.nullable
         match field.type:
             case Primitive():
-                self._add_to_run(field.type, target)
+                self._add_fixed(field.type, target)
             case VariableLength():
                 self._write_variable(field.type, target, path, nullable, field.compact)
             case Array():
@@ -157,8 +157,8 @@ class DecoderSource:
     def _write_nullable_struct(
         self, struct: type[Struct], target: str, path: str, tagged: bool
     ) -> None:
-        self._run.append(("b", "present"))
-        self._end_run()
+        self._pending_run.append(("b", "present"))
+        self._flush_run()
         # A null struct is -1, but in a tag it is 0: there Kafka reads the mark as a varint.
         self._write("if present == 0:" if tagged else "if present < 0:")
         self._write(f"    {target} = None")
@@ -169,36 +169,36 @@ class DecoderSource:
 
     # Fixed width: collected into one unpack_from.
 
-    def _add_to_run(self, primitive: Primitive, target: str) -> None:
+    def _add_fixed(self, primitive: Primitive, target: str) -> None:
         if primitive is UUID:
-            raw = f"id{len(self._run)}"
-            self._run.append(("16s", raw))
-            self._after_run.append(f"{target} = new_uuid(Uuid, {raw})")
+            raw = f"id{len(self._pending_run)}"
+            self._pending_run.append(("16s", raw))
+            self._after_pending_run.append(f"{target} = new_uuid(Uuid, {raw})")
         else:
-            self._run.append((primitive.code, target))
+            self._pending_run.append((primitive.code, target))
 
-    def _end_run(self) -> None:
-        codes = [code for code, _ in self._run]
-        targets = [target for _, target in self._run]
+    def _flush_run(self) -> None:
+        codes = [code for code, _ in self._pending_run]
+        targets = [target for _, target in self._pending_run]
         if codes == ["B"]:
             self._write(f"{targets[0]} = buf[pos]; pos += 1")
         elif codes:
             layout = Layout(">" + "".join(codes))
-            unpack = self._constant("unpack_" + _as_name(codes), layout.unpack_from)
+            unpack = self._add_constant("unpack_" + _as_name(codes), layout.unpack_from)
             self._write(f"{', '.join(targets)}, = {unpack}(buf, pos); pos += {layout.size}")
-        for line in self._after_run:
+        for line in self._after_pending_run:
             self._write(line)
-        self._run.clear()
-        self._after_run.clear()
+        self._pending_run.clear()
+        self._after_pending_run.clear()
 
     def _write_length(self, code: str, compact: bool, rest: str = "rest_of_uvarint") -> int:
         """Read a length into ``n``; returns what ``n`` is when the length is zero."""
         if not compact:
-            self._run.append((code, "n"))
-            self._end_run()
+            self._pending_run.append((code, "n"))
+            self._flush_run()
             return 0
-        self._run.append(("B", "n"))
-        self._end_run()
+        self._pending_run.append(("B", "n"))
+        self._flush_run()
         if rest == "rest_of_records_length":
             self._write_long_length()
         else:
@@ -227,7 +227,9 @@ class DecoderSource:
             self._depth += 1
         length = "n - 1" if zero else "n"
         self._write(f"stop = pos + {length}")
-        self._write(f"if n < {zero} or stop > size: refuse_length({path!r}, {length}, size - pos)")
+        self._write(
+            f"if n < {zero} or stop > size: raise_invalid_length({path!r}, {length}, size - pos)"
+        )
         self._write(f"{target} = {self._slice(wire_type)}; pos = stop")
         if nullable:
             self._depth -= 1
@@ -252,7 +254,7 @@ class DecoderSource:
         # held against the bytes that remain.
         self._write(
             f"if n > 127 or n < {zero}: "
-            f"check_count({path!r}, {count}, {self._smallest(array.element)}, size - pos)"
+            f"check_count({path!r}, {count}, {self._min_size_bytes(array.element)}, size - pos)"
         )
         if isinstance(array.element, Primitive):
             self._write_numbers(array.element, target, count)
@@ -262,7 +264,7 @@ class DecoderSource:
             self._depth -= 1
 
     def _write_numbers(self, element: Primitive, target: str, count: str) -> None:
-        table = self._constant(f"unpack_many_{element.code}", UNPACKERS[element.code])
+        table = self._add_constant(f"unpack_many_{element.code}", UNPACKERS[element.code])
         self._write(
             f"{target} = list({table}[{count}](buf, pos)); pos += ({count}) * {element.size}"
         )
@@ -284,7 +286,7 @@ class DecoderSource:
         self._write(f"{items}.append({item})")
         self._depth -= 1
 
-    def _smallest(self, element: Any) -> int:
+    def _min_size_bytes(self, element: Any) -> int:
         """The fewest bytes an element can take, so that a count can be held against the frame."""
         match element:
             case Primitive(size=size):
@@ -297,15 +299,15 @@ class DecoderSource:
                 fields = struct.__schema__.fields
                 present = [f for f in fields if self._version in f.versions and f.tag is None]
                 sizes = [1 if self._version in f.nullable and isinstance(f.type, Nested)
-                         else self._smallest(f.type) for f in present]  # fmt: skip
+                         else self._min_size_bytes(f.type) for f in present]  # fmt: skip
                 return sum(sizes) + self._flexible
         raise AssertionError(element)
 
     # Tags: in functions of their own, as a section is nearly always empty.
 
     def _write_tags(self, tagged: list[tuple[Field, str]], target: str, path: str) -> None:
-        self._run.append(("B", "n"))
-        self._end_run()
+        self._pending_run.append(("B", "n"))
+        self._flush_run()
         if not tagged:
             self._write(f"if n: {target}.unknown_tags, pos = read_unknown_tags(buf, pos, n)")
             return
@@ -330,8 +332,10 @@ class DecoderSource:
             self._write(f"{branch} tag == {field.tag}:")
             self._depth += 1
             self._write_field(field, f"o.{field.name}", path)
-            self._end_run()
-            self._write(f"if pos != end: refuse_tag_size({path!r}, end - begin, pos - begin)")
+            self._flush_run()
+            self._write(
+                f"if pos != end: raise_tag_size_mismatch({path!r}, end - begin, pos - begin)"
+            )
             self._depth -= 1
             branch = "elif"
         self._write("else: unknown.append((tag, bytes(buf[pos:end]))); pos = end")

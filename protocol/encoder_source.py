@@ -23,7 +23,7 @@ from struct import Struct as Layout
 from typing import Any
 
 from odradek.protocol import wire
-from odradek.protocol.buffers import is_flat
+from odradek.protocol.buffers import is_contiguous_bytes
 from odradek.protocol.decoder_source import holds_records
 from odradek.protocol.field import (
     BOOL,
@@ -36,17 +36,17 @@ from odradek.protocol.field import (
     Primitive,
     VariableLength,
 )
-from odradek.protocol.schema import Struct, absent_value
+from odradek.protocol.schema import Struct, default_value
 from odradek.protocol.types import Uuid
 from odradek.protocol.varint import unsigned_varint
 
 RUNTIME: dict[str, Any] = {
     "join": b"".join,
     **{name: getattr(wire, name) for name in (
-        "AS_BIT", "RECORD_TYPES", "SMALL", "string_length", "tag_section", "undeclared_tags",
-        "refuse_absent", "refuse_type",
+        "AS_BIT", "RECORD_TYPES", "SINGLE_BYTES", "encode_string_length", "tag_section", "copy_unknown_tags",
+        "raise_unsupported_field", "raise_wrong_type",
     )},
-    "is_flat": is_flat,
+    "is_contiguous_bytes": is_contiguous_bytes,
     "unsigned_varint": unsigned_varint,
     "Uuid": Uuid,
 }  # fmt: skip
@@ -58,7 +58,7 @@ class Piece:
 
     code: str  # for struct; "{}" stands for a count
     arguments: str
-    alone: str  # an expression for its bytes when the run cannot be packed as one
+    standalone: str  # an expression for its bytes when the run cannot be packed as one
     condition: str = ""  # under which it can be packed with the others
     count: str = ""  # the variable that fills the "{}"
 
@@ -67,27 +67,27 @@ class EncoderSource:
     """The text of an encode function, and the names it uses."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
-        self.names: dict[str, Any] = dict(RUNTIME)
+        self.namespace: dict[str, Any] = dict(RUNTIME)
         self._version = version
         self._flexible = version in cls.__schema__.flexible
         self._lines: list[str] = []
         self._functions: list[str] = []
         self._depth = 1
-        self._run: list[Piece] = []
-        self._variables = 0
-        self._write_whole(cls, holds_records(cls))
+        self._pending_run: list[Piece] = []
+        self._variable_count = 0
+        self._write_function(cls, holds_records(cls))
 
     @property
     def text(self) -> str:
         return "\n".join([*self._functions, *self._lines]) + "\n"
 
-    def _write_whole(self, cls: type[Struct], has_records: bool) -> None:
+    def _write_function(self, cls: type[Struct], has_records: bool) -> None:
         self._lines.append("def encode(o):")
         self._write("parts = []; add = parts.append")
         if has_records:
             self._write("buffers = []")
         self._write_struct(cls, "o", "")
-        self._end_run()
+        self._flush_run()
         if has_records:
             self._write("if parts: buffers.append(join(parts))")
             self._write("return buffers")
@@ -97,47 +97,51 @@ class EncoderSource:
     def _write(self, line: str) -> None:
         self._lines.append("    " * self._depth + line)
 
-    def _constant(self, name: str, value: Any) -> str:
-        self.names[name] = value
+    def _add_constant(self, name: str, value: Any) -> str:
+        self.namespace[name] = value
         return name
 
-    def _variable(self, expression: str) -> str:
-        self._variables += 1
-        self._write(f"v{self._variables} = {expression}")
-        return f"v{self._variables}"
+    def _add_variable(self, expression: str) -> str:
+        self._variable_count += 1
+        self._write(f"v{self._variable_count} = {expression}")
+        return f"v{self._variable_count}"
 
     # A struct: its fields in order, then its tags.
 
     def _write_struct(self, cls: type[Struct], source: str, path: str) -> None:
         tagged = []
         for field in cls.__schema__.fields:
-            place = f"{path}.{field.name}" if path else field.name
+            field_path = f"{path}.{field.name}" if path else field.name
             if self._version not in field.versions:
-                self._write_absent(field, f"{source}.{field.name}", place)
+                self._write_absent(field, f"{source}.{field.name}", field_path)
             elif field.tag is not None:
-                tagged.append((field, place))
+                tagged.append((field, field_path))
             else:
-                self._write_field(field, f"{source}.{field.name}", place)
+                self._write_field(field, f"{source}.{field.name}", field_path)
         if self._flexible:
             self._write_tags(tagged, source, path)
         else:
-            place = f"{path}.unknown_tags" if path else "unknown_tags"
-            self._write(f"if {source}.unknown_tags: refuse_absent({place!r}, {self._version})")
+            field_path = f"{path}.unknown_tags" if path else "unknown_tags"
+            self._write(
+                f"if {source}.unknown_tags: "
+                f"raise_unsupported_field({field_path!r}, {self._version})"
+            )
 
     def _write_absent(self, field: Field, source: str, path: str) -> None:
         if not field.ignorable:
             self._write(
-                f"if {self._differs(field, source, path)}: refuse_absent({path!r}, {self._version})"
+                f"if {self._non_default_condition(field, source, path)}: "
+                f"raise_unsupported_field({path!r}, {self._version})"
             )
 
-    def _differs(self, field: Field, source: str, path: str) -> str:
+    def _non_default_condition(self, field: Field, source: str, path: str) -> str:
         """An expression for: the field is not at its default."""
-        default = absent_value(field)
+        default = default_value(field)
         if default is None:
             return f"{source} is not None"
         if default == []:
             return f"({source} or {source} is None)"
-        name = self._constant("default_" + path.replace(".", "_"), default)
+        name = self._add_constant("default_" + path.replace(".", "_"), default)
         if isinstance(default, Struct):
             return f"({source} is not {name} and {source} != {name})"
         return f"{source} != {name}"
@@ -156,7 +160,7 @@ class EncoderSource:
             case Nested(struct) if nullable:
                 self._write_nullable_struct(struct, source, path, field.tag is not None)
             case Nested(struct):
-                self._write_struct(struct, self._variable(source), path)
+                self._write_struct(struct, self._add_variable(source), path)
 
     def _write_primitive(self, primitive: Primitive, source: str, path: str) -> None:
         if primitive is BOOL:
@@ -164,7 +168,7 @@ class EncoderSource:
             self._add_fixed("B", f"AS_BIT[{source}]")
         elif primitive is UUID:
             # struct would cut or fill other bytes.
-            self._write(f"if {source}.__class__ is not Uuid: refuse_type({path!r})")
+            self._write(f"if {source}.__class__ is not Uuid: raise_wrong_type({path!r})")
             self._add_fixed(primitive.code, source)
         else:
             self._add_fixed(primitive.code, source)
@@ -172,54 +176,58 @@ class EncoderSource:
     def _write_nullable_struct(
         self, struct: type[Struct], source: str, path: str, tagged: bool
     ) -> None:
-        self._end_run()
-        value = self._variable(source)
+        self._flush_run()
+        value = self._add_variable(source)
         null = "\\0" if tagged else "\\xff"
         self._write(f"if {value} is None: add(b'{null}')")
         self._write("else:")
         self._depth += 1
         self._add_fixed("b", "1")
         self._write_struct(struct, value, path)
-        self._end_run()
+        self._flush_run()
         self._depth -= 1
 
     # Runs: pieces that one pack writes.
 
     def _add_fixed(self, code: str, expression: str) -> None:
-        pack = self._constant("pack_" + code, Layout(">" + code).pack)
-        self._run.append(Piece(code, expression, f"{pack}({expression})"))
+        pack = self._add_constant("pack_" + code, Layout(">" + code).pack)
+        self._pending_run.append(Piece(code, expression, f"{pack}({expression})"))
 
     def _add_length(
-        self, code: str, length: str, compact: bool, alone: str = "unsigned_varint"
+        self, code: str, length: str, compact: bool, standalone_encoder: str = "unsigned_varint"
     ) -> None:
         """A length or count; compact ones are one more than it, with zero for null."""
         if compact:
-            self._run.append(Piece("B", length, f"{alone}({length})", f"{length} < 128"))
+            self._pending_run.append(
+                Piece("B", length, f"{standalone_encoder}({length})", f"{length} < 128")
+            )
         else:
             self._add_fixed(code, length)
 
-    def _end_run(self) -> None:
-        if not self._run:
+    def _flush_run(self) -> None:
+        if not self._pending_run:
             return
-        conditions = [piece.condition for piece in self._run if piece.condition]
-        packed = self._packed_run()
+        conditions = [piece.condition for piece in self._pending_run if piece.condition]
+        packed = self._pack_expression()
         if conditions:
             self._write(f"if {' and '.join(conditions)}: {packed}")
-            self._write("else: " + "; ".join(f"add({piece.alone})" for piece in self._run))
+            self._write(
+                "else: " + "; ".join(f"add({piece.standalone})" for piece in self._pending_run)
+            )
         else:
             self._write(packed)
-        self._run.clear()
+        self._pending_run.clear()
 
-    def _packed_run(self) -> str:
-        codes = "".join(piece.code for piece in self._run)
-        arguments = ", ".join(piece.arguments for piece in self._run)
-        counts = [piece.count for piece in self._run if piece.count]
+    def _pack_expression(self) -> str:
+        codes = "".join(piece.code for piece in self._pending_run)
+        arguments = ", ".join(piece.arguments for piece in self._pending_run)
+        counts = [piece.count for piece in self._pending_run if piece.count]
         if counts:
-            table = self._constant(_as_name("pack_many_" + codes), wire.Packers(codes))
+            table = self._add_constant(_as_name("pack_many_" + codes), wire.Packers(codes))
             return f"add({table}[{', '.join(counts)}]({arguments}))"
         if codes == "B":
-            return "add(b'\\0')" if arguments == "0" else f"add(SMALL[{arguments}])"
-        pack = self._constant(_as_name("pack_" + codes), Layout(">" + codes).pack)
+            return "add(b'\\0')" if arguments == "0" else f"add(SINGLE_BYTES[{arguments}])"
+        pack = self._add_constant(_as_name("pack_" + codes), Layout(">" + codes).pack)
         return f"add({pack}({arguments}))"
 
     # Strings, bytes, records.
@@ -229,23 +237,23 @@ class EncoderSource:
     ) -> None:
         compact = compact and self._flexible
         is_string = wire_type is STRING
-        value = self._variable(source)
+        value = self._add_variable(source)
         null_length = "0" if compact else "-1"
         length = f"len({value}) + 1" if compact else f"len({value})"
         if is_string and nullable:
             self._write(f"if {value} is not None: {value} = {value}.encode()")
         elif is_string:
             self._write(f"{value} = {value}.encode()")
-        length = self._variable(
+        length = self._add_variable(
             f"{null_length} if {value} is None else {length}" if nullable else length
         )
         if is_string:
-            self._add_length("h", length, compact, "string_length")
+            self._add_length("h", length, compact, "encode_string_length")
         else:
             self._add_length("i", length, compact)
-        self._end_run()
+        self._flush_run()
         if not is_string:
-            self._write_check_of_bytes(wire_type, value, path, nullable)
+            self._write_bytes_check(wire_type, value, path, nullable)
         if wire_type is RECORDS:
             self._write(
                 f"if {length} > {int(compact)}: buffers += (join(parts), {value}); parts.clear()"
@@ -253,7 +261,7 @@ class EncoderSource:
         else:
             self._write(f"if {value}: add({value})" if nullable else f"add({value})")
 
-    def _write_check_of_bytes(
+    def _write_bytes_check(
         self, wire_type: VariableLength, value: str, path: str, nullable: bool
     ) -> None:
         """Joining would take any buffer, whatever its length counts."""
@@ -262,31 +270,33 @@ class EncoderSource:
             unusual = f"{value}.__class__ not in RECORD_TYPES"
         elif nullable:
             unusual += f" and {value} is not None"
-        self._write(f"if {unusual} and not is_flat({value}): refuse_type({path!r})")
+        self._write(
+            f"if {unusual} and not is_contiguous_bytes({value}): raise_wrong_type({path!r})"
+        )
 
     # Arrays.
 
     def _write_array(self, array: Array, source: str, path: str, nullable: bool) -> None:
-        value = self._variable(source)
+        value = self._add_variable(source)
         compact_length = f"len({value}) + 1" if self._flexible else f"len({value})"
         null_length = "0" if self._flexible else "-1"
         if nullable:
             compact_length = f"{null_length} if {value} is None else {compact_length}"
-        length = self._variable(compact_length)
+        length = self._add_variable(compact_length)
         if nullable:
             self._write(f"if {value} is None: {value} = ()")
         self._add_length("i", length, self._flexible)
         if isinstance(array.element, Primitive):
             self._add_numbers(array.element, value)
         else:
-            self._end_run()
+            self._flush_run()
             self._write_elements(array.element, value, path)
 
     def _add_numbers(self, element: Primitive, value: str) -> None:
         assert element.code in "bhiqd", "no API has an array of ids or booleans"
-        count = self._variable(f"len({value})")
-        table = self._constant(f"pack_many_{element.code}", wire.Packers("{}" + element.code))
-        self._run.append(
+        count = self._add_variable(f"len({value})")
+        table = self._add_constant(f"pack_many_{element.code}", wire.Packers("{}" + element.code))
+        self._pending_run.append(
             Piece("{}" + element.code, f"*{value}", f"{table}[{count}](*{value})", count=count)
         )
 
@@ -296,7 +306,7 @@ class EncoderSource:
         item = f"o{self._depth}"
         if element is STRING:
             # A string is a sequence of strings, too.
-            self._write(f"if {value}.__class__ is str: refuse_type({path!r})")
+            self._write(f"if {value}.__class__ is str: raise_wrong_type({path!r})")
         self._write(f"for {item} in {value}:")
         self._depth += 1
         if isinstance(element, Nested):
@@ -304,36 +314,38 @@ class EncoderSource:
         else:
             assert isinstance(element, VariableLength), "no API has an array of arrays"
             self._write_variable(element, item, path, nullable=False, compact=True)
-        self._end_run()
+        self._flush_run()
         self._depth -= 1
 
     # Tags.  The section is nearly always empty: then it is one zero at the end of a run.
 
     def _write_tags(self, tagged: list[tuple[Field, str]], source: str, path: str) -> None:
-        differing = [self._differs(field, f"{source}.{field.name}", p) for field, p in tagged]
+        differing = [
+            self._non_default_condition(field, f"{source}.{field.name}", p) for field, p in tagged
+        ]
         has_tags = " or ".join([f"{source}.unknown_tags", *differing])
         if not tagged:
-            self._run.append(
+            self._pending_run.append(
                 Piece("B", "0", f"tag_section(list({source}.unknown_tags))", f"not {has_tags}")
             )
             return
         function = "tags_of_" + (path.replace(".", "_") or "message")
-        self._run.append(Piece("B", "0", f"{function}({source})", f"not ({has_tags})"))
-        state = self._lines, self._depth, self._run
-        self._lines, self._depth, self._run = [f"def {function}(o):"], 1, []
+        self._pending_run.append(Piece("B", "0", f"{function}({source})", f"not ({has_tags})"))
+        state = self._lines, self._depth, self._pending_run
+        self._lines, self._depth, self._pending_run = [f"def {function}(o):"], 1, []
         self._write_tag_writer(tagged)
         self._functions += self._lines
-        self._lines, self._depth, self._run = state
+        self._lines, self._depth, self._pending_run = state
 
     def _write_tag_writer(self, tagged: list[tuple[Field, str]]) -> None:
         numbers = ", ".join(str(field.tag) for field, _ in tagged)
-        self._write(f"fields = undeclared_tags(o.unknown_tags, {{{numbers}}})")
+        self._write(f"fields = copy_unknown_tags(o.unknown_tags, {{{numbers}}})")
         for field, path in tagged:
-            self._write(f"if {self._differs(field, f'o.{field.name}', path)}:")
+            self._write(f"if {self._non_default_condition(field, f'o.{field.name}', path)}:")
             self._depth += 1
             self._write("parts = []; add = parts.append")
             self._write_field(field, f"o.{field.name}", path)
-            self._end_run()
+            self._flush_run()
             self._write(f"fields.append(({field.tag}, join(parts)))")
             self._depth -= 1
         self._write("return tag_section(fields)")

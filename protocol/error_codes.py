@@ -155,7 +155,7 @@ class ErrorCode(Enum):
         self.message = message
 
     @classmethod
-    def of(cls, code: int) -> "ErrorCode":
+    def for_code(cls, code: int) -> "ErrorCode":
         """The member with this number; a number from the future is UNKNOWN_SERVER_ERROR."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 

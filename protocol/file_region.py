@@ -20,7 +20,7 @@ class FileRegion:
     descriptor: int
     position: int
     length: int
-    keeper: object = field(default=None, repr=False, compare=False)
+    file: object = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return self.length

@@ -22,7 +22,7 @@ from odradek.protocol.schema import Message, int16, int32, string
 
 KEY_AND_VERSION = Struct(">hh")
 #: Correlation id and the length of the client id, behind key and version.
-_IDS = Struct(">4xih")
+_REQUEST_IDS = Struct(">4xih")
 SIZE = Struct(">i")
 #: Size and correlation id; and that there are no tagged fields.
 _RESPONSE_HEAD, _FLEXIBLE_RESPONSE_HEAD = Struct(">ii"), Struct(">iix")
@@ -56,7 +56,7 @@ def response_header_version(key: ApiKey, version: int) -> int:
 def key_and_version(frame: Buffer) -> tuple[int, int]:
     """What every request begins with, whether or not there is such an API."""
     if len(frame) < KEY_AND_VERSION.size:
-        raise DecodeError(f"a request of {len(frame)} bytes has no header")
+        raise DecodeError(f"a request of {len(frame)} bytes is too short for a header")
     return KEY_AND_VERSION.unpack_from(frame)
 
 
@@ -74,17 +74,17 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     return decode_prefix(RequestHeader, request_header_version(key, version), frame)
 
 
-def read_ids(frame: Buffer, header_version: int) -> tuple[int, str | None, int]:
+def read_request_ids(frame: Buffer, header_version: int) -> tuple[int, str | None, int]:
     """Correlation id and client id of a request, and the position of its body.
 
     What ``decode_request_header`` finds too; but here nothing is made except the client id.
     """
-    if header_version > 0 and len(frame) > _IDS.size:
-        correlation_id, length = _IDS.unpack_from(frame)
-        end = _IDS.size + length
+    if header_version > 0 and len(frame) > _REQUEST_IDS.size:
+        correlation_id, length = _REQUEST_IDS.unpack_from(frame)
+        end = _REQUEST_IDS.size + length
         if length >= 0 and end < len(frame) and (header_version == 1 or not frame[end]):
             try:
-                client_id = str(frame[_IDS.size : end], "utf-8")
+                client_id = str(frame[_REQUEST_IDS.size : end], "utf-8")
             except UnicodeDecodeError as error:
                 raise DecodeError(f"RequestHeader v{header_version}: {error}") from error
             return correlation_id, client_id, end + header_version - 1
@@ -99,7 +99,7 @@ def response_frame(key: ApiKey, version: int, correlation_id: int, response: Mes
     head = _FLEXIBLE_RESPONSE_HEAD if is_flexible else _RESPONSE_HEAD
     body = encode(response, version)
     size = head.size - SIZE.size + (len(body[0]) if len(body) == 1 else sum(map(len, body)))
-    return _joined(head.pack(size, correlation_id), body)
+    return _prepend_head(head.pack(size, correlation_id), body)
 
 
 def request_frame(
@@ -115,10 +115,10 @@ def request_frame(
     head = encode(header, request_header_version(key, version))[0]
     body = encode(request, version)
     size = len(head) + sum(map(len, body))
-    return _joined(SIZE.pack(size) + head, body)
+    return _prepend_head(SIZE.pack(size) + head, body)
 
 
-def _joined(head: bytes, body: list[Any]) -> list[Any]:
+def _prepend_head(head: bytes, body: list[Any]) -> list[Any]:
     if body and isinstance(body[0], bytes):
         body[0] = head + body[0]
         return body

@@ -20,10 +20,10 @@ keeps it fresh.  *Versions* have a schema.  *Flexible* ones have compact lengths
 
 
 def as_markdown() -> str:
-    return HEAD + "".join(_line(api) for api in all_apis())
+    return HEAD + "".join(_table_row(api) for api in all_apis())
 
 
-def _line(api: Api) -> str:
+def _table_row(api: Api) -> str:
     path = f"protocol/api/{api.key.name.lower()}.py"
     unstable = api.request.__schema__.unstable
     return (

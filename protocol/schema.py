@@ -214,12 +214,12 @@ def _unknown_tags(*, default: tuple[tuple[int, bytes], ...]) -> Any:
         record_batches, array, struct, _unknown_tags,
     ),
 )  # fmt: skip
-class Declaration(type):
+class StructMeta(type):
     """Makes a slotted class out of annotated specifiers."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
-    ) -> Declaration:
+    ) -> StructMeta:
         fields = tuple(value for value in namespace.values() if isinstance(value, Field))
         for attribute in [key for key, value in namespace.items() if isinstance(value, Field)]:
             namespace.pop(attribute).name = attribute
@@ -230,11 +230,11 @@ class Declaration(type):
         )
         return super().__new__(mcs, name, bases, namespace)
 
-    def __init__(cls, *declared: Any, **options: Any) -> None:
-        super().__init__(*declared)
+    def __init__(cls, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments)
 
 
-class Struct(metaclass=Declaration):
+class Struct(metaclass=StructMeta):
     """A group of fields.  Equal to another of its class when all fields are equal."""
 
     __schema__: ClassVar[Schema]
@@ -243,7 +243,7 @@ class Struct(metaclass=Declaration):
     def __init__(self, **values: Any) -> None:
         # The real constructor is written on first use, which halves the time to import all APIs.
         cls = type(self)
-        cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
+        cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
         cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
@@ -267,8 +267,8 @@ class Message(Struct):
     """A struct that stands alone: a request, a response, a header or a stored record."""
 
 
-def _constructor(cls: type[Struct]) -> Callable[..., None]:
-    names: dict[str, Any] = {"EMPTY": _EMPTY}
+def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
+    names: dict[str, Any] = {"EMPTY": _EMPTY_LIST}
     parameters, body = [], ["self.unknown_tags = unknown_tags"]
     for field in cls.__schema__.fields:
         parameter, value = field.name, field.name
@@ -289,10 +289,10 @@ def _constructor(cls: type[Struct]) -> Callable[..., None]:
     return constructor
 
 
-_EMPTY = object()
+_EMPTY_LIST = object()
 
 
-def absent_value(field: Field) -> Any:
+def default_value(field: Field) -> Any:
     """What the field holds where it does not travel; a new list each time for an array."""
     if field.default is not REQUIRED and field.default != []:
         return field.default
@@ -309,36 +309,36 @@ def absent_value(field: Field) -> Any:
 @cache
 def read_only_default(cls: type[Struct]) -> Struct:
     """The one shared instance with all defaults: assign a new struct instead of changing it."""
-    values = {field.name: absent_value(field) for field in cls.__schema__.fields}
+    values = {field.name: default_value(field) for field in cls.__schema__.fields}
     default = cls(
-        **{name: _SharedList() if value == [] else value for name, value in values.items()}
+        **{name: _ReadOnlyList() if value == [] else value for name, value in values.items()}
     )
-    default.__class__ = _read_only(cls)
+    default.__class__ = _read_only_subclass(cls)
     return default
 
 
-class _SharedList(list[Any]):
+class _ReadOnlyList(list[Any]):
     """The empty list of a shared default: equal to others, but nothing can be put into it."""
 
     __slots__ = ()
 
-    def _refuse(self, *arguments: object) -> NoReturn:
+    def _raise_read_only(self, *arguments: object) -> NoReturn:
         raise AttributeError("this list belongs to a shared default; assign a new struct")
 
-    append = extend = insert = __iadd__ = __setitem__ = _refuse
+    append = extend = insert = __iadd__ = __setitem__ = _raise_read_only
 
 
-def _read_only(cls: type[Struct]) -> type[Struct]:
-    def refuse(self: Struct, name: str, value: object) -> None:
+def _read_only_subclass(cls: type[Struct]) -> type[Struct]:
+    def raise_read_only(self: Struct, name: str, value: object) -> None:
         raise AttributeError(
             f"{name}: this {cls.__qualname__} is a shared default; assign a new one"
         )
 
     namespace = {
         "__slots__": (),
-        "__setattr__": refuse,
+        "__setattr__": raise_read_only,
         "__reduce__": lambda self: (read_only_default, (cls,)),
     }
     # type.__new__ and not Declaration: it is the same declaration, so that the two compare equal.
-    subclass: type[Any] = type.__new__(Declaration, cls.__name__, (cls,), namespace)
+    subclass: type[Any] = type.__new__(StructMeta, cls.__name__, (cls,), namespace)
     return subclass

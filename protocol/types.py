@@ -27,14 +27,14 @@ class Uuid(bytes):
     def __new__(cls, value: bytes) -> Uuid:
         uuid = bytes.__new__(cls, value)
         if len(uuid) != 16:
-            raise ValueError(f"an id has 16 bytes, not {len(uuid)}")
+            raise ValueError(f"a Uuid must have 16 bytes, not {len(uuid)}")
         return uuid
 
     @classmethod
     def parse(cls, text: str) -> Uuid:
         """The id that ``str()`` shows as ``text``."""
         if len(text) != 22:
-            raise ValueError(f"an id has 22 characters, not {len(text)}: {text!r}")
+            raise ValueError(f"a Uuid must have 22 characters, not {len(text)}: {text!r}")
         return cls(urlsafe_b64decode(text + "=="))
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The numbers of each topic's, in their order."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:

@@ -74,5 +74,5 @@ def _read(buffer: Buffer, position: int, shifts: tuple[int, ...]) -> tuple[int, 
                 return value | byte << shift, position + 1
             value |= (byte & 0x7F) << shift
     except IndexError:
-        raise DecodeError(f"a varint is cut short at {position}") from None
-    raise DecodeError(f"a varint has more than {len(shifts) + 1} bytes at {position}")
+        raise DecodeError(f"truncated varint: no byte at position {position}") from None
+    raise DecodeError(f"a varint has more than {len(shifts) + 1} bytes at position {position}")

@@ -32,13 +32,13 @@ RECORD_TYPES = frozenset({bytes, bytearray, FileRegion, type(None)})
 AS_BIT = {False: 0, True: 1}
 
 #: Unsigned integers of one byte; also those of a variable length that fit into one.
-SMALL = tuple(bytes([number]) for number in range(256))
+SINGLE_BYTES = tuple(bytes([number]) for number in range(256))
 
 #: What reading malformed bytes can raise.
-MALFORMED = (struct.error, IndexError, UnicodeDecodeError, DecodeError)
+DECODE_FAILURES = (struct.error, IndexError, UnicodeDecodeError, DecodeError)
 
 #: Functions for this many elements are kept; a peer chooses the counts, so the table is bounded.
-KEPT_FUNCTIONS = 256
+CACHED_FUNCTIONS_MAX = 256
 
 
 class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
@@ -49,7 +49,7 @@ class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
         unpack = Struct(f">{count}{self.code}").unpack_from
-        if len(self) < KEPT_FUNCTIONS:
+        if len(self) < CACHED_FUNCTIONS_MAX:
             self[count] = unpack
         return unpack
 
@@ -66,7 +66,7 @@ class Packers(dict[Any, Callable[..., bytes]]):
     def __missing__(self, counts: Any) -> Callable[..., bytes]:
         numbers = counts if isinstance(counts, tuple) else (counts,)
         pack = Struct(">" + self.layout.format(*numbers)).pack
-        if len(self) < KEPT_FUNCTIONS:
+        if len(self) < CACHED_FUNCTIONS_MAX:
             self[counts] = pack
         return pack
 
@@ -110,13 +110,13 @@ def rest_of_long_length(buffer: Buffer, position: int, value: int) -> tuple[int,
     return value, position
 
 
-def string_length(length_plus_one: int) -> bytes:
+def encode_string_length(length_plus_one: int) -> bytes:
     if length_plus_one > STRING_BYTES_MAX + 1:
         raise ValueError(f"{length_plus_one - 1} bytes exceed {STRING_BYTES_MAX}")
     return unsigned_varint(length_plus_one)
 
 
-def check_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+def read_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """The number of tagged fields, whose first byte has been read, and the position after it."""
     count = first
     if count > 0x7F:
@@ -147,7 +147,7 @@ def read_unknown_tags(
     buffer: Buffer, position: int, first: int
 ) -> tuple[tuple[tuple[int, bytes], ...], int]:
     """The tagged fields of a struct for which this version declares none."""
-    count, position = check_tag_count(buffer, position, first)
+    count, position = read_tag_count(buffer, position, first)
     tags = []
     for _ in range(count):
         tag, position, stop = read_tag(buffer, position)
@@ -174,18 +174,18 @@ def check_count(field: str, count: int, element_bytes_min: int, remaining: int) 
     if count > ARRAY_COUNT_MAX:
         raise DecodeError(f"{field}: {count} elements exceed {ARRAY_COUNT_MAX}")
     if count < 0 or count * element_bytes_min > remaining:
-        refuse_length(field, count, remaining)
+        raise_invalid_length(field, count, remaining)
 
 
-def refuse_frame(title: str, error: Exception) -> NoReturn:
+def raise_malformed_frame(title: str, error: Exception) -> NoReturn:
     raise DecodeError(f"{title}: {error}") from error
 
 
-def refuse_rest(title: str, left_over: int) -> NoReturn:
-    raise DecodeError(f"{title}: {left_over} bytes left over")
+def raise_trailing_bytes(title: str, trailing_bytes: int) -> NoReturn:
+    raise DecodeError(f"{title}: {trailing_bytes} bytes left over")
 
 
-def refuse_length(field: str, length: int, remaining: int) -> NoReturn:
+def raise_invalid_length(field: str, length: int, remaining: int) -> NoReturn:
     if length == -1:
         raise DecodeError(f"{field}: null, but must have a value")
     if length < 0:
@@ -193,11 +193,11 @@ def refuse_length(field: str, length: int, remaining: int) -> NoReturn:
     raise DecodeError(f"{field}: {length} claimed, but only {remaining} bytes remain")
 
 
-def refuse_tag_size(field: str, claimed: int, read: int) -> NoReturn:
-    raise DecodeError(f"{field}: a tagged field of {read} bytes says it has {claimed}")
+def raise_tag_size_mismatch(field: str, declared_bytes: int, read_bytes: int) -> NoReturn:
+    raise DecodeError(f"{field}: declared size {declared_bytes} bytes, but read {read_bytes} bytes")
 
 
-def undeclared_tags(
+def copy_unknown_tags(
     unknown: tuple[tuple[int, bytes], ...], declared: set[int]
 ) -> list[tuple[int, bytes]]:
     """A copy of a struct's unknown tags, none of which is known in this version after all."""
@@ -207,9 +207,9 @@ def undeclared_tags(
     return list(unknown)
 
 
-def refuse_type(field: str) -> NoReturn:
-    raise EncodeError(f"{field}: a value of the wrong type")
+def raise_wrong_type(field: str) -> NoReturn:
+    raise EncodeError(f"{field}: wrong type of value")
 
 
-def refuse_absent(field: str, version: int) -> NoReturn:
+def raise_unsupported_field(field: str, version: int) -> NoReturn:
     raise EncodeError(f"{field}: version {version} cannot carry it, and it is not at its default")

@@ -32,13 +32,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running.job import Call, Job
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.job_runner.job import Job, JobContext
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from odradek.spark_jobs.scan.options import Options
+    from odradek.spark_jobs.scan.options import ScanOptions
     from odradek.spark_jobs.scan.plan import Split
 
 BATCH_COLUMNS = "topic,partition,sizeBytes,baseOffset,count,producerId,isTransactional,isControl"
@@ -46,7 +46,7 @@ RECORD_COLUMNS = "topic,partition,key,offset,valueSize"
 #: What a record takes besides its key and value: varints of lengths, offset, time and headers.
 RECORD_OVERHEAD_BYTES = 8
 
-STORED = """
+DISK_BYTES = """
     select topic, partition, sum(sizeBytes) as diskBytes
     from {batches} group by topic, partition
 """
@@ -60,7 +60,7 @@ ABORTED = """
     where batch.isTransactional and not batch.isControl
     group by batch.topic, batch.partition
 """
-OF_KEYS = """
+KEY_TOTALS = """
     select topic, partition, key, count(*) as records, sum(size) as bytes,
         max(struct(offset, size, isTombstone)) as last
     from (
@@ -70,7 +70,7 @@ OF_KEYS = """
     )
     group by topic, partition, key
 """
-VISIBLE = """
+VISIBLE_RECORDS = """
     select topic, partition, sum(records) as records, sum(bytes) as bytes,
         sum(if(key is null, 0, records - 1)) as superseded,
         sum(if(key is null, 0, bytes - last.size)) as supersededBytes,
@@ -106,7 +106,7 @@ OVERALL = f"select {SUMS} from {{partitions}}"
 TOPICS = (
     f"select topic, {SUMS} from {{partitions}} group by topic order by savedDiskBytes desc, topic"
 )
-EACH = """
+PARTITIONS_WITH_SHARE = """
     select *, savedDiskBytes / diskBytes as savedShare from {partitions} order by topic, partition
 """
 
@@ -119,46 +119,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(call: Call) -> Result:
-    sql = call.sql
-    splits, ends = _cleanable(call)
+def run(context: JobContext) -> Result:
+    sql = context.sql
+    splits, ends = _cleanable_splits(context)
     bounds = {
         "endingOffsets": json.dumps(ends),
         "endingTimestamp": None,
         "isolationLevel": "read_committed",
     }
-    call.progress("reading the headers of batches")
-    batches = call.keep(call.read(view="batches", columns=BATCH_COLUMNS, **bounds))
-    transactions = _aborted_transactions(call, splits)
-    call.progress("reading keys")
-    keys = sql(OF_KEYS, records=call.read(columns=RECORD_COLUMNS, **bounds))
-    partitions = call.keep(
+    context.report_progress("reading the headers of batches")
+    batches = context.cache(context.read(view="batches", columns=BATCH_COLUMNS, **bounds))
+    transactions = _aborted_transactions(context, splits)
+    context.report_progress("reading keys")
+    keys = sql(KEY_TOTALS, records=context.read(columns=RECORD_COLUMNS, **bounds))
+    partitions = context.cache(
         sql(
             PARTITIONS,
-            stored=sql(STORED, batches=batches),
-            visible=sql(VISIBLE, keys=keys),
+            stored=sql(DISK_BYTES, batches=batches),
+            visible=sql(VISIBLE_RECORDS, keys=keys),
             aborted=sql(ABORTED, batches=batches, transactions=transactions),
             overhead=RECORD_OVERHEAD_BYTES,
         )
     )
-    saved = Chart("Bytes on disk that would be saved", Shape.BARS, "topic", "savedDiskBytes")
+    saved = Chart("Bytes on disk that would be saved", ChartType.BARS, "topic", "savedDiskBytes")
     return Result(
         [
             Table("overall", "Overall", sql(OVERALL, partitions=partitions)),
             Table("topics", "Topics", sql(TOPICS, partitions=partitions), [saved]),
-            Table("partitions", "Partitions", sql(EACH, partitions=partitions)),
+            Table("partitions", "Partitions", sql(PARTITIONS_WITH_SHARE, partitions=partitions)),
         ]
     )
 
 
-def _cleanable(call: Call) -> tuple[list[Split], dict[str, dict[str, int]]]:
+def _cleanable_splits(context: JobContext) -> tuple[list[Split], dict[str, dict[str, int]]]:
     """What is to be read, and the offset at which the cleaner would stop in each partition."""
-    from odradek.spark_jobs.scan.options import options_of
+    from odradek.spark_jobs.scan.options import parse_options
     from odradek.spark_jobs.scan.plan import plan
 
-    options = options_of({**call.options, "columns": "offset", "isolationLevel": "read_committed"})
+    options = parse_options(
+        {**context.options, "columns": "offset", "isolationLevel": "read_committed"}
+    )
     splits = plan(options)
-    stops = _active_segments(options) if call.args.without_active_segment else {}
+    stops = _active_segment_base_offsets(options) if context.args.without_active_segment else {}
     ends: dict[str, dict[str, int]] = defaultdict(dict)
     for split in splits:
         stop = stops.get((split.topic, split.partition), split.end_offset)
@@ -166,25 +168,25 @@ def _cleanable(call: Call) -> tuple[list[Split], dict[str, dict[str, int]]]:
     return splits, ends
 
 
-def _active_segments(options: Options) -> dict[tuple[str, int], int]:
+def _active_segment_base_offsets(options: ScanOptions) -> dict[tuple[str, int], int]:
     """The base offset of the last segment of each partition."""
-    from odradek.spark_jobs.scan.catalog import partition_logs
+    from odradek.spark_jobs.scan.catalog import find_partition_logs
 
     return {
         (log.topic, log.partition): log.segments[-1].base_offset
-        for log in partition_logs(options)
+        for log in find_partition_logs(options)
         if log.segments
     }
 
 
-def _aborted_transactions(call: Call, splits: Sequence[Split]) -> DataFrame:
-    found = {
-        (split.topic, split.partition, each.producer_id, each.first_offset, each.last_offset)
+def _aborted_transactions(context: JobContext, splits: Sequence[Split]) -> DataFrame:
+    aborted = {
+        (split.topic, split.partition, txn.producer_id, txn.first_offset, txn.last_offset)
         for split in splits
-        for each in split.aborted
+        for txn in split.aborted
     }
-    return call.session.createDataFrame(
-        sorted(found),
+    return context.session.createDataFrame(
+        sorted(aborted),
         "topic string, partition int, producerId long, firstOffset long, lastOffset long",
     )
 

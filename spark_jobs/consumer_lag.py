@@ -31,11 +31,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
-from odradek.spark_jobs.running.flags import SELECTION, milliseconds
-from odradek.spark_jobs.running.job import DONE, FAILED, Call, Job, JobFailed
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
-from odradek.spark_jobs.running.selection import check_known, check_topics_known
+from odradek.spark_jobs.job_runner.durations import choose_bucket_ms, parse_duration_ms
+from odradek.spark_jobs.job_runner.flags import SELECTION_FLAGS, parse_timestamp_ms
+from odradek.spark_jobs.job_runner.job import DONE, FAILED, Job, JobContext, JobFailed
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
+from odradek.spark_jobs.job_runner.selection import check_id_exists, check_topics_exist
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -45,7 +45,7 @@ COLUMNS = (
     "deleted,logPartition,logOffset,isTransactional,producerId"
 )
 #: The user's choice is of what was committed, and not of records in __consumer_offsets.
-ALL_RECORDS = {flag.option: None for flag in SELECTION}
+UNSET_SELECTION = {flag.option: None for flag in SELECTION_FLAGS}
 #: More lines than that are drawn as one, and a sum of offsets means nothing.
 LINES_MAX = 8
 
@@ -63,7 +63,7 @@ COMMITS = """
     )
     where recordType = 'OffsetCommit' and (not isTransactional or ending = 'CommitMarker')
 """
-PLACES = "select distinct topic, partition from {commits}"
+COMMITTED_PARTITIONS = "select distinct topic, partition from {commits}"
 LAG = """
     select `group`, topic, partition, it.`offset` as currentOffset, logEnd,
         logEnd - it.`offset` as lag, it.commitTimestamp as commitTime, it.leaderEpoch, it.metadata
@@ -115,110 +115,114 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         help="how long a time each row of the history is of, such as 10s or 5m; as fits, if not "
         "given",
     )
     parser.add_argument(
         "--as-of",
         metavar="WHEN",
-        type=milliseconds,
+        type=parse_timestamp_ms,
         help="what has expired by then is gone; now, if not given",
     )
 
 
-def run(call: Call) -> Result:
-    _check(call)
-    sql = call.sql
-    call.progress("reading what was committed")
-    content = {"content": "offsets", "group": call.args.group, **ALL_RECORDS}
+def run(context: JobContext) -> Result:
+    _check_options(context)
+    sql = context.sql
+    context.report_progress("reading what was committed")
+    content = {"content": "offsets", "group": context.args.group, **UNSET_SELECTION}
     # Behind an open transaction there may be commits of other groups that count.
     content["isolationLevel"] = "read_uncommitted"
-    records = call.read(columns=COLUMNS, includeControl="true", **content)
-    commits = call.keep(sql(COMMITS, records=records))
-    call.progress("looking where logs end")
-    places = _places(call, commits)
-    now_ms = int(call.args.as_of or time.time() * 1000)
-    lag = call.keep(sql(LAG, commits=commits, places=places, now_ms=now_ms))
-    damage = call.damage(**content)
-    if call.args.group is not None and not damage:
-        check_known(call, call.args.group, "group", records.where("`group` is not null"))
-    bars = Chart("Lag, in records", Shape.BARS, "group", "lag")
+    records = context.read(columns=COLUMNS, includeControl="true", **content)
+    commits = context.cache(sql(COMMITS, records=records))
+    context.report_progress("looking where logs end")
+    partitions = _committed_partitions(context, commits)
+    now_ms = int(context.args.as_of or time.time() * 1000)
+    lag = context.cache(sql(LAG, commits=commits, partitions=partitions, now_ms=now_ms))
+    damage = context.find_damage(**content)
+    if context.args.group is not None and not damage:
+        check_id_exists(context, context.args.group, "group", records.where("`group` is not null"))
+    bars = Chart("Lag, in records", ChartType.BARS, "group", "lag")
     return Result(
         [
             Table("groups", "Groups", sql(GROUPS, lag=lag), [bars]),
             Table("lag", "Lag of each partition", lag),
-            *_history(call, commits, places),
+            *_history_tables(context, commits, partitions),
             *damage,
         ],
         exit_status=FAILED if damage else DONE,
     )
 
 
-def _check(call: Call) -> None:
+def _check_options(context: JobContext) -> None:
     for option in ("startingOffsets", "endingOffsets"):
-        if option in call.options:
-            raise JobFailed(f"{option}: a group's last commits may be anywhere in the log")
+        if option in context.options:
+            raise JobFailed(
+                f"{option}: cannot be set, since a group's last commits may be anywhere in the log"
+            )
 
 
-def _places(call: Call, commits: DataFrame) -> DataFrame:
+def _committed_partitions(context: JobContext, commits: DataFrame) -> DataFrame:
     """The partitions that the user has chosen of those committed, and the ends of their logs."""
-    from odradek.spark_jobs.scan.log_ends import log_ends
-    from odradek.spark_jobs.scan.options import options_of
+    from odradek.spark_jobs.scan.end_offsets import find_end_offsets
+    from odradek.spark_jobs.scan.options import parse_options
 
-    options = options_of(call.options)
-    committed = [TopicPartition(*row) for row in _rows(call, PLACES, commits)]
-    check_topics_known(options, committed)
-    chosen = frozenset(place for place in committed if options.wants(*place))
+    options = parse_options(context.options)
+    committed = [
+        TopicPartition(*row) for row in _collect_rows(context, COMMITTED_PARTITIONS, commits)
+    ]
+    check_topics_exist(options, committed)
+    selected = frozenset(partition for partition in committed if options.selects(*partition))
     # Of a partition that is not in these directories the lag is not known: that is no failure.
-    ends = log_ends(replace(options, assign=chosen, fail_on_data_loss=False))
-    return call.session.createDataFrame(
-        [(*place, ends.get(place)) for place in sorted(chosen)],
+    ends = find_end_offsets(replace(options, assign=selected, fail_on_data_loss=False))
+    return context.session.createDataFrame(
+        [(*partition, ends.get(partition)) for partition in sorted(selected)],
         "topic string, partition int, logEnd bigint",
     )
 
 
-def _rows(call: Call, query: str, commits: DataFrame) -> list[Row]:
-    return call.sql(query, commits=commits).collect()
+def _collect_rows(context: JobContext, query: str, commits: DataFrame) -> list[Row]:
+    return context.sql(query, commits=commits).collect()
 
 
-def _history(call: Call, commits: DataFrame, places: DataFrame) -> list[Table]:
-    (span,) = _rows(call, SPAN, commits)
-    size_ms = call.args.bucket or bucket_ms((span["last"] or 0) - (span["first"] or 0))
-    offsets = call.keep(
-        call.sql(
+def _history_tables(context: JobContext, commits: DataFrame, partitions: DataFrame) -> list[Table]:
+    (span,) = _collect_rows(context, SPAN, commits)
+    size_ms = context.args.bucket or choose_bucket_ms((span["last"] or 0) - (span["first"] or 0))
+    offsets = context.cache(
+        context.sql(
             OFFSETS,
             commits=commits,
-            places=places,
+            partitions=partitions,
             size_ms=size_ms,
-            from_ms=int(call.options.get("startingTimestamp", EARLIEST_MS)),
-            until_ms=int(call.options.get("endingTimestamp", LATEST_MS)),
+            from_ms=int(context.options.get("startingTimestamp", EARLIEST_MS)),
+            until_ms=int(context.options.get("endingTimestamp", LATEST_MS)),
         )
     )
-    rates = call.sql(RATES, offsets=offsets, size_ms=size_ms)
-    is_drawn = offsets.select("place").distinct().count() <= LINES_MAX
-    line = Chart("Committed offsets", Shape.LINES, "start", "offset", "place")
+    rates = context.sql(RATES, offsets=offsets, size_ms=size_ms)
+    has_few_lines = offsets.select("place").distinct().count() <= LINES_MAX
+    line = Chart("Committed offsets", ChartType.LINES, "start", "offset", "place")
     return [
         Table(
             "commits",
             "Commits over time",
             rates,
             [
-                Chart("Commits a second", Shape.LINES, "start", "commitsPerSecond", "group"),
-                Chart("Records got ahead", Shape.LINES, "start", "records", "group"),
+                Chart("Commits a second", ChartType.LINES, "start", "commitsPerSecond", "group"),
+                Chart("Records got ahead", ChartType.LINES, "start", "records", "group"),
             ],
         ),
         Table(
             "offsets",
             "Committed offsets over time",
             offsets,
-            [line] if is_drawn else [],
+            [line] if has_few_lines else [],
             note="The last commit of each time, and how many records it is ahead of the last.",
         ),
     ]
 
 
-JOB = Job("consumer-lag", __doc__, add_arguments, run, tells_damage=False)
+JOB = Job("consumer-lag", __doc__, add_arguments, run, reports_damage=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,14 +17,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from odradek.spark_jobs.running.job import Call, Job
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.job_runner.job import Job, JobContext
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
 
 RECORDS, BYTES = "records", "bytes"
 CHARTS_MAX = 8
 
-COUNTED = "select topic, key, count(*) as records from {rows} group by topic, key"
-WEIGHED = """
+RECORD_COUNTS = "select topic, key, count(*) as records from {rows} group by topic, key"
+RECORD_AND_BYTE_COUNTS = """
     select topic, key, count(*) as records,
         sum(coalesce(length(key), 0) + coalesce(valueSize, 0)) as bytes
     from {rows} group by topic, key
@@ -55,18 +55,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(call: Call) -> Result:
+def run(context: JobContext) -> Result:
     """The sizes of values are asked for only if they count: every column costs time."""
-    by, sql = call.args.by, call.sql
-    is_weighed = by == BYTES
-    call.progress("counting keys")
-    rows = call.read(columns="topic,key,valueSize" if is_weighed else "topic,key")
-    counts = call.keep(sql(WEIGHED if is_weighed else COUNTED, rows=rows))
+    by, sql = context.args.by, context.sql
+    counts_bytes = by == BYTES
+    context.report_progress("counting keys")
+    rows = context.read(columns="topic,key,valueSize" if counts_bytes else "topic,key")
+    counts = context.cache(
+        sql(RECORD_AND_BYTE_COUNTS if counts_bytes else RECORD_COUNTS, rows=rows)
+    )
     topics = sql(TOPICS, counts=counts)
-    ranked = sql(KEYS, counts=counts, by=by, top=call.args.top)
+    ranked = sql(KEYS, counts=counts, by=by, top=context.args.top)
     names = [row["topic"] for row in topics.limit(CHARTS_MAX).collect()]
     charts = [
-        Chart(f"{name}: {by} by key", Shape.BARS, "key", by, only=("topic", name)) for name in names
+        Chart(f"{name}: {by} by key", ChartType.BARS, "key", by, row_filter=("topic", name))
+        for name in names
     ]
     return Result(
         [

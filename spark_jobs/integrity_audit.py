@@ -29,76 +29,85 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.running.job import Call, Job, JobFailed, no_arguments
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
-from odradek.spark_jobs.running.selection import chosen_partitions
-from odradek.spark_jobs.source.workers import needing_wheels
+from odradek.spark_jobs.job_runner.job import Job, JobContext, JobFailed, add_no_arguments
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
+from odradek.spark_jobs.job_runner.selection import parse_partition_options
+from odradek.spark_jobs.source.worker_packages import report_missing_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.spark_jobs.audit.directories import PartitionReplicas
-    from odradek.spark_jobs.audit.partition_audit import PartitionAudit, Summary
+    from odradek.spark_jobs.audit.partition_audit import PartitionAudit, ReplicaSummary
 
-FOUND = 1
-CHART = Chart("Where there is most", Shape.BARS, "directory", "findings")
+FINDINGS_STATUS = 1
+FINDINGS_CHART = Chart("Where there is most", ChartType.BARS, "directory", "findings")
 TASK_BYTES = 16 * 1024 * 1024
 #: What opening a partition's files costs, in bytes that could be read meanwhile; a guess.
-OPENING_BYTES = 1024 * 1024
+OPEN_COST_BYTES = 1024 * 1024
 
 
-def run(call: Call) -> Result:
+def run(context: JobContext) -> Result:
     from odradek.spark_jobs.audit.directories import plan
-    from odradek.spark_jobs.audit.findings import table_of
-    from odradek.spark_jobs.scan.catalog import check_named
-    from odradek.spark_jobs.scan.plan import undisturbed
+    from odradek.spark_jobs.audit.findings import build_findings_table
+    from odradek.spark_jobs.scan.catalog import check_partitions_exist
+    from odradek.spark_jobs.scan.plan import retry_on_missing_file
 
-    options = chosen_partitions(call, "an audit looks at whole partitions")
-    planned = undisturbed(lambda: plan(options.paths, options.wants))
-    units = planned.partitions
-    check_named(options, [TopicPartition(unit.topic, unit.partition) for unit in units])
-    if not units:
+    options = parse_partition_options(context, "an audit looks at whole partitions")
+    audit_plan = retry_on_missing_file(lambda: plan(options.paths, options.selects))
+    partitions = audit_plan.partitions
+    check_partitions_exist(
+        options, [TopicPartition(each.topic, each.partition) for each in partitions]
+    )
+    if not partitions:
         raise JobFailed("none of these partitions is there")
-    replicas = sum(len(unit.replicas) for unit in units)
-    call.progress(f"looking at {len(units)} partitions in {replicas} directories")
-    tasks = shared_out(units)
-    shared = call.session.sparkContext.parallelize(tasks, len(tasks))
-    audits: list[PartitionAudit] = shared.flatMap(audited).collect()
-    findings = [*planned.findings, *(found for audit in audits for found in audit.findings)]
-    call.progress(f"{len(findings)} findings")
+    replica_count = sum(len(each.replicas) for each in partitions)
+    context.report_progress(
+        f"auditing {len(partitions)} partition(s) in {replica_count} directories"
+    )
+    tasks = group_into_tasks(partitions)
+    rdd = context.session.sparkContext.parallelize(tasks, len(tasks))
+    audits: list[PartitionAudit] = rdd.flatMap(audit_partitions).collect()
+    findings = [*audit_plan.findings, *(finding for audit in audits for finding in audit.findings)]
+    context.report_progress(f"{len(findings)} finding(s)")
     summaries = [summary for audit in audits for summary in audit.summaries]
     summaries.sort(key=lambda summary: -summary.findings)
     return Result(
         [
-            Table("findings", "Findings", table_of(findings)),
-            Table("partitions", "Partitions", _table(summaries), (CHART,) if findings else ()),
+            Table("findings", "Findings", build_findings_table(findings)),
+            Table(
+                "partitions",
+                "Partitions",
+                _summary_table(summaries),
+                (FINDINGS_CHART,) if findings else (),
+            ),
         ],
-        exit_status=FOUND if findings else 0,
+        exit_status=FINDINGS_STATUS if findings else 0,
     )
 
 
-def shared_out(units: Sequence[PartitionReplicas]) -> list[list[PartitionReplicas]]:
+def group_into_tasks(partitions: Sequence[PartitionReplicas]) -> list[list[PartitionReplicas]]:
     """The partitions of each task: a task takes some milliseconds, so small ones share one."""
     tasks: list[list[PartitionReplicas]] = []
-    taken_bytes = TASK_BYTES
-    for unit in units:
-        if taken_bytes >= TASK_BYTES:
+    task_bytes = TASK_BYTES
+    for partition in partitions:
+        if task_bytes >= TASK_BYTES:
             tasks.append([])
-            taken_bytes = 0
-        tasks[-1].append(unit)
-        taken_bytes += unit.size_bytes + OPENING_BYTES
+            task_bytes = 0
+        tasks[-1].append(partition)
+        task_bytes += partition.size_bytes + OPEN_COST_BYTES
     return tasks
 
 
-def audited(units: Sequence[PartitionReplicas]) -> list[PartitionAudit]:
+def audit_partitions(partitions: Sequence[PartitionReplicas]) -> list[PartitionAudit]:
     """In a worker."""
-    with needing_wheels():
+    with report_missing_packages():
         from odradek.spark_jobs.audit.partition_audit import audit
 
-        return [audit(unit) for unit in units]
+        return [audit(partition) for partition in partitions]
 
 
-def _table(summaries: Sequence[Summary]) -> pa.Table:
+def _summary_table(summaries: Sequence[ReplicaSummary]) -> pa.Table:
     import pyarrow as pa
 
     schema = pa.schema(
@@ -119,7 +128,7 @@ def _table(summaries: Sequence[Summary]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
-JOB = Job("integrity-audit", __doc__ or "", no_arguments, run, tells_damage=False)
+JOB = Job("integrity-audit", __doc__ or "", add_no_arguments, run, reports_damage=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,14 +26,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running.job import Call, Job, JobFailed
-from odradek.spark_jobs.running.result import Result, Table
-from odradek.spark_jobs.running.selection import chosen_partitions
-from odradek.spark_jobs.source.workers import needing_wheels
+from odradek.spark_jobs.job_runner.job import Job, JobContext, JobFailed
+from odradek.spark_jobs.job_runner.result import Result, Table
+from odradek.spark_jobs.job_runner.selection import parse_partition_options
+from odradek.spark_jobs.source.worker_packages import report_missing_packages
 
 if TYPE_CHECKING:
-    from odradek.spark_jobs.transfer.restoring import PartitionRestore, Presence, Restored
-    from odradek.spark_jobs.transfer.target import Creation
+    from odradek.spark_jobs.transfer.partition_restore import (
+        PartitionRestore,
+        RestoreMode,
+        RestoreResult,
+    )
+    from odradek.spark_jobs.transfer.target_cluster import TopicCreation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        type=_pair,
+        type=_parse_pair,
         help="a setting of librdkafka; may be repeated",
     )
     parser.add_argument(
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OLD=NEW",
         action="append",
         default=[],
-        type=_pair,
+        type=_parse_pair,
         help="restore a topic under another name; may be repeated",
     )
     parser.add_argument(
@@ -67,99 +71,101 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        type=_pair,
+        type=_parse_pair,
         help="a setting of topics that are created; may be repeated",
     )
-    presence = parser.add_mutually_exclusive_group()
-    presence.add_argument(
+    mode_group = parser.add_mutually_exclusive_group()
+    mode_group.add_argument(
         "--resume",
         action="store_true",
         help="go on after the records of this export that are there",
     )
-    presence.add_argument("--append", action="store_true", help="send all, behind what is there")
+    mode_group.add_argument("--append", action="store_true", help="send all, behind what is there")
 
 
-def _pair(written: str) -> tuple[str, str]:
-    name, equals, value = written.partition("=")
+def _parse_pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"not NAME=VALUE: {written!r}")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=VALUE")
     return name, value
 
 
-def run(call: Call) -> Result:
+def run(context: JobContext) -> Result:
+    from odradek.spark_jobs.transfer.partition_restore import RestoreMode
     from odradek.spark_jobs.transfer.restore_plan import plan_restore
-    from odradek.spark_jobs.transfer.restoring import Presence
-    from odradek.spark_jobs.transfer.target import Target, check_empty, prepare
+    from odradek.spark_jobs.transfer.target_cluster import TargetCluster, check_empty, ensure_topics
 
-    options = chosen_partitions(call, "a restore sends whole partitions of an export")
-    settings = {**dict(call.args.property), "bootstrap.servers": call.args.bootstrap}
-    target = Target(settings)
-    presence = _presence(call)
-    planned = plan_restore(options, dict(call.args.rename), presence)
-    prepare(target, planned.needed, planned.partition_counts, _creation(call))
-    if presence is Presence.NONE:
-        check_empty(target, planned.needed)
-    records = sum(restore.records for restore in planned.restores)
-    call.progress(f"sending {records} records of {len(planned.restores)} partitions")
-    restored = _restored(call, planned.restores, settings)
-    sent = sum(each.records for each in restored)
-    call.progress(f"{sent} records sent, {sum(each.present for each in restored)} were there")
-    return Result([_table(restored)])
-
-
-def _presence(call: Call) -> Presence:
-    from odradek.spark_jobs.transfer.restoring import Presence
-
-    if call.args.resume:
-        return Presence.RESUME
-    return Presence.APPEND if call.args.append else Presence.NONE
+    options = parse_partition_options(context, "a restore sends whole partitions of an export")
+    settings = {**dict(context.args.property), "bootstrap.servers": context.args.bootstrap}
+    target = TargetCluster(settings)
+    mode = _restore_mode(context)
+    plan = plan_restore(options, dict(context.args.rename), mode)
+    ensure_topics(target, plan.partitions_by_topic, plan.partition_counts, _topic_creation(context))
+    if mode is RestoreMode.INTO_EMPTY:
+        check_empty(target, plan.partitions_by_topic)
+    records = sum(restore.records for restore in plan.restores)
+    context.report_progress(f"sending {records} records of {len(plan.restores)} partition(s)")
+    results = _restore_partitions(context, plan.restores, settings)
+    sent = sum(result.records for result in results)
+    context.report_progress(
+        f"{sent} records sent, {sum(result.present for result in results)} already present"
+    )
+    return Result([_result_table(results)])
 
 
-def _creation(call: Call) -> Creation | None:
-    from odradek.spark_jobs.transfer.target import Creation
+def _restore_mode(context: JobContext) -> RestoreMode:
+    from odradek.spark_jobs.transfer.partition_restore import RestoreMode
 
-    args = call.args
-    return Creation(args.replication_factor, dict(args.topic_config)) if args.create else None
+    if context.args.resume:
+        return RestoreMode.RESUME
+    return RestoreMode.APPEND if context.args.append else RestoreMode.INTO_EMPTY
 
 
-def _restored(
-    call: Call, restores: Sequence[PartitionRestore], settings: Mapping[str, str]
-) -> list[Restored]:
+def _topic_creation(context: JobContext) -> TopicCreation | None:
+    from odradek.spark_jobs.transfer.target_cluster import TopicCreation
+
+    args = context.args
+    return TopicCreation(args.replication_factor, dict(args.topic_config)) if args.create else None
+
+
+def _restore_partitions(
+    context: JobContext, restores: Sequence[PartitionRestore], settings: Mapping[str, str]
+) -> list[RestoreResult]:
     if not restores:
         return []
 
-    def restored(restore: PartitionRestore) -> Restored:
+    def restore_in_worker(restore: PartitionRestore) -> RestoreResult:
         """In a worker."""
-        with needing_wheels():
-            from odradek.spark_jobs.transfer.restoring import restore_partition
+        with report_missing_packages():
+            from odradek.spark_jobs.transfer.partition_restore import restore_partition
 
-            return restore_partition(_of_this_attempt(restore), settings, _report)
+            return restore_partition(_resume_if_retried(restore), settings, _print_progress)
 
-    tasks = call.session.sparkContext.parallelize(restores, len(restores))
-    done: list[Restored] = tasks.map(restored).collect()
-    return done
+    tasks = context.session.sparkContext.parallelize(restores, len(restores))
+    results: list[RestoreResult] = tasks.map(restore_in_worker).collect()
+    return results
 
 
-def _of_this_attempt(restore: PartitionRestore) -> PartitionRestore:
+def _resume_if_retried(restore: PartitionRestore) -> PartitionRestore:
     """Spark tries again what has failed; what was sent by then must not be sent twice."""
     from pyspark import TaskContext
 
-    from odradek.spark_jobs.transfer.restoring import Presence
+    from odradek.spark_jobs.transfer.partition_restore import RestoreMode
 
     context = TaskContext.get()
     if context is None or context.attemptNumber() == 0:
         return restore
-    if restore.presence is Presence.APPEND:
-        raise JobFailed(f"{restore}: a part of it was sent, and would be sent again")
-    return replace(restore, presence=Presence.RESUME)
+    if restore.mode is RestoreMode.APPEND:
+        raise JobFailed(f"{restore}: not retried, since --append would send some records twice")
+    return replace(restore, mode=RestoreMode.RESUME)
 
 
-def _report(line: str) -> None:
+def _print_progress(line: str) -> None:
     sys.stderr.write(f"odradek restore: {line}\n")
     sys.stderr.flush()
 
 
-def _table(restored: Sequence[Restored]) -> Table:
+def _result_table(results: Sequence[RestoreResult]) -> Table:
     import pyarrow as pa
 
     schema = pa.schema(
@@ -170,11 +176,11 @@ def _table(restored: Sequence[Restored]) -> Table:
             ("present", pa.int64()),
         ]
     )
-    rows = [{name: getattr(each, name) for name in schema.names} for each in restored]
+    rows = [{name: getattr(result, name) for name in schema.names} for result in results]
     return Table("partitions", "Restored partitions", pa.Table.from_pylist(rows, schema))
 
 
-JOB = Job("restore", __doc__ or "", add_arguments, run, tells_damage=False)
+JOB = Job("restore", __doc__ or "", add_arguments, run, reports_damage=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

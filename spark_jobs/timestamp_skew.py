@@ -23,14 +23,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
-from odradek.spark_jobs.running.flags import milliseconds
-from odradek.spark_jobs.running.job import Call, Job
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.job_runner.durations import choose_bucket_ms, parse_duration_ms
+from odradek.spark_jobs.job_runner.flags import parse_timestamp_ms
+from odradek.spark_jobs.job_runner.job import Job, JobContext
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
 
 RECORD_COLUMNS = "topic,partition,offset,timestamp"
 LATE_MS = 60_000
-LATEST_MAX = 20
+MOST_LATE_MAX = 20
 
 # Magic 0 has no timestamps, and others need not have any: that is -1.
 SPAN = """
@@ -101,7 +101,7 @@ OVER_TIME = """
         coalesce(sum(n) filter (where lateMs > {late_ms}), 0) as late, max(lateMs) as maxLateMs
     from {tally} where bucket is not null group by topic, bucket order by topic, start
 """
-LATEST = """
+MOST_LATE = """
     select topic, partition, offset, lateMs from {tally} where lateMs > 0
     order by lateMs desc, topic, partition, offset limit {count}
 """
@@ -111,34 +111,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--late",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         default=LATE_MS,
         help="how far behind a record may be, such as 500ms, 30s or 1h; 1m, if not given",
     )
     parser.add_argument(
         "--now",
         metavar="WHEN",
-        type=milliseconds,
+        type=parse_timestamp_ms,
         help="when the future begins: when the job runs, if not given",
     )
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         help="how long a part of time is; as fits, if not given",
     )
 
 
-def run(call: Call) -> Result:
-    sql, args = call.sql, call.args
-    call.progress("reading the headers of batches")
-    batches = call.read(view="batches", columns="baseTimestamp,maxTimestamp")
+def run(context: JobContext) -> Result:
+    sql, args = context.sql, context.args
+    context.report_progress("reading the headers of batches")
+    batches = context.read(view="batches", columns="baseTimestamp,maxTimestamp")
     (span,) = sql(SPAN, batches=batches).collect()
-    size_ms = args.bucket or bucket_ms(span["spanMs"] or 0)
+    size_ms = args.bucket or choose_bucket_ms(span["spanMs"] or 0)
     now_ms = int(args.now) if args.now is not None else time.time_ns() // 1_000_000
-    call.progress("reading timestamps")
-    records = call.read(columns=RECORD_COLUMNS)
-    tally = call.keep(sql(TALLY, records=records, size_ms=size_ms, now_ms=now_ms))
+    context.report_progress("reading timestamps")
+    records = context.read(columns=RECORD_COLUMNS)
+    tally = context.cache(sql(TALLY, records=records, size_ms=size_ms, now_ms=now_ms))
     partitions = sql(PARTITIONS, tally=tally, late_ms=args.late)
     return Result(
         [
@@ -146,7 +146,7 @@ def run(call: Call) -> Result:
                 "topics",
                 "Topics",
                 sql(TOPICS, tally=tally, partitions=partitions, late_ms=args.late),
-                [Chart("Late records", Shape.BARS, "topic", "late")],
+                [Chart("Late records", ChartType.BARS, "topic", "late")],
                 note="skewMs is how far the partition that is furthest behind is behind its topic.",
             ),
             Table("partitions", "Partitions", partitions),
@@ -156,11 +156,11 @@ def run(call: Call) -> Result:
                 "Over time",
                 sql(OVER_TIME, tally=tally, size_ms=size_ms, late_ms=args.late),
                 [
-                    Chart("Late records", Shape.LINES, "start", "late", "topic"),
-                    Chart("Greatest lateness", Shape.LINES, "start", "maxLateMs", "topic"),
+                    Chart("Late records", ChartType.LINES, "start", "late", "topic"),
+                    Chart("Greatest lateness", ChartType.LINES, "start", "maxLateMs", "topic"),
                 ],
             ),
-            Table("latest", "The latest of all", sql(LATEST, tally=tally, count=LATEST_MAX)),
+            Table("latest", "The latest of all", sql(MOST_LATE, tally=tally, count=MOST_LATE_MAX)),
         ]
     )
 

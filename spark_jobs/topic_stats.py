@@ -27,9 +27,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
-from odradek.spark_jobs.running.job import Call, Job
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
+from odradek.spark_jobs.job_runner.durations import choose_bucket_ms, parse_duration_ms
+from odradek.spark_jobs.job_runner.job import Job, JobContext
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ BATCH_COLUMNS = (
 RECORD_COLUMNS = "topic,key,valueSize"
 
 # Where the broker sets the times, the producer's are still in the header.  -1 stands for no time.
-TIMED = """
+TIMED_BATCHES = """
     select * except (timestampType, baseTimestamp, maxTimestamp),
         nullif(maxTimestamp, timestamp_millis(-1)) as maxTimestamp,
         nullif(if(timestampType = 1, maxTimestamp, baseTimestamp), timestamp_millis(-1))
@@ -72,7 +72,7 @@ TOPICS = """
         min(firstTime) as firstTime, max(lastTime) as lastTime
     from {partitions} group by topic order by diskBytes desc, topic
 """
-FILL = """
+BATCH_FILL = """
     select topic, count(*) as batches, avg(count) as recordsPerBatch,
         percentile(count, 0.5) as p50Records, percentile(count, 0.95) as p95Records,
         max(count) as maxRecords, count_if(count = 1) / count(*) as singleRecordShare,
@@ -174,31 +174,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         help="how long a time each rate is of, such as 10s, 5m or 1h; as fits, if not given",
     )
 
 
-def run(call: Call) -> Result:
-    sql = call.sql
-    call.progress("reading the headers of batches")
-    batches = call.keep(sql(TIMED, batches=call.read(view="batches", columns=BATCH_COLUMNS)))
-    partitions = call.keep(sql(PARTITIONS, batches=batches))
+def run(context: JobContext) -> Result:
+    sql = context.sql
+    context.report_progress("reading the headers of batches")
+    batches = context.cache(
+        sql(TIMED_BATCHES, batches=context.read(view="batches", columns=BATCH_COLUMNS))
+    )
+    partitions = context.cache(sql(PARTITIONS, batches=batches))
     tables = [
         Table(
             "topics",
             "Topics",
             sql(TOPICS, partitions=partitions),
-            [Chart("Bytes on disk", Shape.BARS, "topic", "diskBytes")],
+            [Chart("Bytes on disk", ChartType.BARS, "topic", "diskBytes")],
         ),
         Table("partitions", "Partitions", sql(SHARES, partitions=partitions)),
-        Table("batches", "How full batches are", sql(FILL, batches=batches)),
+        Table("batches", "How full batches are", sql(BATCH_FILL, batches=batches)),
         Table("codecs", "Compression", sql(CODECS, batches=batches)),
-        _rates(call, batches, partitions),
+        _rates_table(context, batches, partitions),
     ]
-    if not call.args.headers_only:
-        call.progress("reading records")
-        tally = call.keep(sql(TALLY, records=call.read(columns=RECORD_COLUMNS)))
+    if not context.args.headers_only:
+        context.report_progress("reading records")
+        tally = context.cache(sql(TALLY, records=context.read(columns=RECORD_COLUMNS)))
         tables += [
             Table("sizes", "Sizes of keys and values", sql(SIZES, tally=tally)),
             Table(
@@ -212,16 +214,18 @@ def run(call: Call) -> Result:
     return Result(tables)
 
 
-def _rates(call: Call, batches: DataFrame, partitions: DataFrame) -> Table:
-    (span,) = call.sql(SPAN, partitions=partitions).collect()
-    size_ms = call.args.bucket or bucket_ms(span["spanMs"] or 0)
+def _rates_table(context: JobContext, batches: DataFrame, partitions: DataFrame) -> Table:
+    (span,) = context.sql(SPAN, partitions=partitions).collect()
+    size_ms = context.args.bucket or choose_bucket_ms(span["spanMs"] or 0)
     return Table(
         "rates",
         "Rates over time",
-        call.sql(RATES, batches=batches, size_ms=size_ms),
+        context.sql(RATES, batches=batches, size_ms=size_ms),
         [
-            Chart("Records a second", Shape.LINES, "start", "recordsPerSecond", "topic"),
-            Chart("Bytes a second, as on disk", Shape.LINES, "start", "perSecondBytes", "topic"),
+            Chart("Records a second", ChartType.LINES, "start", "recordsPerSecond", "topic"),
+            Chart(
+                "Bytes a second, as on disk", ChartType.LINES, "start", "perSecondBytes", "topic"
+            ),
         ],
     )
 

@@ -29,11 +29,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running.durations import bucket_ms, duration_ms
-from odradek.spark_jobs.running.flags import SELECTION, milliseconds
-from odradek.spark_jobs.running.job import DONE, FAILED, Call, Job
-from odradek.spark_jobs.running.result import Chart, Result, Shape, Table
-from odradek.spark_jobs.running.selection import check_known
+from odradek.spark_jobs.job_runner.durations import choose_bucket_ms, parse_duration_ms
+from odradek.spark_jobs.job_runner.flags import SELECTION_FLAGS, parse_timestamp_ms
+from odradek.spark_jobs.job_runner.job import DONE, FAILED, Job, JobContext
+from odradek.spark_jobs.job_runner.result import Chart, ChartType, Result, Table
+from odradek.spark_jobs.job_runner.selection import check_id_exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,11 +47,11 @@ BATCH_COLUMNS = (
     "isTransactional,marker"
 )
 #: What the user chooses are the topics that were written to, not __transaction_state.
-ALL_RECORDS = {flag.option: None for flag in SELECTION}
+UNSET_SELECTION = {flag.option: None for flag in SELECTION_FLAGS}
 #: Producers have a minute by default, then the coordinator aborts.
 LONG_MS = 60_000
 
-IDS = """
+TRANSACTIONAL_IDS = """
     select transactionalId, it.state, it.producerId, it.producerEpoch,
         it.startTimestamp as startTime, it.lastUpdateTimestamp as lastUpdate,
         if(it.state in ('Ongoing', 'PrepareCommit', 'PrepareAbort'),
@@ -82,7 +82,7 @@ TRANSACTIONS = """
     where marker is null
     group by topic, partition, producerId, ending
 """
-OF_PRODUCERS = """
+TRANSACTIONS_OF_PRODUCERS = """
     select * from {transactions} left semi join {records} using (producerId)
 """
 TOPICS = """
@@ -132,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--longer-than",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         default=LONG_MS,
         help="what counts as long, such as 500ms, 10s or 5m; 1m, if not given",
     )
@@ -142,45 +142,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
-        type=duration_ms,
+        type=parse_duration_ms,
         help="how long a time each row of the table `ended` is of; as fits, if not given",
     )
     parser.add_argument(
         "--as-of",
         metavar="WHEN",
-        type=milliseconds,
+        type=parse_timestamp_ms,
         help="until when open transactions are reckoned; now, if not given",
     )
 
 
-def run(call: Call) -> Result:
-    sql, args = call.sql, call.args
+def run(context: JobContext) -> Result:
+    sql, args = context.sql, context.args
     now_ms = int(args.as_of or time.time() * 1000)
-    content = {"content": "transactions", "transactionalId": args.transactional_id, **ALL_RECORDS}
-    call.progress("reading the states of transactional ids")
-    records = call.read(columns=STATE_COLUMNS, **content)
-    ids = call.keep(sql(IDS, records=records, now_ms=now_ms))
-    call.progress("reading the headers of batches")
-    batches = call.read(view="batches", columns=BATCH_COLUMNS)
+    content = {
+        "content": "transactions",
+        "transactionalId": args.transactional_id,
+        **UNSET_SELECTION,
+    }
+    context.report_progress("reading the states of transactional ids")
+    records = context.read(columns=STATE_COLUMNS, **content)
+    ids = context.cache(sql(TRANSACTIONAL_IDS, records=records, now_ms=now_ms))
+    context.report_progress("reading the headers of batches")
+    batches = context.read(view="batches", columns=BATCH_COLUMNS)
     transactions = sql(TRANSACTIONS, batches=batches, now_ms=now_ms)
     if args.transactional_id is not None:
-        transactions = sql(OF_PRODUCERS, transactions=transactions, records=records)
-    transactions = call.keep(transactions)
+        transactions = sql(TRANSACTIONS_OF_PRODUCERS, transactions=transactions, records=records)
+    transactions = context.cache(transactions)
     unreadable = [
         replace(table, name="unreadable", title="Records of coordinators that cannot be read")
-        for table in call.damage(**content)
+        for table in context.find_damage(**content)
     ]
     if args.transactional_id is not None and not unreadable:
-        check_known(call, args.transactional_id, "transactional id", records)
+        check_id_exists(context, args.transactional_id, "transactional id", records)
     # Of a transaction whose producer no transactional id has.
-    unknown = "true" if _has_all_ids(call) and not unreadable else "null"
+    hangs_default = "true" if _has_all_state_partitions(context) and not unreadable else "null"
     return Result(
         [
             Table("topics", "Topics", sql(TOPICS, transactions=transactions)),
             Table(
                 "open",
                 "Open transactions",
-                sql(OPEN, transactions=transactions, ids=ids, unknown=unknown),
+                sql(OPEN, transactions=transactions, ids=ids, unknown=hangs_default),
             ),
             Table(
                 "long",
@@ -191,9 +195,9 @@ def run(call: Call) -> Result:
                 "aborted",
                 "Aborted transactions",
                 sql(ABORTED, transactions=transactions, ids=ids),
-                [Chart("Aborted, in bytes on disk", Shape.BARS, "place", "diskBytes")],
+                [Chart("Aborted, in bytes on disk", ChartType.BARS, "place", "diskBytes")],
             ),
-            _ended(call, transactions),
+            _ended_table(context, transactions),
             Table("ids", "Transactional ids", ids),
             *unreadable,
         ],
@@ -201,25 +205,27 @@ def run(call: Call) -> Result:
     )
 
 
-def _has_all_ids(call: Call) -> bool:
+def _has_all_state_partitions(context: JobContext) -> bool:
     """Whether all partitions of __transaction_state are there, as far as that can be told."""
-    from odradek.spark_jobs.contents.home_partition import is_whole
-    from odradek.spark_jobs.scan.catalog import partition_logs
-    from odradek.spark_jobs.scan.options import options_of
+    from odradek.spark_jobs.internal_topics.coordinator_partition import is_complete
+    from odradek.spark_jobs.scan.catalog import find_partition_logs
+    from odradek.spark_jobs.scan.options import parse_options
 
-    given = {name: value for name, value in call.options.items() if name not in ALL_RECORDS}
-    logs = partition_logs(options_of({**given, "content": "transactions"}))
-    return is_whole([log.partition for log in logs])
+    options = {
+        name: value for name, value in context.options.items() if name not in UNSET_SELECTION
+    }
+    logs = find_partition_logs(parse_options({**options, "content": "transactions"}))
+    return is_complete([log.partition for log in logs])
 
 
-def _ended(call: Call, transactions: DataFrame) -> Table:
-    (span,) = call.sql(SPAN, transactions=transactions).collect()
-    size_ms = call.args.bucket or bucket_ms((span["last"] or 0) - (span["first"] or 0))
+def _ended_table(context: JobContext, transactions: DataFrame) -> Table:
+    (span,) = context.sql(SPAN, transactions=transactions).collect()
+    size_ms = context.args.bucket or choose_bucket_ms((span["last"] or 0) - (span["first"] or 0))
     return Table(
         "ended",
         "Ended over time",
-        call.sql(ENDED, transactions=transactions, size_ms=size_ms),
-        [Chart("Transactions that ended", Shape.LINES, "start", "transactions", "outcome")],
+        context.sql(ENDED, transactions=transactions, size_ms=size_ms),
+        [Chart("Transactions that ended", ChartType.LINES, "start", "transactions", "outcome")],
     )
 
 

@@ -25,8 +25,8 @@ from odradek.protocol.records.batch import (
 from odradek.protocol.records.record_set import AnyBatch, batch_at
 from odradek.storage import files
 
-_HEAD = Struct(">qiib6xi")
-HEAD_BYTES = _HEAD.size
+_HEADER_PREFIX = Struct(">qiib6xi")
+HEADER_PREFIX_BYTES = _HEADER_PREFIX.size
 _LENGTH = Struct(">8xi")
 #: Magic 0 with null key and value: 12 bytes of overhead and 14 more.  Shorter is no batch.
 SMALLEST_BATCH_BYTES = 26
@@ -37,7 +37,7 @@ HEADERS_READ_BYTES = 4096
 BATCHES_READ_BYTES = 256 * 1024
 
 
-class BatchPlace(NamedTuple):
+class BatchLocation(NamedTuple):
     """Where a batch is, and which offsets it covers.  Magic 0 and 1 tell only the last one."""
 
     position: int
@@ -46,102 +46,102 @@ class BatchPlace(NamedTuple):
     last_offset: int
 
     @property
-    def end(self) -> int:
+    def end_position(self) -> int:
         return self.position + self.size_bytes
 
-    def holds(self, offset: int) -> bool:
+    def contains(self, offset: int) -> bool:
         return self.base_offset <= offset <= self.last_offset
 
 
-def place_of(batch: AnyBatch, position: int) -> BatchPlace:
+def location_of(batch: AnyBatch, position: int) -> BatchLocation:
     """As it would be found there: what a wrapper of old begins with is in what it wraps."""
     base_offset = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
-    return BatchPlace(position, batch.size_bytes, base_offset, batch.last_offset)
+    return BatchLocation(position, batch.size_bytes, base_offset, batch.last_offset)
 
 
-def headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchPlace]:
+def scan_headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchLocation]:
     """The batches from ``start`` to ``end``, both positions; ends at what cannot be a batch."""
     position, chunk, chunk_position = start, b"", start
     while position + SMALLEST_BATCH_BYTES <= end:
         at = position - chunk_position
-        if at + HEAD_BYTES > len(chunk):
+        if at + HEADER_PREFIX_BYTES > len(chunk):
             chunk = files.read_at(descriptor, min(HEADERS_READ_BYTES, end - position), position)
             chunk_position, at = position, 0
             if len(chunk) < SMALLEST_BATCH_BYTES:
                 return
             # Magic 0 can be a byte shorter than the fields that magic 2 has by then.
-            chunk = chunk.ljust(HEAD_BYTES, b"\0")
-        base_offset, length, _, magic, delta = _HEAD.unpack_from(chunk, at)
+            chunk = chunk.ljust(HEADER_PREFIX_BYTES, b"\0")
+        base_offset, length, _, magic, delta = _HEADER_PREFIX.unpack_from(chunk, at)
         size_bytes = length + LOG_OVERHEAD_BYTES
         if size_bytes < SMALLEST_BATCH_BYTES or magic > MAGIC or magic < 0:
             return
         if position + size_bytes > end:
             return
         last_offset = base_offset + delta if magic == MAGIC else base_offset
-        yield BatchPlace(position, size_bytes, base_offset, last_offset)
+        yield BatchLocation(position, size_bytes, base_offset, last_offset)
         position += size_bytes
 
 
-def place_at(descriptor: int, position: int, end: int) -> BatchPlace | None:
+def read_location(descriptor: int, position: int, end: int) -> BatchLocation | None:
     """The batch at ``position``, if one can be there: one small read, as every fetch does it."""
-    head = files.system.pread(descriptor, HEAD_BYTES, position)
-    if len(head) < HEAD_BYTES:
-        return next(headers(descriptor, start=position, end=end), None)
-    base_offset, length, _, magic, delta = _HEAD.unpack(head)
+    head = files.system.pread(descriptor, HEADER_PREFIX_BYTES, position)
+    if len(head) < HEADER_PREFIX_BYTES:
+        return next(scan_headers(descriptor, start=position, end=end), None)
+    base_offset, length, _, magic, delta = _HEADER_PREFIX.unpack(head)
     size_bytes = length + LOG_OVERHEAD_BYTES
     if size_bytes < SMALLEST_BATCH_BYTES or position + size_bytes > end or not 0 <= magic <= MAGIC:
         return None
     last_offset = base_offset + delta if magic == MAGIC else base_offset
-    return BatchPlace(position, size_bytes, base_offset, last_offset)
+    return BatchLocation(position, size_bytes, base_offset, last_offset)
 
 
-def batches(
+def scan_batches(
     descriptor: int, *, start: int, end: int, read_bytes: int = BATCHES_READ_BYTES
 ) -> Iterator[tuple[int, AnyBatch]]:
     """Position and view of each whole batch; CorruptMessage where none can be, or one is cut."""
     position = start
     while position < end:
-        wanted_bytes = min(read_bytes, end - position)
-        chunk = memoryview(files.read_at(descriptor, wanted_bytes, position))
+        chunk_bytes = min(read_bytes, end - position)
+        chunk = memoryview(files.read_at(descriptor, chunk_bytes, position))
         at = 0
-        while batch := _whole_batch(chunk, at):
+        while batch := _try_read_batch(chunk, at):
             yield position + at, batch
             at += batch.size_bytes
         if at == 0:
-            if len(chunk) < wanted_bytes:
+            if len(chunk) < chunk_bytes:
                 raise CorruptMessage(f"the file ends at {position + len(chunk)}, before {end}")
             # Those that follow are likely to be as large.
             read_bytes = _size_of_large_batch(chunk, position, end)
         position += at
 
 
-def _whole_batch(chunk: memoryview, at: int) -> AnyBatch | None:
+def _try_read_batch(chunk: memoryview, chunk_position: int) -> AnyBatch | None:
     """None if it is not all there."""
     try:
         # Tried first, as it finds out by itself: whoever recovers a log goes over millions.
-        return batch_at(chunk, at)
+        return batch_at(chunk, chunk_position)
     except CorruptMessage:
-        if whole_batch_bytes(chunk, at):
+        if whole_batch_bytes(chunk, chunk_position):
             raise
         return None
 
 
-def ascending(
-    found: Iterable[tuple[int, AnyBatch]], *, first: int, last: int
+def check_ascending(
+    batches: Iterable[tuple[int, AnyBatch]], *, first_offset: int, last_offset_max: int
 ) -> Iterator[tuple[int, AnyBatch]]:
     """The same batches; CorruptMessage at one whose offset goes back, or is not in the range."""
-    for position, batch in found:
+    for position, batch in batches:
         last_offset = batch.last_offset
-        if not first <= last_offset <= last:
-            raise CorruptMessage(f"{batch} at {position}, where {first} is next")
-        first = last_offset + 1
+        if not first_offset <= last_offset <= last_offset_max:
+            raise CorruptMessage(f"{batch} at {position}, where {first_offset} is next")
+        first_offset = last_offset + 1
         yield position, batch
 
 
 def _size_of_large_batch(chunk: memoryview, position: int, end: int) -> int:
     """The size of a batch that does not fit a usual read; CorruptMessage if it does not fit."""
     if len(chunk) < LOG_OVERHEAD_BYTES:
-        raise CorruptMessage(f"{len(chunk)} bytes at {position} are no batch")
+        raise CorruptMessage(f"{len(chunk)} bytes at {position} are too few for a batch")
     length: int = _LENGTH.unpack_from(chunk)[0]
     size_bytes = length + LOG_OVERHEAD_BYTES
     if size_bytes > end - position or size_bytes <= len(chunk):

@@ -33,19 +33,19 @@ INT64_MAX = 2**63 - 1
 Entry = TypeVar("Entry")
 
 
-class CheckpointDamaged(KafkaStorageError):
+class CorruptCheckpoint(KafkaStorageError):
     """A file that no writer of this format leaves behind; says where, from line 1 on, and why."""
 
-    def __init__(self, path: Path, *, line: int, why: str) -> None:
-        super().__init__(f"{path}:{line}: {why}")
+    def __init__(self, path: Path, *, line: int, reason: str) -> None:
+        super().__init__(f"{path}:{line}: {reason}")
         self.path = path
         self.line = line
-        self.why = why
+        self.reason = reason
 
 
-def read(path: Path, entry_of: Callable[[bytes], Entry]) -> list[Entry]:
+def read(path: Path, parse_entry: Callable[[bytes], Entry]) -> list[Entry]:
     """``entry_of`` is given a line without its end; what it cannot read is a ValueError."""
-    return decode(files.read(path) or b"", entry_of, path=path)
+    return decode(files.read(path) or b"", parse_entry, path=path)
 
 
 def write(path: Path, lines: Sequence[str]) -> None:
@@ -57,52 +57,52 @@ def encode(lines: Sequence[str]) -> bytes:
     return "\n".join((str(VERSION), str(len(lines)), *lines, "")).encode()
 
 
-def decode(content: bytes, entry_of: Callable[[bytes], Entry], *, path: Path) -> list[Entry]:
+def decode(content: bytes, parse_entry: Callable[[bytes], Entry], *, path: Path) -> list[Entry]:
     """``path`` is what an error calls the content."""
     if not content:
         return []
     *lines, rest = content.split(b"\n")
     if len(lines) < 2 or rest:
-        raise CheckpointDamaged(path, line=len(lines) + 1, why="the file is cut short")
-    version = _entry_at(1, lines, _lone_number, path)
+        raise CorruptCheckpoint(path, line=len(lines) + 1, reason="the file is cut short")
+    version = _parse_line(1, lines, _parse_count, path)
     if version != VERSION:
-        raise CheckpointDamaged(path, line=1, why=f"version {version} is unknown")
-    announced, found = _entry_at(2, lines, _lone_number, path), len(lines) - 2
-    if announced != found:
-        why = f"{announced} entries are announced and {found} are there"
-        raise CheckpointDamaged(path, line=2, why=why)
-    return [_entry_at(line, lines, entry_of, path) for line in range(3, len(lines) + 1)]
+        raise CorruptCheckpoint(path, line=1, reason=f"version {version} is unknown")
+    expected, actual = _parse_line(2, lines, _parse_count, path), len(lines) - 2
+    if expected != actual:
+        reason = f"expected {expected} entries, but found {actual}"
+        raise CorruptCheckpoint(path, line=2, reason=reason)
+    return [_parse_line(line, lines, parse_entry, path) for line in range(3, len(lines) + 1)]
 
 
-def words(line: bytes, *, count: int) -> list[bytes]:
+def split_fields(line: bytes, *, count: int) -> list[bytes]:
     """Words apart by one space, as every writer leaves them."""
-    found = line.split(b" ")
-    if len(found) != count:
-        raise ValueError(f"{len(found)} words instead of {count}: {_shown(line)}")
-    return found
+    fields = line.split(b" ")
+    if len(fields) != count:
+        raise ValueError(f"{len(fields)} fields instead of {count}: {_printable(line)}")
+    return fields
 
 
-def number(word: bytes, *, most: int) -> int:
+def parse_number(text: bytes, *, max_value: int) -> int:
     """Digits as every writer leaves them: no sign, since none is negative, and no leading zeros."""
-    if not word.isdigit() or (word[:1] == b"0" and word != b"0"):
-        raise ValueError(f"not a number: {_shown(word)}")
-    if len(word) > 20 or int(word) > most:
-        raise ValueError(f"more than {most}: {_shown(word)}")
-    return int(word)
+    if not text.isdigit() or (text[:1] == b"0" and text != b"0"):
+        raise ValueError(f"not a number: {_printable(text)}")
+    if len(text) > 20 or int(text) > max_value:
+        raise ValueError(f"more than {max_value}: {_printable(text)}")
+    return int(text)
 
 
-def _entry_at(
-    line: int, lines: list[bytes], entry_of: Callable[[bytes], Entry], path: Path
+def _parse_line(
+    line: int, lines: list[bytes], parse_entry: Callable[[bytes], Entry], path: Path
 ) -> Entry:
     try:
-        return entry_of(lines[line - 1])
+        return parse_entry(lines[line - 1])
     except ValueError as malformed:
-        raise CheckpointDamaged(path, line=line, why=str(malformed)) from malformed
+        raise CorruptCheckpoint(path, line=line, reason=str(malformed)) from malformed
 
 
-def _lone_number(line: bytes) -> int:
-    return number(line, most=INT32_MAX)
+def _parse_count(line: bytes) -> int:
+    return parse_number(line, max_value=INT32_MAX)
 
 
-def _shown(written: bytes) -> str:
-    return repr(written[:80].decode("ascii", errors="backslashreplace"))
+def _printable(text: bytes) -> str:
+    return repr(text[:80].decode("ascii", errors="backslashreplace"))

@@ -32,7 +32,7 @@ class CleanShutdown:
 def read(directory: Path) -> CleanShutdown | None:
     """None if the last shutdown was not clean, or there was none."""
     content = files.read(directory / FILE_NAME)
-    return None if content is None else CleanShutdown(_broker_epoch_in(content))
+    return None if content is None else CleanShutdown(_parse_broker_epoch(content))
 
 
 def write(directory: Path, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
@@ -45,11 +45,11 @@ def remove(directory: Path) -> None:
     files.remove_durably(directory / FILE_NAME)
 
 
-def _broker_epoch_in(content: bytes) -> int | None:
+def _parse_broker_epoch(content: bytes) -> int | None:
     """Older Kafkas leave the file empty."""
     try:
-        said = json.loads(content)
+        content_json = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    epoch = said.get("brokerEpoch") if isinstance(said, dict) else None
+    epoch = content_json.get("brokerEpoch") if isinstance(content_json, dict) else None
     return epoch if isinstance(epoch, int) and not isinstance(epoch, bool) else None

@@ -32,11 +32,11 @@ Buffer = bytes | bytearray | memoryview
 #: A gather write takes no more buffers than this: 1,024 on Linux, and 16 by POSIX's word.
 BUFFERS_PER_WRITE = max(16, os.sysconf("SC_IOV_MAX"))
 
-TEMPORARY = ".tmp"
+TEMPORARY_SUFFIX = ".tmp"
 _BLOCK_BYTES = 4096
 
 
-class System:
+class SystemCalls:
     """The calls of the operating system, as it has them; OSError is all that they raise."""
 
     open = staticmethod(os.open)
@@ -59,8 +59,8 @@ class System:
             return _write_every_block(descriptor, position, length)
         try:
             os.posix_fallocate(descriptor, position, length)
-        except OSError as failure:
-            if failure.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
             _write_every_block(descriptor, position, length)
 
@@ -73,7 +73,7 @@ class System:
             os.close(descriptor)
 
 
-system = System()
+system = SystemCalls()
 
 
 def open_for_writing(path: FilePath) -> int:
@@ -93,9 +93,11 @@ def write_at(descriptor: int, buffers: Sequence[Buffer], position: int) -> int:
     count = len(buffers)
     # One buffer is the usual case, and 0.6 us cheaper to measure so.
     length = len(buffers[0]) if count == 1 else sum(map(len, buffers))
-    written = system.pwritev(descriptor, buffers, position) if count <= BUFFERS_PER_WRITE else 0
-    if written != length:
-        _write_rest(descriptor, buffers, position, written)
+    written_bytes = (
+        system.pwritev(descriptor, buffers, position) if count <= BUFFERS_PER_WRITE else 0
+    )
+    if written_bytes != length:
+        _write_remaining(descriptor, buffers, position, written_bytes)
     return length
 
 
@@ -159,7 +161,7 @@ def sync_directory(path: FilePath) -> None:
 
 def replace(path: FilePath, content: bytes) -> None:
     """Old or new, never a part: see above.  Durable when it returns."""
-    temporary = os.fspath(path) + TEMPORARY
+    temporary = os.fspath(path) + TEMPORARY_SUFFIX
     descriptor = system.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         write_at(descriptor, [content], 0)
@@ -185,9 +187,9 @@ def rename(source: FilePath, target: FilePath) -> None:
 
 def rename_durably(source: FilePath, target: FilePath) -> None:
     """Within one directory, as all renames of a log are."""
-    assert _directory_of(source) == _directory_of(target), (source, target)
+    assert _parent_directory(source) == _parent_directory(target), (source, target)
     system.rename(source, target)
-    system.sync_directory(_directory_of(target))
+    system.sync_directory(_parent_directory(target))
 
 
 def remove(path: FilePath) -> bool:
@@ -202,24 +204,24 @@ def remove(path: FilePath) -> bool:
 def remove_durably(path: FilePath) -> bool:
     """False if there was nothing to remove; even then it stays away from here on."""
     was_there = remove(path)
-    system.sync_directory(_directory_of(path))
+    system.sync_directory(_parent_directory(path))
     return was_there
 
 
 def create_directory(path: FilePath) -> None:
     """Durable when it returns; the directory above must exist."""
     system.mkdir(path)
-    system.sync_directory(_directory_of(path))
+    system.sync_directory(_parent_directory(path))
 
 
 def remove_directory(path: FilePath) -> None:
     """With all that is in it.  Begun again after a crash, it removes what is left."""
     for name in system.listdir(path):
-        inside = os.path.join(path, name)
-        if os.path.isdir(inside) and not os.path.islink(inside):
-            remove_directory(inside)
+        entry_path = os.path.join(path, name)
+        if os.path.isdir(entry_path) and not os.path.islink(entry_path):
+            remove_directory(entry_path)
         else:
-            remove(inside)
+            remove(entry_path)
     system.rmdir(path)
 
 
@@ -228,20 +230,24 @@ def set_modified_ns(path: FilePath, modified_ns: int) -> None:
     system.utime(path, ns=(modified_ns, modified_ns))
 
 
-def _directory_of(path: FilePath) -> str:
+def _parent_directory(path: FilePath) -> str:
     return os.path.dirname(path) or os.curdir
 
 
-def _write_rest(descriptor: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
-    done, rest = written, list(buffers)
-    while rest := _without_first(rest, written):
-        written = system.pwritev(descriptor, rest[:BUFFERS_PER_WRITE], position + done)
-        if written == 0:
-            raise OSError(errno.EIO, f"nothing more could be written at {position + done}")
-        done += written
+def _write_remaining(
+    descriptor: int, buffers: Sequence[Buffer], position: int, written_bytes: int
+) -> None:
+    total_bytes, remaining = written_bytes, list(buffers)
+    while remaining := _skip_bytes(remaining, written_bytes):
+        written_bytes = system.pwritev(
+            descriptor, remaining[:BUFFERS_PER_WRITE], position + total_bytes
+        )
+        if written_bytes == 0:
+            raise OSError(errno.EIO, f"pwritev wrote 0 bytes at {position + total_bytes}")
+        total_bytes += written_bytes
 
 
-def _without_first(buffers: list[Buffer], count: int) -> list[Buffer]:
+def _skip_bytes(buffers: list[Buffer], count: int) -> list[Buffer]:
     """What is left to write when ``count`` bytes of the buffers have been."""
     for at, buffer in enumerate(buffers):
         if count < len(buffer):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.storage import files
-from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from odradek.storage.open_file import OpenFile
 
 
@@ -26,24 +26,24 @@ class FlushPlan:
     """What must be synced so that everything before ``up_to`` survives a power cut."""
 
     directory: Path
-    batches: tuple[OpenFile, ...]
-    by_name: tuple[Path, ...]
-    snapshots: tuple[Path, ...]
-    epochs: LeaderEpochs
-    up_to: int
-    cut_count: int  # how often the log had been truncated when the plan was made
+    log_files: tuple[OpenFile, ...]
+    index_paths: tuple[Path, ...]
+    snapshot_paths: tuple[Path, ...]
+    leader_epoch_cache: LeaderEpochFileCache
+    flush_offset: int
+    truncation_count: int  # how often the log had been truncated when the plan was made
 
     def run(self) -> None:
         """Sleeps in the kernel; may run on a disk thread."""
-        for file in self.batches:
+        for file in self.log_files:
             files.sync(file.descriptor)
-        for path in (*self.by_name, *self.snapshots):
-            _sync_if_there(path)
-        self.epochs.flush()
+        for path in (*self.index_paths, *self.snapshot_paths):
+            _sync_if_exists(path)
+        self.leader_epoch_cache.flush()
         files.sync_directory(self.directory)
 
 
-def _sync_if_there(path: Path) -> None:
+def _sync_if_exists(path: Path) -> None:
     try:
         files.sync_path(path)
     except FileNotFoundError:

@@ -19,34 +19,34 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-_PART = re.compile(
+_SECTION = re.compile(
     r"(?P<begin><!-- (?P<what>text|format) of (?P<path>[a-z0-9_/]+)\.py -->\n)"
     r".*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
-_NOT_OF_THE_FORMAT = ("Owner:", "Invariant:")
+_SKIPPED_PARAGRAPHS = ("Owner:", "Invariant:")
 _INDENT = "    "
 
 
-def refreshed(document: str) -> str:
+def refresh(document: str) -> str:
     """The document with every part as its module has it now."""
-    return _PART.sub(_with_part, document)
+    return _SECTION.sub(_replace_section, document)
 
 
-def _with_part(match: re.Match[str]) -> str:
+def _replace_section(match: re.Match[str]) -> str:
     module = import_module("odradek." + match["path"].replace("/", "."))
     paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n")
     if match["what"] == "format":
-        kept = [each for each in paragraphs if each.startswith(_INDENT)]
+        copied = [text for text in paragraphs if text.startswith(_INDENT)]
     else:
-        kept = [each for each in paragraphs if not each.startswith(_NOT_OF_THE_FORMAT)]
-    return match["begin"] + "\n" + "\n\n".join(kept) + "\n\n" + match["end"]
+        copied = [text for text in paragraphs if not text.startswith(_SKIPPED_PARAGRAPHS)]
+    return match["begin"] + "\n" + "\n\n".join(copied) + "\n\n" + match["end"]
 
 
 def main() -> None:
     for name in sys.argv[1:]:
         path = Path(name)
-        path.write_text(refreshed(path.read_text("utf-8")), "utf-8")
+        path.write_text(refresh(path.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

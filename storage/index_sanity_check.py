@@ -15,52 +15,52 @@ Owner: whoever opens the log.
 
 from __future__ import annotations
 
-from odradek.storage.abort_evidence import agrees_with_batches
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.segment_list import SegmentList
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.txn_index_sanity_check import txn_index_matches_batches
 
 #: A segment that was closed often has fewer entries than intervals.
 INTERVALS_WITHOUT_ENTRY = 4
 
 
-def has_sound_indexes(segment: LogSegment, segments: SegmentList) -> bool:
+def passes_sanity_check(segment: LogSegment, segments: LogSegments) -> bool:
     """All three of them."""
-    index, time_index = segment.index.entries, segment.time_index.entries
+    index, time_index = segment.offset_index.entries, segment.time_index.entries
     return (
-        index.was_there
-        and time_index.was_there
+        index.existed
+        and time_index.existed
         and index.has_whole_entries
         and time_index.has_whole_entries
-        and _is_index_sound(segment)
-        and _is_time_index_sound(segment)
-        and segment.transaction_index.is_sound(base_offset=segment.base_offset)
-        and agrees_with_batches(segment, segments)
+        and _passes_offset_index_check(segment)
+        and _passes_time_index_check(segment)
+        and segment.transaction_index.passes_sanity_check(base_offset=segment.base_offset)
+        and txn_index_matches_batches(segment, segments)
     )
 
 
-def _is_index_sound(segment: LogSegment) -> bool:
-    ends = segment.index.entries.ends()
+def _passes_offset_index_check(segment: LogSegment) -> bool:
+    ends = segment.offset_index.entries.read_first_and_last()
     if ends is None:
-        return not _has_batch_beyond(segment, _position_without_entry(segment))
+        return not _has_batch_beyond(segment, _unindexed_position_max(segment))
     # The first batch of a segment has no entry.
     relative_offset, position = ends[1]
     return bool(relative_offset > 0 and position > 0)
 
 
-def _is_time_index_sound(segment: LogSegment) -> bool:
-    ends = segment.time_index.entries.ends()
+def _passes_time_index_check(segment: LogSegment) -> bool:
+    ends = segment.time_index.entries.read_first_and_last()
     if ends is None or segment.time_index.entries.count == 1:
         return True
     first, last = ends
     return bool(last[0] > first[0])
 
 
-def _position_without_entry(segment: LogSegment) -> int:
-    return INTERVALS_WITHOUT_ENTRY * segment.shape.index_interval_bytes
+def _unindexed_position_max(segment: LogSegment) -> int:
+    return INTERVALS_WITHOUT_ENTRY * segment.config.index_interval_bytes
 
 
 def _has_batch_beyond(segment: LogSegment, position: int) -> bool:
     """A single batch may be larger than many intervals."""
     if segment.size_bytes <= position:
         return False
-    return any(place.position > position for place in segment.places())
+    return any(location.position > position for location in segment.batch_locations())

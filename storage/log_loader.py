@@ -27,30 +27,40 @@ from pathlib import Path
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import NO_PARTITION_LEADER_EPOCH
 from odradek.protocol.types import TopicPartition
-from odradek.storage import files, leader_epochs
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.deletion import remove, set_aside_from_the_end
-from odradek.storage.index_soundness import has_sound_indexes
-from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.storage.log import Log, LogParts, shape_of
+from odradek.storage import files, leader_epoch_file_cache
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.index_sanity_check import passes_sanity_check
+from odradek.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.log_truncation import rebuild_producers
-from odradek.storage.paths import OFFSET_MAX, SEGMENT_CONTENTS, Content, FileName, Stage, file_named
-from odradek.storage.producers.state import ProducerSettings, ProducerStates
-from odradek.storage.segment_list import SegmentList
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.log_truncation import rebuild_producer_state
+from odradek.storage.paths import (
+    OFFSET_MAX,
+    SEGMENT_FILE_TYPES,
+    FileName,
+    FileStage,
+    LogFileType,
+    parse_file_name,
+)
+from odradek.storage.producer_state.producer_state_manager import (
+    ProducerSettings,
+    ProducerStateManager,
+)
+from odradek.storage.segment_deletion import delete_segment_files, mark_segments_deleted_in_reverse
 from odradek.storage.segment_recovery import (
     SegmentRecovery,
-    cut_room_ahead,
-    learn_epoch,
     rebuild_transaction_index,
+    trim_preallocated_space,
+    update_leader_epochs,
 )
-from odradek.storage.segment_split import split_far_reaching
+from odradek.storage.segment_split import split_overflowed_segments
 from odradek.storage.settings import TopicSettings
-from odradek.storage.swap_recovery import finish_interrupted_swap
+from odradek.storage.swap_recovery import complete_swap_operations
+from odradek.storage.unified_log import LogComponents, UnifiedLog, segment_config_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPlace:
+class LoadLogParams:
     """Where a log is and what the checkpoints say of it."""
 
     directory: Path
@@ -58,303 +68,334 @@ class LogPlace:
     settings: TopicSettings
     producer_settings: ProducerSettings
     recovery_point: int = 0
-    start_offset: int = 0
+    log_start_offset: int = 0
     now_ms: int = 0
 
 
 @dataclass(slots=True)
-class Findings:
+class LogLoadReport:
     """What was wrong with a directory, in words, and what had to be cut off."""
 
-    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     removed_bytes: int = 0
     recovered_segments: int = 0
 
-    def note(self, what: object) -> None:
+    def add_problem(self, problem: object) -> None:
         """Once, even if it is met again: what damages one thing is read for another."""
-        if str(what) not in self.notes:
-            self.notes.append(str(what))
+        if str(problem) not in self.problems:
+            self.problems.append(str(problem))
 
-    def add(self, others: Findings) -> None:
-        self.notes += others.notes
-        self.removed_bytes += others.removed_bytes
-        self.recovered_segments += others.recovered_segments
-
-
-Progress = Callable[[int, int], None]
+    def merge(self, other: LogLoadReport) -> None:
+        self.problems += other.problems
+        self.removed_bytes += other.removed_bytes
+        self.recovered_segments += other.recovered_segments
 
 
-def recover(place: LogPlace, *, progress: Progress = lambda done, total: None) -> Findings:
+SegmentProgress = Callable[[int, int], None]
+
+
+def recover_log(
+    params: LoadLogParams, *, progress: SegmentProgress = lambda done, total: None
+) -> LogLoadReport:
     """Make the directory one that was closed cleanly; ``progress`` is told segments done, all."""
-    findings = Findings()
-    segments = _load_segments(place, prepare(place.directory, findings))
-    unsynced = segments.from_offset(place.recovery_point)
-    synced = list(segments)[: len(segments) - len(unsynced)]
-    epochs = _load_epochs(place.directory, synced, findings)
-    epochs.truncate_from_start(place.start_offset)
-    producers = ProducerStates(place.partition, place.directory, place.producer_settings)
-    if unsynced:
-        base_offset = unsynced[0].base_offset
-        for damage in rebuild_producers(producers, segments, end=base_offset, now_ms=place.now_ms):
-            findings.note(damage)
-    for done, segment in enumerate(unsynced):
-        progress(done, len(unsynced))
+    report = LogLoadReport()
+    segments = _load_segments(params, prepare_directory(params.directory, report))
+    unflushed = segments.from_offset(params.recovery_point)
+    flushed = list(segments)[: len(segments) - len(unflushed)]
+    epochs = _load_leader_epochs(params.directory, flushed, report)
+    epochs.truncate_from_start(params.log_start_offset)
+    producers = ProducerStateManager(params.partition, params.directory, params.producer_settings)
+    if unflushed:
+        base_offset = unflushed[0].base_offset
+        for problem in rebuild_producer_state(
+            producers, segments, end=base_offset, now_ms=params.now_ms
+        ):
+            report.add_problem(problem)
+    for done, segment in enumerate(unflushed):
+        progress(done, len(unflushed))
         if done:
-            _go_on_to(segment, producers, place.settings, findings)
+            _prepare_next_segment(segment, producers, params.settings, report)
         recovery = SegmentRecovery(segment, producers, epochs)
         recovery.run()
-        findings.recovered_segments += 1
-        later = unsynced[done + 1 :]
-        _compare(recovery, later)
-        if recovery.damage is not None:
-            _cut_off(recovery, later, producers, findings)
+        report.recovered_segments += 1
+        later = unflushed[done + 1 :]
+        _check_overlap(recovery, later)
+        if recovery.error is not None:
+            _truncate_at_corruption(recovery, later, producers, report)
             break
-        recovery.cut()
-    if unsynced and producers.end_offset <= place.recovery_point:
+        recovery.truncate()
+    if unflushed and producers.map_end_offset <= params.recovery_point:
         # If it is rolled as it is, nobody will sync or recover it any more.
         recovery.segment.flush()
-        files.sync_directory(place.directory)
+        files.sync_directory(params.directory)
     producers.take_snapshot()
-    epochs.truncate_from_end(producers.end_offset)
+    epochs.truncate_from_end(producers.map_end_offset)
     epochs.flush()
     for segment in segments:
-        segment.abandon()
-    return findings
+        segment.close_handlers()
+    return report
 
 
-def _check_end(active: LogSegment, end_at_least: int) -> None:
-    end_offset = active.next_offset()
-    if end_offset < end_at_least:
+def _check_log_end(active_segment: LogSegment, min_end_offset: int) -> None:
+    end_offset = active_segment.read_next_offset()
+    if end_offset < min_end_offset:
         # Offsets that readers have seen would be given again.
-        raise CorruptMessage(f"{active}: ends before the recovery point {end_at_least}")
-    if active.size_bytes and end_offset <= active.base_offset:
-        raise CorruptMessage(f"{active}: ends at {end_offset}, before it begins")
+        raise CorruptMessage(f"{active_segment}: ends before the recovery point {min_end_offset}")
+    if active_segment.size_bytes and end_offset <= active_segment.base_offset:
+        raise CorruptMessage(f"{active_segment}: ends at {end_offset}, before its base offset")
 
 
-def _go_on_to(
-    segment: LogSegment, producers: ProducerStates, settings: TopicSettings, findings: Findings
+def _prepare_next_segment(
+    segment: LogSegment,
+    producer_state_manager: ProducerStateManager,
+    settings: TopicSettings,
+    report: LogLoadReport,
 ) -> None:
     """What precedes the segment has been recovered."""
-    end_offset = producers.end_offset
+    end_offset = producer_state_manager.map_end_offset
     if end_offset < segment.base_offset and not settings.is_compacted:
         # A power cut may take the end of a file that was not synced, and leave the next file.
-        findings.note(
-            f"{segment}: the offsets from {end_offset} on, before it, are missing, unless they "
-            "were compacted away before the topic's policy changed"
+        report.add_problem(
+            f"{segment}: offsets from {end_offset} to its base offset are missing, unless they "
+            "were compacted before the topic's cleanup policy changed"
         )
     # As a roll does: when the segments before it are deleted, their producers stay known.  Synced,
     # as the log that is opened next does not know which snapshots are new.
-    producers.advance(segment.base_offset)
-    producers.take_snapshot()
+    producer_state_manager.update_map_end_offset(segment.base_offset)
+    producer_state_manager.take_snapshot()
 
 
-def _compare(recovery: SegmentRecovery, later: list[LogSegment]) -> None:
+def _check_overlap(recovery: SegmentRecovery, later_segments: list[LogSegment]) -> None:
     """Offsets are outside the checksum: none may have two values."""
-    if later and recovery.damage is None and recovery.next_offset > later[0].base_offset:
-        recovery.damage = CorruptMessage(f"reaches beyond the beginning of {later[0]}")
+    if (
+        later_segments
+        and recovery.error is None
+        and recovery.next_offset > later_segments[0].base_offset
+    ):
+        recovery.error = CorruptMessage(f"overlaps the next segment {later_segments[0]}")
 
 
-def _cut_off(
+def _truncate_at_corruption(
     recovery: SegmentRecovery,
-    later: list[LogSegment],
-    producers: ProducerStates,
-    findings: Findings,
+    later_segments: list[LogSegment],
+    producer_state_manager: ProducerStateManager,
+    report: LogLoadReport,
 ) -> None:
     """A segment has a bad batch: from there on everything goes."""
     # Those that follow go first: no crash must leave a gap before them.
-    set_aside_from_the_end(later, producers.snapshots)
-    removed = recovery.cut()
-    findings.removed_bytes += removed + sum(segment.size_bytes for segment in later)
-    findings.note(
-        f"{recovery.segment}: {removed} bytes and {len(later)} later segments are cut off: "
-        f"{recovery.damage}"
+    mark_segments_deleted_in_reverse(later_segments, producer_state_manager.snapshots)
+    removed = recovery.truncate()
+    report.removed_bytes += removed + sum(segment.size_bytes for segment in later_segments)
+    report.add_problem(
+        f"{recovery.segment}: Found invalid messages; discarding {removed} bytes and "
+        f"{len(later_segments)} later segment(s): "
+        f"{recovery.error}"
     )
 
 
-def open_log(place: LogPlace, findings: Findings, *, was_closed: bool = False) -> Log:
+def open_log(
+    params: LoadLogParams, report: LogLoadReport, *, had_clean_shutdown: bool = False
+) -> UnifiedLog:
     """The log of a directory that was closed cleanly, or recovered, or is empty or new.
 
     One that ``was_closed`` ends at its recovery point or beyond.
     """
     try:
-        return _opened(place, findings, end_at_least=place.recovery_point if was_closed else 0)
-    except CorruptMessage as damage:
-        findings.note(f"{damage}, in the active segment, which is recovered")
-    findings.add(recover(replace(place, recovery_point=OFFSET_MAX)))
-    return _opened(place, findings)
+        return _load_log(
+            params, report, min_end_offset=params.recovery_point if had_clean_shutdown else 0
+        )
+    except CorruptMessage as error:
+        report.add_problem(f"{error}; the active segment is recovered")
+    report.merge(recover_log(replace(params, recovery_point=OFFSET_MAX)))
+    return _load_log(params, report)
 
 
-def _opened(place: LogPlace, findings: Findings, *, end_at_least: int = 0) -> Log:
+def _load_log(
+    params: LoadLogParams, report: LogLoadReport, *, min_end_offset: int = 0
+) -> UnifiedLog:
     """CorruptMessage if the end of the log cannot be found."""
-    names = prepare(place.directory, findings)
-    segments = _load_segments(place, names)
-    snapshots = [each.offset for each in names if each.content is Content.PRODUCER_SNAPSHOT]
-    _mend_indexes(place, segments, snapshots, findings)
-    epochs = _load_epochs(place.directory, segments, findings)
-    producers = ProducerStates(
-        place.partition, place.directory, place.producer_settings, snapshots=snapshots
+    names = prepare_directory(params.directory, report)
+    segments = _load_segments(params, names)
+    snapshots = [name.offset for name in names if name.file_type is LogFileType.PRODUCER_SNAPSHOT]
+    _rebuild_invalid_indexes(params, segments, snapshots, report)
+    epochs = _load_leader_epochs(params.directory, segments, report)
+    producers = ProducerStateManager(
+        params.partition, params.directory, params.producer_settings, snapshot_offsets=snapshots
     )
     if len(segments):
-        _check_end(segments.active, end_at_least)
-    start_offset, end_offset = _find_ends(place, segments, epochs, findings)
+        _check_log_end(segments.active, min_end_offset)
+    start_offset, end_offset = _find_log_offsets(params, segments, epochs, report)
     epochs.truncate_from_end(end_offset)
     epochs.truncate_from_start(start_offset)
     producers.snapshots.remove_strays([*(segment.base_offset for segment in segments), end_offset])
-    for damage in rebuild_producers(producers, segments, end=end_offset, now_ms=place.now_ms):
-        findings.note(damage)
+    for problem in rebuild_producer_state(
+        producers, segments, end=end_offset, now_ms=params.now_ms
+    ):
+        report.add_problem(problem)
     # Maps and descriptors are for logs that are used.
     for segment in segments:
-        segment.abandon()
-    parts = LogParts(
+        segment.close_handlers()
+    components = LogComponents(
         segments=segments,
-        producers=producers,
-        epochs=epochs,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        recovery_point=min(place.recovery_point, end_offset),
+        producer_state_manager=producers,
+        leader_epoch_cache=epochs,
+        log_start_offset=start_offset,
+        log_end_offset=end_offset,
+        recovery_point=min(params.recovery_point, end_offset),
     )
-    return Log(place.directory, place.partition, place.settings, parts)
+    return UnifiedLog(params.directory, params.partition, params.settings, components)
 
 
-def prepare(directory: Path, findings: Findings) -> list[FileName]:
+def prepare_directory(directory: Path, report: LogLoadReport) -> list[FileName]:
     """Leave only files that are in use, of which the log's own are returned."""
-    names = _names_in(directory)
+    names = _list_files(directory)
     for name, parsed in names.items():
-        is_removed = parsed is not None and parsed.stage is Stage.DELETED
-        if is_removed or name.endswith(files.TEMPORARY):
+        is_removed = parsed is not None and parsed.stage is FileStage.DELETED
+        if is_removed or name.endswith(files.TEMPORARY_SUFFIX):
             files.remove(directory / name)
     if any(
-        name is not None and name.stage in (Stage.CLEANED, Stage.SWAP) for name in names.values()
+        name is not None and name.stage in (FileStage.CLEANED, FileStage.SWAP)
+        for name in names.values()
     ):
-        finish_interrupted_swap(directory)
-        names = _names_in(directory)
-    in_use = _in_use(names)
-    split = split_far_reaching(directory, _base_offsets(in_use))
+        complete_swap_operations(directory)
+        names = _list_files(directory)
+    in_use = _files_in_use(names)
+    split = split_overflowed_segments(directory, _base_offsets(in_use))
     for path in split:
-        findings.note(f"{path} reaches too far for its indexes, and is split (KAFKA-6264)")
-    return _in_use(_names_in(directory)) if split else in_use
+        report.add_problem(f"{path}: offsets overflow the index, segment is split (KAFKA-6264)")
+    return _files_in_use(_list_files(directory)) if split else in_use
 
 
-def _names_in(directory: Path) -> dict[str, FileName | None]:
-    return {name: file_named(name) for name in files.system.listdir(directory)}
+def _list_files(directory: Path) -> dict[str, FileName | None]:
+    return {name: parse_file_name(name) for name in files.system.listdir(directory)}
 
 
-def _in_use(names: dict[str, FileName | None]) -> list[FileName]:
-    return [name for name in names.values() if name is not None and name.stage is Stage.IN_USE]
+def _files_in_use(names: dict[str, FileName | None]) -> list[FileName]:
+    return [name for name in names.values() if name is not None and name.stage is FileStage.IN_USE]
 
 
-def _base_offsets(in_use: list[FileName]) -> set[int]:
-    return {name.offset for name in in_use if name.content is Content.BATCHES}
+def _base_offsets(file_names: list[FileName]) -> set[int]:
+    return {name.offset for name in file_names if name.file_type is LogFileType.LOG}
 
 
-def _load_segments(place: LogPlace, in_use: list[FileName]) -> SegmentList:
-    base_offsets = _base_offsets(in_use)
-    for name in in_use:
-        if name.content in SEGMENT_CONTENTS and name.offset not in base_offsets:
-            files.remove(place.directory / str(name))
-    shape = shape_of(place.settings)
-    segments = SegmentList(LogSegment(place.directory, base, shape) for base in base_offsets)
+def _load_segments(params: LoadLogParams, file_names: list[FileName]) -> LogSegments:
+    base_offsets = _base_offsets(file_names)
+    for name in file_names:
+        if name.file_type in SEGMENT_FILE_TYPES and name.offset not in base_offsets:
+            files.remove(params.directory / str(name))
+    config = segment_config_for(params.settings)
+    segments = LogSegments(LogSegment(params.directory, base, config) for base in base_offsets)
     for segment in segments:
         if segment is not segments.active:
-            cut_room_ahead(segment)
+            trim_preallocated_space(segment)
     return segments
 
 
-def _load_epochs(
-    directory: Path, segments: Iterable[LogSegment], findings: Findings
-) -> LeaderEpochs:
-    path = directory / leader_epochs.FILE_NAME
+def _load_leader_epochs(
+    directory: Path, segments: Iterable[LogSegment], report: LogLoadReport
+) -> LeaderEpochFileCache:
+    path = directory / leader_epoch_file_cache.FILE_NAME
     try:
-        if path.exists() or not _have_epochs(segments):
-            return LeaderEpochs.load(directory)
-        findings.note(f"{path} is missing, and made anew")
-    except (CheckpointDamaged, CorruptMessage) as damage:
-        findings.note(damage)
-    epochs = LeaderEpochs(directory)
+        if path.exists() or not _have_leader_epochs(segments):
+            return LeaderEpochFileCache.load(directory)
+        report.add_problem(f"{path} is missing and is rebuilt")
+    except (CorruptCheckpoint, CorruptMessage) as error:
+        report.add_problem(error)
+    epochs = LeaderEpochFileCache(directory)
     for segment in segments:
         try:
             for _, batch in segment.batches():
-                learn_epoch(batch, epochs)
-        except CorruptMessage as damage:
-            findings.note(f"{segment}: {damage}")
+                update_leader_epochs(batch, epochs)
+        except CorruptMessage as error:
+            report.add_problem(f"{segment}: {error}")
     return epochs
 
 
-def _have_epochs(segments: Iterable[LogSegment]) -> bool:
+def _have_leader_epochs(segments: Iterable[LogSegment]) -> bool:
     """By the last batch: one of an old format clears all epochs when it is appended."""
     last = max(
         (segment for segment in segments if segment.size_bytes),
         key=lambda segment: segment.base_offset,
         default=None,
     )
-    place = None if last is None else last.last_place()
-    if last is None or place is None:
+    location = None if last is None else last.last_batch_location()
+    if last is None or location is None:
         return False
-    return last.batch_at(place).partition_leader_epoch != NO_PARTITION_LEADER_EPOCH
+    return last.read_batch(location).partition_leader_epoch != NO_PARTITION_LEADER_EPOCH
 
 
-def _mend_indexes(
-    place: LogPlace, segments: SegmentList, snapshots: list[int], findings: Findings
+def _rebuild_invalid_indexes(
+    params: LoadLogParams, segments: LogSegments, snapshots: list[int], report: LogLoadReport
 ) -> None:
     """All three of a segment: that a transaction index is missing cannot be told by itself."""
-    damaged = [segment for segment in segments if not has_sound_indexes(segment, segments)]
-    known: ProducerStates | None = None
+    damaged = [segment for segment in segments if not passes_sanity_check(segment, segments)]
+    producers: ProducerStateManager | None = None
     previous: LogSegment | None = None
     for segment in damaged:
-        findings.note(f"{segment}: an index is missing, damaged or incomplete, and made anew")
-        if known is None or previous is None or segments.after(previous) is not segment:
-            known = _producers_before(segment, place, segments, snapshots, findings)
-        damage = rebuild_transaction_index(segment, known)
+        report.add_problem(f"{segment}: an index is missing, corrupt or incomplete and is rebuilt")
+        if (
+            producers is None
+            or previous is None
+            or segments.higher_segment(previous) is not segment
+        ):
+            producers = _producer_state_before(segment, params, segments, snapshots, report)
+        error = rebuild_transaction_index(segment, producers)
         # Last, as only their state tells that all three are damaged.
         segment.rebuild_indexes()
-        if damage is not None:
-            findings.note(f"{segment}: {damage}")
+        if error is not None:
+            report.add_problem(f"{segment}: {error}")
         previous = segment
 
 
-def _producers_before(
+def _producer_state_before(
     segment: LogSegment,
-    place: LogPlace,
-    segments: SegmentList,
+    params: LoadLogParams,
+    segments: LogSegments,
     snapshots: list[int],
-    findings: Findings,
-) -> ProducerStates:
+    report: LogLoadReport,
+) -> ProducerStateManager:
     """Without a look at later snapshots, which will be needed."""
     end = segment.base_offset
-    known = ProducerStates(
-        place.partition,
-        place.directory,
-        place.producer_settings,
-        snapshots=[offset for offset in snapshots if offset <= end],
+    producers = ProducerStateManager(
+        params.partition,
+        params.directory,
+        params.producer_settings,
+        snapshot_offsets=[offset for offset in snapshots if offset <= end],
     )
     # The log itself may be loaded from a later snapshot, and never meet what is damaged here.
-    for damage in rebuild_producers(known, segments, end=end, now_ms=place.now_ms):
-        findings.note(damage)
-    return known
+    for problem in rebuild_producer_state(producers, segments, end=end, now_ms=params.now_ms):
+        report.add_problem(problem)
+    return producers
 
 
-def _find_ends(
-    place: LogPlace, segments: SegmentList, epochs: LeaderEpochs, findings: Findings
+def _find_log_offsets(
+    params: LoadLogParams,
+    segments: LogSegments,
+    leader_epoch_cache: LeaderEpochFileCache,
+    report: LogLoadReport,
 ) -> tuple[int, int]:
     """The start and the end of the log; makes its first segment if there is none."""
     if len(segments):
-        end_offset = segments.active.next_offset()
-        if end_offset >= place.start_offset:
-            return max(place.start_offset, segments.first.base_offset), end_offset
-        findings.note(
-            f"{place.directory}: ends at {end_offset}, before its start {place.start_offset}; "
-            "all segments are dropped"
+        end_offset = segments.active.read_next_offset()
+        if end_offset >= params.log_start_offset:
+            return max(params.log_start_offset, segments.first.base_offset), end_offset
+        report.add_problem(
+            f"{params.directory}: log end offset {end_offset} is below the log start offset "
+            f"{params.log_start_offset}; "
+            "all segments are deleted"
         )
         dropped = list(segments)
         segments.remove(dropped)
         for segment in dropped:
-            segment.move(Stage.DELETED)
-        remove(dropped)
-        epochs.clear()
-    first = LogSegment(place.directory, place.start_offset, shape_of(place.settings))
+            segment.change_file_suffixes(FileStage.DELETED)
+        delete_segment_files(dropped)
+        leader_epoch_cache.clear()
+    first = LogSegment(
+        params.directory, params.log_start_offset, segment_config_for(params.settings)
+    )
     first.create()
-    if place.start_offset > 0:
+    if params.log_start_offset > 0:
         # The checkpoint will no longer tell where the log starts if a segment does.
-        files.sync_directory(place.directory)
+        files.sync_directory(params.directory)
     segments.add(first)
-    return place.start_offset, place.start_offset
+    return params.log_start_offset, params.log_start_offset

@@ -34,11 +34,11 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files, open_segments
-from odradek.storage.batch_scan import HEADERS_READ_BYTES, BatchPlace, place_at
-from odradek.storage.largest_timestamp import contradicts, largest_by_scan
+from odradek.storage.batch_scan import HEADERS_READ_BYTES, BatchLocation, read_location
+from odradek.storage.max_timestamp import contradicts_batch, scan_for_max_timestamp
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex, OffsetPosition
 from odradek.storage.open_file import OpenFile
-from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
+from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, file_path
 from odradek.storage.time_index import TimeIndex, TimestampOffset
 from odradek.storage.transaction_index import TransactionIndex
 
@@ -47,7 +47,7 @@ SEGMENT_BYTES_MAX = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentShape:
+class SegmentConfig:
     """How segments are laid out: the part of a topic's settings that they need."""
 
     index_interval_bytes: int = 4096
@@ -59,7 +59,12 @@ class LogSegment:
     """An append-only file of record batches, searchable by offset and by timestamp."""
 
     def __init__(
-        self, directory: Path, base_offset: int, shape: SegmentShape, *, stage: Stage = Stage.IN_USE
+        self,
+        directory: Path,
+        base_offset: int,
+        config: SegmentConfig,
+        *,
+        stage: FileStage = FileStage.IN_USE,
     ) -> None:
         """Open the segment as its files are; see ``create`` for a new one.
 
@@ -67,44 +72,46 @@ class LogSegment:
         """
         self.directory = directory
         self.base_offset = base_offset
-        self.shape = shape
+        self.config = config
         self.stage = stage
         self._file: OpenFile | None = None
-        self._opened: open_segments.OpenSegments | None = None
-        self.size_bytes = files.size_of(self.path(Content.BATCHES)) or 0
-        index_bytes = shape.index_bytes_max
-        self.index = OffsetIndex(
-            self.path(Content.OFFSET_INDEX), base_offset=base_offset, bytes_max=index_bytes
+        self._open_segments: open_segments.OpenSegments | None = None
+        self.size_bytes = files.size_of(self.path(LogFileType.LOG)) or 0
+        index_bytes = config.index_bytes_max
+        self.offset_index = OffsetIndex(
+            self.path(LogFileType.OFFSET_INDEX), base_offset=base_offset, bytes_max=index_bytes
         )
         self.time_index = TimeIndex(
-            self.path(Content.TIME_INDEX), base_offset=base_offset, bytes_max=index_bytes
+            self.path(LogFileType.TIME_INDEX), base_offset=base_offset, bytes_max=index_bytes
         )
-        self.transaction_index = TransactionIndex(self.path(Content.TRANSACTION_INDEX))
+        self.transaction_index = TransactionIndex(self.path(LogFileType.TRANSACTION_INDEX))
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
-        self.is_index_full = self.index.is_full or self.time_index.is_full
-        self._bytes_since_entry = 0
-        self._largest: TimestampOffset | None = None
-        self._newest: BatchPlace | None = None  # what was appended last, while it ends the segment
-        self._are_indexes_new = False
-        self.are_indexes_half_made = False  # if it was broken off, the log has to be opened again
+        self.is_index_full = self.offset_index.is_full or self.time_index.is_full
+        self._bytes_since_last_index_entry = 0
+        self._max_timestamp_and_offset: TimestampOffset | None = None
+        self._last_appended_location: BatchLocation | None = (
+            None  # what was appended last, while it ends the segment
+        )
+        self._are_indexes_rebuilt = False
+        self.is_rebuilding_indexes = False  # if it was broken off, the log has to be opened again
         #: What its age is counted from, once that has been looked at: see rolling.py.
-        self.first_timestamp: int | None = None
-        self.begun_ms: int | None = None
+        self.first_batch_timestamp: int | None = None
+        self.created_ms: int | None = None
 
-    def path(self, content: Content) -> Path:
-        return file_path(self.directory, self.base_offset, content, self.stage)
+    def path(self, file_type: LogFileType) -> Path:
+        return file_path(self.directory, self.base_offset, file_type, self.stage)
 
     @property
     def index_paths(self) -> list[Path]:
-        return [self.path(content) for content in SEGMENT_CONTENTS[:-1]]
+        return [self.path(file_type) for file_type in SEGMENT_FILE_TYPES[:-1]]
 
     @property
     def file(self) -> OpenFile:
         if self._file is None:
-            is_there = self.stage is not Stage.CLEANED
-            self._file = OpenFile(self.path(Content.BATCHES), writable=True, is_there=is_there)
-            self._opened = open_segments.beside(self)
-            self._opened.note(self)
+            must_exist = self.stage is not FileStage.CLEANED
+            self._file = OpenFile(self.path(LogFileType.LOG), writable=True, must_exist=must_exist)
+            self._open_segments = open_segments.open_segments_of(self)
+            self._open_segments.add(self)
         return self._file
 
     @property
@@ -112,111 +119,128 @@ class LogSegment:
         return self._file is not None
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_evictable(self) -> bool:
         """Whether it may be closed: it has its name, and was only read since it was opened."""
-        has_room = self.index.entries.has_room or self.time_index.entries.has_room
-        is_changing = has_room or self.are_indexes_half_made
-        return self._bytes_since_entry == 0 and not is_changing and self.stage is Stage.IN_USE
+        has_preallocated_space = (
+            self.offset_index.entries.has_preallocated_space
+            or self.time_index.entries.has_preallocated_space
+        )
+        is_changing = has_preallocated_space or self.is_rebuilding_indexes
+        return (
+            self._bytes_since_last_index_entry == 0
+            and not is_changing
+            and self.stage is FileStage.IN_USE
+        )
 
     @property
-    def largest(self) -> TimestampOffset:
+    def max_timestamp_and_offset(self) -> TimestampOffset:
         """The largest timestamp, and the last offset of the first batch that has it."""
-        if self._largest is None:
-            with open_segments.left_as_found(self):
-                self._largest = self._largest_by_index()
-        return self._largest
+        if self._max_timestamp_and_offset is None:
+            with open_segments.restore_open_state(self):
+                self._max_timestamp_and_offset = self._read_max_timestamp_and_offset()
+        return self._max_timestamp_and_offset
 
     # Writing
 
     def create(self) -> None:
         """Make the files of a new segment: even an empty one says where the log goes on."""
-        files.system.close(files.open_for_writing(self.path(Content.BATCHES)))
-        self.index.entries.seal()
-        self.time_index.entries.seal()
+        files.system.close(files.open_for_writing(self.path(LogFileType.LOG)))
+        self.offset_index.entries.trim_to_valid_size()
+        self.time_index.entries.trim_to_valid_size()
 
     def append(self, buffers: Sequence[files.Buffer], batches: Sequence[AnyBatch]) -> None:
         """Append whole batches whose offsets are already assigned; ``buffers`` hold their bytes."""
         position = self.size_bytes
         assert self.base_offset <= batches[-1].last_offset <= self.offset_max, (self, batches)
-        self._largest = self._largest or self.largest  # may make the indexes anew, and cut the file
+        self._max_timestamp_and_offset = (
+            self._max_timestamp_and_offset or self.max_timestamp_and_offset
+        )  # may make the indexes anew, and cut the file
         descriptor = (self._file or self.file).descriptor
         if position == 0:
-            self.first_timestamp = batches[0].max_timestamp
-            if self.shape.preallocated_bytes:
-                files.system.ftruncate(descriptor, self.shape.preallocated_bytes)
+            self.first_batch_timestamp = batches[0].max_timestamp
+            if self.config.preallocated_bytes:
+                files.system.ftruncate(descriptor, self.config.preallocated_bytes)
         files.write_at(descriptor, buffers, position)
         if len(batches) > 1:  # a single one is noted or not; of many, some must not be
-            self.index.entries.reserve(len(batches))
+            self.offset_index.entries.reserve(len(batches))
             self.time_index.entries.reserve(len(batches))
         for batch in batches:
             size_bytes = batch.size_bytes
-            self.note(position, size_bytes, batch.last_offset, batch.max_timestamp)
+            self.index_batch(position, size_bytes, batch.last_offset, batch.max_timestamp)
             position += size_bytes
-        self._newest = batch_scan.place_of(batch, position - size_bytes)
+        self._last_appended_location = batch_scan.location_of(batch, position - size_bytes)
         self.size_bytes = position
 
-    def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
+    def index_batch(
+        self, position: int, size_bytes: int, last_offset: int, max_timestamp: int
+    ) -> None:
         """Index a batch that is being written, or was found, at ``position``; positions ascend."""
-        largest = self._largest or self.largest
+        largest = self._max_timestamp_and_offset or self.max_timestamp_and_offset
         if max_timestamp > largest.timestamp:
             largest = TimestampOffset(max_timestamp, last_offset)
-        if self._bytes_since_entry > self.shape.index_interval_bytes:
-            self._add_entries(position, last_offset, largest)
-            self._bytes_since_entry = 0
-        self._largest = largest
-        self._bytes_since_entry += size_bytes
+        if self._bytes_since_last_index_entry > self.config.index_interval_bytes:
+            self._append_index_entries(position, last_offset, largest)
+            self._bytes_since_last_index_entry = 0
+        self._max_timestamp_and_offset = largest
+        self._bytes_since_last_index_entry += size_bytes
 
-    def _add_entries(self, position: int, last_offset: int, largest: TimestampOffset) -> None:
-        entries, time_index = self.index.entries, self.time_index
-        is_later = time_index.is_later(largest.timestamp) and not time_index.is_full
+    def _append_index_entries(
+        self, position: int, last_offset: int, max_timestamp_and_offset: TimestampOffset
+    ) -> None:
+        entries, time_index = self.offset_index.entries, self.time_index
+        is_later = (
+            time_index.is_later(max_timestamp_and_offset.timestamp) and not time_index.is_full
+        )
         if is_later:
             time_index.entries.reserve()  # first, as it may fail, and then neither is noted
         # An old segment may not fit the indexes of today: a lookup then walks further.
         if entries.count < entries.capacity:
-            self.index.append(last_offset, position)
+            self.offset_index.append(last_offset, position)
         if is_later:
-            time_index.append(largest)
+            time_index.append(max_timestamp_and_offset)
         if entries.count >= entries.capacity or (is_later and time_index.is_full):
             self.is_index_full = True
 
     def seal(self) -> None:
         """No more will be appended: the last entry of the time index is the largest timestamp."""
-        self.time_index.append_if_later(self.largest)
-        self.is_index_full = self.index.is_full or self.time_index.is_full
-        self.index.entries.seal()
-        self.time_index.entries.seal()
-        if self.shape.preallocated_bytes:
-            files.truncate(self.path(Content.BATCHES), self.size_bytes)
+        self.time_index.maybe_append(self.max_timestamp_and_offset)
+        self.is_index_full = self.offset_index.is_full or self.time_index.is_full
+        self.offset_index.entries.trim_to_valid_size()
+        self.time_index.entries.trim_to_valid_size()
+        if self.config.preallocated_bytes:
+            files.truncate(self.path(LogFileType.LOG), self.size_bytes)
 
     def reset_indexes(self) -> None:
         """Forget all entries of both, so that the batches can be noted from the first on."""
-        self.index.reset()
+        self.offset_index.reset()
         self.time_index.reset()
         self.is_index_full = False
-        self._bytes_since_entry = 0
-        self._largest = self.time_index.last
+        self._bytes_since_last_index_entry = 0
+        self._max_timestamp_and_offset = self.time_index.last_entry
 
     def rebuild_indexes(self) -> CorruptMessage | None:
         """Both anew from the batches, up to the first that cannot be one; why not, if there is."""
-        self.are_indexes_half_made = True
-        with open_segments.undivided():
+        self.is_rebuilding_indexes = True
+        with open_segments.not_retriable():
             self.reset_indexes()
-            damage = self._note_all()
+            error = self._index_all_batches()
             self.seal()
-        self.are_indexes_half_made = False
-        self._are_indexes_new = True
-        return damage
+        self.is_rebuilding_indexes = False
+        self._are_indexes_rebuilt = True
+        return error
 
-    def _note_all(self) -> CorruptMessage | None:
-        batches = batch_scan.ascending(self.batches(), first=self.base_offset, last=self.offset_max)
+    def _index_all_batches(self) -> CorruptMessage | None:
+        batches = batch_scan.check_ascending(
+            self.batches(), first_offset=self.base_offset, last_offset_max=self.offset_max
+        )
         try:
             for position, batch in batches:
-                self.note(position, batch.size_bytes, batch.last_offset, batch.max_timestamp)
-        except CorruptMessage as damage:
-            return damage
+                self.index_batch(position, batch.size_bytes, batch.last_offset, batch.max_timestamp)
+        except CorruptMessage as error:
+            return error
         return None
 
-    def recovered(self, *, size_bytes: int) -> None:
+    def finish_recovery(self, *, size_bytes: int) -> None:
         """The .log file has been cut to ``size_bytes``, and every batch in it noted."""
         self.size_bytes = size_bytes
         self.seal()
@@ -224,91 +248,95 @@ class LogSegment:
     def flush(self) -> None:
         """All that was appended survives a power cut once this returns."""
         files.sync(self.file.descriptor)
-        self.index.entries.flush()
+        self.offset_index.entries.flush()
         self.time_index.entries.flush()
         self.transaction_index.flush()
 
     def close(self) -> None:
         if self._file is not None:
             self.seal()
-        self.abandon()
+        self.close_handlers()
 
-    def abandon(self) -> None:
+    def close_handlers(self) -> None:
         """Let go of the files as they are."""
         self._file = None
-        if self._opened is not None:
-            self._opened.forget(self)
-            self._opened = None
-        self._bytes_since_entry = 0
-        self.index.entries.abandon()
-        self.time_index.entries.abandon()
+        if self._open_segments is not None:
+            self._open_segments.discard(self)
+            self._open_segments = None
+        self._bytes_since_last_index_entry = 0
+        self.offset_index.entries.close_handlers()
+        self.time_index.entries.close_handlers()
 
     # Reading
 
-    def find(self, offset: int) -> BatchPlace | None:
+    def translate_offset(self, offset: int) -> BatchLocation | None:
         """The first batch whose last offset is ``offset`` or a later one; None if there is none.
 
         CorruptMessage if it cannot be reached.
         """
-        newest = self._newest
-        if newest is not None and newest.holds(offset) and newest.end == self.size_bytes:
+        newest = self._last_appended_location
+        if (
+            newest is not None
+            and newest.contains(offset)
+            and newest.end_position == self.size_bytes
+        ):
             return newest  # as nearly all who read are at the end
-        entry, later_position = self.index.around(offset)
+        entry, later_position = self.offset_index.lookup_with_next(offset)
         # Where batches are large each has an entry, and the later one leads to the very batch.
         if later_position - entry.position > 2 * HEADERS_READ_BYTES:
             descriptor = (self._file or self.file).descriptor
-            place = place_at(descriptor, later_position, self.size_bytes)
-            if place is not None and place.holds(offset):
-                return place
-        return self._find_from(entry, offset)
+            location = read_location(descriptor, later_position, self.size_bytes)
+            if location is not None and location.contains(offset):
+                return location
+        return self._translate_offset_from(entry, offset)
 
-    def _find_from(self, entry: OffsetPosition, offset: int) -> BatchPlace | None:
+    def _translate_offset_from(self, entry: OffsetPosition, offset: int) -> BatchLocation | None:
         # An index entry leads to the very batch or to one before it, of which the next is found by
         # another small read; the walk below is for batches so small that many are read at once.
         descriptor, end = (self._file or self.file).descriptor, self.size_bytes
-        place = place_at(descriptor, entry.position, end)
-        if place is not None and entry.may_lead_to(place):
-            while place is not None:
-                if place.last_offset >= offset:
-                    return place
-                if place.size_bytes < HEADERS_READ_BYTES:
+        location = read_location(descriptor, entry.position, end)
+        if location is not None and entry.can_point_to(location):
+            while location is not None:
+                if location.last_offset >= offset:
+                    return location
+                if location.size_bytes < HEADERS_READ_BYTES:
                     break
-                place = place_at(descriptor, place.end, end)
-        for later in self._places_from(entry):
+                location = read_location(descriptor, location.end_position, end)
+        for later in self._batch_locations_from(entry):
             if later.last_offset >= offset:
                 return later
         return None
 
-    def _places_from(self, entry: OffsetPosition) -> Iterator[BatchPlace]:
+    def _batch_locations_from(self, entry: OffsetPosition) -> Iterator[BatchLocation]:
         """Where the batches are, from the one that an index entry leads to on.
 
         If the entry has led astray, the indexes are made anew, and the walk starts over at the
         beginning.  CorruptMessage where the batches break off.
         """
-        position, is_begun = entry.position, entry.position == 0
-        for place in self.places(start=position):
-            if not is_begun and not entry.may_lead_to(place):
+        position, is_started = entry.position, entry.position == 0
+        for location in self.batch_locations(start=position):
+            if not is_started and not entry.can_point_to(location):
                 break
-            is_begun = True
-            yield place
-            position = place.end
-        if is_begun and position == self.size_bytes:
+            is_started = True
+            yield location
+            position = location.end_position
+        if is_started and position == self.size_bytes:
             return
-        if entry.position == 0 or self._are_indexes_new or self._is_right(entry):
+        if entry.position == 0 or self._are_indexes_rebuilt or self._is_valid_index_entry(entry):
             raise CorruptMessage(f"{self}: no batch at {position}")
         self.rebuild_indexes()
-        yield from self._places_from(OffsetPosition(self.base_offset, 0))
+        yield from self._batch_locations_from(OffsetPosition(self.base_offset, 0))
 
-    def _is_right(self, entry: OffsetPosition) -> bool:
+    def _is_valid_index_entry(self, entry: OffsetPosition) -> bool:
         """Whether a batch ends where an entry leads, and no other begins there."""
-        place = place_at(self.file.descriptor, entry.position, self.size_bytes)
-        if place is not None and not entry.may_lead_to(place):
+        location = read_location(self.file.descriptor, entry.position, self.size_bytes)
+        if location is not None and not entry.can_point_to(location):
             return False
-        position = self.index.lookup(entry.offset - 1).position
-        for before in self.places(start=position):
+        position = self.offset_index.lookup(entry.offset - 1).position
+        for before in self.batch_locations(start=position):
             if position >= entry.position:
                 break
-            position = before.end
+            position = before.end_position
         return position == entry.position
 
     def read(
@@ -320,80 +348,86 @@ class LogSegment:
         region may end inside a batch, whose beginning clients discard; with ``at_least_one`` the
         first batch is whole, however large.  None if the segment ends before ``offset``.
         """
-        place = self.find(offset)
-        if place is None:
+        location = self.translate_offset(offset)
+        if location is None:
             return None
         if at_least_one:
-            max_bytes = max(max_bytes, place.size_bytes)
-        length = max(0, min(max_bytes, end_position - place.position))
+            max_bytes = max(max_bytes, location.size_bytes)
+        length = max(0, min(max_bytes, end_position - location.position))
         file = self.file
-        return FileRegion(file.descriptor, place.position, length, keeper=file)
+        return FileRegion(file.descriptor, location.position, length, file=file)
 
-    def places(self, *, start: int = 0) -> Iterator[BatchPlace]:
+    def batch_locations(self, *, start: int = 0) -> Iterator[BatchLocation]:
         """Where the batches from position ``start`` on are."""
-        return batch_scan.headers(self.file.descriptor, start=start, end=self.size_bytes)
+        return batch_scan.scan_headers(self.file.descriptor, start=start, end=self.size_bytes)
 
     def batches(self, *, start: int = 0) -> Iterator[tuple[int, AnyBatch]]:
         """Position and view of each batch; CorruptMessage where there is none."""
-        return batch_scan.batches(self.file.descriptor, start=start, end=self.size_bytes)
+        return batch_scan.scan_batches(self.file.descriptor, start=start, end=self.size_bytes)
 
-    def batch_at(self, place: BatchPlace) -> AnyBatch:
+    def read_batch(self, location: BatchLocation) -> AnyBatch:
         """The batch that was found there; nothing else is read."""
-        found = batch_scan.batches(self.file.descriptor, start=place.position, end=place.end)
-        return next(found)[1]
+        batches = batch_scan.scan_batches(
+            self.file.descriptor, start=location.position, end=location.end_position
+        )
+        return next(batches)[1]
 
-    def last_place(self) -> BatchPlace | None:
+    def last_batch_location(self) -> BatchLocation | None:
         """Where the last batch is; costs a walk from the last index entry on.
 
         CorruptMessage if the batches break off before the end of the file.
         """
         last = None
-        for place in self._places_from(self.index.last):
-            last = place
+        for location in self._batch_locations_from(self.offset_index.last_entry):
+            last = location
         return last
 
-    def next_offset(self) -> int:
+    def read_next_offset(self) -> int:
         """The offset after the last in the segment; as costly as ``last_place``."""
-        last = self.last_place()
+        last = self.last_batch_location()
         return self.base_offset if last is None else last.last_offset + 1
 
-    def _largest_by_index(self) -> TimestampOffset:
+    def _read_max_timestamp_and_offset(self) -> TimestampOffset:
         """As the time index has it, if its last entry is true; else the index is made anew.
 
         The entry that sealing has added may be gone again: it is not synced if all else was.
         """
-        entry = self.time_index.last
-        if self.size_bytes and contradicts(self, entry) and self._largest is None:
+        entry = self.time_index.last_entry
+        if (
+            self.size_bytes
+            and contradicts_batch(self, entry)
+            and self._max_timestamp_and_offset is None
+        ):
             self.rebuild_indexes()
-        return self._largest or largest_by_scan(self)
+        return self._max_timestamp_and_offset or scan_for_max_timestamp(self)
 
     # Files
 
-    def move(self, stage: Stage) -> None:
+    def change_file_suffixes(self, stage: FileStage) -> None:
         """Rename the files, the batches last, as a segment is there if they are."""
-        assert self._file is None or stage is Stage.DELETED, self
-        for content in SEGMENT_CONTENTS:
-            source = self.path(content)
+        assert self._file is None or stage is FileStage.DELETED, self
+        for file_type in SEGMENT_FILE_TYPES:
+            source = self.path(file_type)
             if source.exists():
-                files.rename(source, file_path(self.directory, self.base_offset, content, stage))
+                files.rename(source, file_path(self.directory, self.base_offset, file_type, stage))
         self.stage = stage
-        self._take_over_names()
+        self._update_index_paths()
 
-    def relocate(self, directory: Path) -> None:
+    def update_parent_dir(self, directory: Path) -> None:
         """The directory has been renamed.  What is open stays open."""
         self.directory = directory
-        self._take_over_names()
+        self._update_index_paths()
 
-    def _take_over_names(self) -> None:
-        self.index.entries.path = self.path(Content.OFFSET_INDEX)
-        self.time_index.entries.path = self.path(Content.TIME_INDEX)
-        self.transaction_index.path = self.path(Content.TRANSACTION_INDEX)
+    def _update_index_paths(self) -> None:
+        self.offset_index.entries.path = self.path(LogFileType.OFFSET_INDEX)
+        self.time_index.entries.path = self.path(LogFileType.TIME_INDEX)
+        self.transaction_index.path = self.path(LogFileType.TRANSACTION_INDEX)
 
     def remove(self) -> None:
         """Remove the files for good, the batches first, as a segment is there if they are."""
-        self.abandon()
-        for content in reversed(SEGMENT_CONTENTS):
-            files.remove(self.path(content))
+        self.close_handlers()
+        for file_type in reversed(SEGMENT_FILE_TYPES):
+            files.remove(self.path(file_type))
 
     def __repr__(self) -> str:
-        return f"LogSegment({self.path(Content.BATCHES)}, {self.size_bytes} bytes)"
+        return f"LogSegment({self.path(LogFileType.LOG)}, {self.size_bytes} bytes)"

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator
 from odradek.storage.log_segment import LogSegment
 
 
-class SegmentList:
+class LogSegments:
     """Segments by base offset; none may be added between two others except by ``replace``."""
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._base_offsets = [segment.base_offset for segment in self._segments]
         #: Of the sealed segments that have aborted transactions; None if it has to be found out.
-        self._aborting: list[int] | None = None
+        self._base_offsets_with_aborted_txns: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -42,7 +42,7 @@ class SegmentList:
         return self._segments[-1]
 
     @property
-    def is_bare(self) -> bool:
+    def is_single_empty_segment(self) -> bool:
         """Whether there is but one, without a batch: by another name the log begins elsewhere."""
         return len(self._segments) == 1 and not self._segments[0].size_bytes
 
@@ -50,17 +50,17 @@ class SegmentList:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 
-    def holding(self, offset: int) -> LogSegment | None:
+    def floor_segment(self, offset: int) -> LogSegment | None:
         """The segment in which ``offset`` is, if it is anywhere; None before the first."""
         slot = bisect_right(self._base_offsets, offset) - 1
         return self._segments[slot] if slot >= 0 else None
 
-    def at(self, base_offset: int) -> LogSegment | None:
+    def get(self, base_offset: int) -> LogSegment | None:
         slot = bisect_left(self._base_offsets, base_offset)
-        found = slot < len(self._segments) and self._base_offsets[slot] == base_offset
-        return self._segments[slot] if found else None
+        is_found = slot < len(self._segments) and self._base_offsets[slot] == base_offset
+        return self._segments[slot] if is_found else None
 
-    def after(self, segment: LogSegment) -> LogSegment | None:
+    def higher_segment(self, segment: LogSegment) -> LogSegment | None:
         """The next segment; None after the active one."""
         slot = bisect_right(self._base_offsets, segment.base_offset)
         return self._segments[slot] if slot < len(self._segments) else None
@@ -74,42 +74,51 @@ class SegmentList:
         low = max(0, bisect_right(self._base_offsets, start) - 1)
         return self._segments[low : bisect_left(self._base_offsets, end)]
 
-    def aborting_from(self, offset: int) -> Iterator[LogSegment]:
+    def with_aborted_txns_from(self, offset: int) -> Iterator[LogSegment]:
         """The segment that holds ``offset`` and later ones, if they have aborted transactions."""
-        if self._aborting is None:
+        if self._base_offsets_with_aborted_txns is None:
             sealed = self._segments[:-1]
-            self._aborting = [each.base_offset for each in sealed if _is_aborting(each)]
-        holding = self.holding(offset) or self.first
-        for slot in range(bisect_left(self._aborting, holding.base_offset), len(self._aborting)):
-            segment = self.at(self._aborting[slot])
-            assert segment is not None, self._aborting[slot]
+            self._base_offsets_with_aborted_txns = [
+                segment.base_offset for segment in sealed if _has_aborted_txns(segment)
+            ]
+        containing = self.floor_segment(offset) or self.first
+        for slot in range(
+            bisect_left(self._base_offsets_with_aborted_txns, containing.base_offset),
+            len(self._base_offsets_with_aborted_txns),
+        ):
+            segment = self.get(self._base_offsets_with_aborted_txns[slot])
+            assert segment is not None, self._base_offsets_with_aborted_txns[slot]
             yield segment
-        if _is_aborting(self.active):
+        if _has_aborted_txns(self.active):
             yield self.active
 
     def add(self, segment: LogSegment) -> None:
         """A new active segment."""
         assert not self._segments or segment.base_offset > self.active.base_offset, segment
-        if self._aborting is not None and self._segments and _is_aborting(self.active):
-            self._aborting.append(self.active.base_offset)
+        if (
+            self._base_offsets_with_aborted_txns is not None
+            and self._segments
+            and _has_aborted_txns(self.active)
+        ):
+            self._base_offsets_with_aborted_txns.append(self.active.base_offset)
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
     def remove(self, segments: Iterable[LogSegment]) -> None:
         removed = {segment.base_offset for segment in segments}
-        self._become(kept for kept in self._segments if kept.base_offset not in removed)
+        self._set_segments(each for each in self._segments if each.base_offset not in removed)
 
     def replace(self, old: Iterable[LogSegment], new: Iterable[LogSegment]) -> None:
         """Compaction is done: ``new`` hold what ``old`` held."""
         replaced = {segment.base_offset for segment in old}
-        kept = [segment for segment in self._segments if segment.base_offset not in replaced]
-        self._become([*kept, *new])
+        remaining = [segment for segment in self._segments if segment.base_offset not in replaced]
+        self._set_segments([*remaining, *new])
 
-    def _become(self, segments: Iterable[LogSegment]) -> None:
+    def _set_segments(self, segments: Iterable[LogSegment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._base_offsets = [segment.base_offset for segment in self._segments]
-        self._aborting = None
+        self._base_offsets_with_aborted_txns = None
 
 
-def _is_aborting(segment: LogSegment) -> bool:
+def _has_aborted_txns(segment: LogSegment) -> bool:
     return not segment.transaction_index.is_empty

@@ -8,7 +8,7 @@ temporary files, which a restart of the machine may empty.
 from odradek.config.definition import (
     Importance,
     SettingError,
-    Update,
+    UpdateMode,
     boolean,
     choice,
     integer,
@@ -18,20 +18,20 @@ from odradek.config.definition import (
     value_of,
 )
 from odradek.config.settings import Settings
-from odradek.storage.setting_rules import (
+from odradek.storage.setting_checks import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
     TIMESTAMP_TYPES,
-    gzip_level,
-    message_format_version,
+    check_gzip_level,
+    check_message_format_version,
 )
 from odradek.storage.settings import NEVER
 
 HOUR_MS = 3_600_000
 
 
-def _retention(age_ms: int) -> str | None:
-    return "must be at least 1, or negative for no bound" if age_ms == 0 else None
+def _check_retention_ms(retention_ms: int) -> str | None:
+    return "must be at least 1, or negative for no bound" if retention_ms == 0 else None
 
 
 class LogSettings(Settings):
@@ -54,7 +54,7 @@ class LogSettings(Settings):
         default=1,
         at_least=1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="How many logs of each directory are recovered at once at start, and flushed at stop.",
     )
     retention_check_interval_ms: int = long(
@@ -96,7 +96,7 @@ class LogSettings(Settings):
         default=86_400_000,
         at_least=1,
         importance=Importance.LOW,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="For how long a partition remembers a producer that is silent.",
     )
     producer_id_expiration_check_interval_ms: int = integer(
@@ -110,7 +110,7 @@ class LogSettings(Settings):
         "transaction.partition.verification.enable",
         default=True,
         importance=Importance.LOW,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="Whether the first batch of a transaction in a partition is taken only if the "
         "coordinator knows of it.",
     )
@@ -119,7 +119,7 @@ class LogSettings(Settings):
         "log.cleanup.policy",
         default=("delete",),
         one_of=CLEANUP_POLICIES,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `cleanup.policy`.",
     )
     compression_type: str = choice(
@@ -127,14 +127,14 @@ class LogSettings(Settings):
         COMPRESSION_TYPES,
         default="producer",
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `compression.type`.",
     )
     compression_gzip_level: int = integer(
         "compression.gzip.level",
         default=-1,
-        check=gzip_level,
-        update=Update.CLUSTER,
+        check=check_gzip_level,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `compression.gzip.level`.",
     )
     compression_lz4_level: int = integer(
@@ -142,7 +142,7 @@ class LogSettings(Settings):
         default=9,
         at_least=1,
         at_most=17,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `compression.lz4.level`.",
     )
     compression_zstd_level: int = integer(
@@ -150,7 +150,7 @@ class LogSettings(Settings):
         default=3,
         at_least=-131072,
         at_most=22,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `compression.zstd.level`.",
     )
     segment_delete_delay_ms: int = long(
@@ -158,7 +158,7 @@ class LogSettings(Settings):
         default=60_000,
         at_least=0,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `file.delete.delay.ms`.",
     )
     flush_interval_messages: int = long(
@@ -166,28 +166,28 @@ class LogSettings(Settings):
         default=NEVER,
         at_least=1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `flush.messages`.",
     )
     flush_interval_ms: int = long(
         "log.flush.interval.ms",
         default=value_of("log.flush.scheduler.interval.ms"),
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `flush.ms`.",
     )
     index_interval_bytes: int = integer(
         "log.index.interval.bytes",
         default=4096,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `index.interval.bytes`.",
     )
     index_size_max_bytes: int = integer(
         "log.index.size.max.bytes",
         default=10 << 20,
         at_least=4,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `segment.index.bytes`.",
     )
     message_max_bytes: int = integer(
@@ -195,48 +195,48 @@ class LogSettings(Settings):
         default=1024 * 1024 + 12,
         at_least=0,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `max.message.bytes`.",
     )
     message_downconversion_enable: bool = boolean(
         "log.message.downconversion.enable",
         default=True,
         importance=Importance.LOW,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `message.downconversion.enable`.",
     )
     message_format_version: str = text(
         "log.message.format.version",
         default="3.0-IV1",
-        check=message_format_version,
+        check=check_message_format_version,
         doc="The default of `message.format.version`, which has no effect.",
     )
     message_timestamp_type: str = choice(
         "log.message.timestamp.type",
         TIMESTAMP_TYPES,
         default="CreateTime",
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `message.timestamp.type`.",
     )
     message_timestamp_before_max_ms: int = long(
         "log.message.timestamp.before.max.ms",
         default=NEVER,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `message.timestamp.before.max.ms`.",
     )
     message_timestamp_after_max_ms: int = long(
         "log.message.timestamp.after.max.ms",
         default=NEVER,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `message.timestamp.after.max.ms`.",
     )
     message_timestamp_difference_max_ms: int = long(
         "log.message.timestamp.difference.max.ms",
         default=NEVER,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `message.timestamp.difference.max.ms`.",
     )
     min_insync_replicas: int = integer(
@@ -244,20 +244,20 @@ class LogSettings(Settings):
         default=1,
         at_least=1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `min.insync.replicas`.",
     )
     preallocate: bool = boolean(
         "log.preallocate",
         default=False,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `preallocate`.",
     )
     retention_bytes: int = long(
         "log.retention.bytes",
         default=-1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `retention.bytes`.",
     )
     retention_hours: int = integer(
@@ -268,16 +268,16 @@ class LogSettings(Settings):
     )
     retention_minutes: int = integer(
         "log.retention.minutes",
-        default=value_of("log.retention.hours", times=60),
+        default=value_of("log.retention.hours", multiplier=60),
         importance=Importance.HIGH,
         doc="The default of `retention.ms`, in minutes.",
     )
     retention_ms: int = long(
         "log.retention.ms",
-        default=value_of("log.retention.minutes", times=60_000),
-        check=_retention,
+        default=value_of("log.retention.minutes", multiplier=60_000),
+        check=_check_retention_ms,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `retention.ms`.",
     )
     segment_bytes: int = integer(
@@ -285,7 +285,7 @@ class LogSettings(Settings):
         default=1 << 30,
         at_least=14,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `segment.bytes`.",
     )
     roll_hours: int = integer(
@@ -297,10 +297,10 @@ class LogSettings(Settings):
     )
     roll_ms: int = long(
         "log.roll.ms",
-        default=value_of("log.roll.hours", times=HOUR_MS),
+        default=value_of("log.roll.hours", multiplier=HOUR_MS),
         at_least=1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `segment.ms`.",
     )
     roll_jitter_hours: int = integer(
@@ -312,17 +312,17 @@ class LogSettings(Settings):
     )
     roll_jitter_ms: int = long(
         "log.roll.jitter.ms",
-        default=value_of("log.roll.jitter.hours", times=HOUR_MS),
+        default=value_of("log.roll.jitter.hours", multiplier=HOUR_MS),
         at_least=0,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `segment.jitter.ms`.",
     )
     unclean_leader_election_enable: bool = boolean(
         "unclean.leader.election.enable",
         default=False,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of the topics' own `unclean.leader.election.enable`.",
     )
 

@@ -37,9 +37,9 @@ class MappedEntries:
         self._unpack_from = layout.unpack_from
         self._pack_into = layout.pack_into
         self._map: mmap.mmap | None = None
-        self._room = 0  # how many entries fit into the blocks allocated so far
+        self._allocated_count = 0  # how many entries fit into the blocks allocated so far
         size_bytes = files.size_of(path)
-        self.was_there = size_bytes is not None
+        self.existed = size_bytes is not None
         self.file_bytes = size_bytes or 0
         self.count = self.file_bytes // layout.size
 
@@ -48,9 +48,9 @@ class MappedEntries:
         return self.count >= self.capacity
 
     @property
-    def has_room(self) -> bool:
+    def has_preallocated_space(self) -> bool:
         """Whether the file is longer than its entries, for those that are to come."""
-        return self._room > 0
+        return self._allocated_count > 0
 
     @property
     def has_whole_entries(self) -> bool:
@@ -63,7 +63,7 @@ class MappedEntries:
             self._open_map(writable=False)
         return self._unpack_from(self._map, slot * self.entry_bytes)  # type: ignore[arg-type]
 
-    def ends(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    def read_first_and_last(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """The first and the last entry, for a look when no map is needed; None if there is none."""
         if self.count == 0:
             return None
@@ -94,14 +94,14 @@ class MappedEntries:
 
     def reserve(self, count: int = 1) -> None:
         """Make room for so many more entries, as far as there may be; writing them cannot fail."""
-        wanted = min(self.count + count, self.capacity)
-        while self._room < wanted:
-            self._make_room()
+        reserved_count = min(self.count + count, self.capacity)
+        while self._allocated_count < reserved_count:
+            self._allocate_page()
 
     def append(self, first: int, second: int) -> None:
         count = self.count
-        if count >= self._room:
-            self._make_room()
+        if count >= self._allocated_count:
+            self._allocate_page()
         self._pack_into(self._map, count * self.entry_bytes, first, second)  # type: ignore[arg-type]
         self.count = count + 1
 
@@ -110,19 +110,19 @@ class MappedEntries:
         assert count <= self.count, (self.path, count)
         if count < self.count:
             self.count = count
-            self.seal()
+            self.trim_to_valid_size()
 
     def reset(self) -> None:
         """Forget every entry, whatever state the file is in."""
         self.count = 0
-        self.seal()
+        self.trim_to_valid_size()
 
-    def seal(self) -> None:
+    def trim_to_valid_size(self) -> None:
         """Cut the file to its entries, of which it may have none.
 
         What is appended later finds room again.
         """
-        self.abandon()
+        self.close_handlers()
         self.file_bytes = self.count * self.entry_bytes
         descriptor = files.open_for_writing(self.path)
         try:
@@ -136,31 +136,31 @@ class MappedEntries:
         if self.path.exists():
             files.sync_path(self.path)
 
-    def abandon(self) -> None:
+    def close_handlers(self) -> None:
         """Let go of the file as it is."""
         if self._map is not None:
             self._map.close()
             self._map = None
-        self._room = 0
+        self._allocated_count = 0
 
-    def _make_room(self) -> None:
+    def _allocate_page(self) -> None:
         """Open the map for writing, if it is not, and allocate the page of the next entry."""
         assert not self.is_full, self.path
-        if self._room == 0:
+        if self._allocated_count == 0:
             self._open_map(writable=True)
         length = self.capacity * self.entry_bytes
-        begin = self._room * self.entry_bytes
-        end = (max(self._room, self.count) + 1) * self.entry_bytes
+        begin = self._allocated_count * self.entry_bytes
+        end = (max(self._allocated_count, self.count) + 1) * self.entry_bytes
         end = min(-(-end // PAGE_BYTES) * PAGE_BYTES, length)
         descriptor = files.open_for_writing(self.path)
         try:
             files.system.fallocate(descriptor, begin, end - begin)
         finally:
             files.system.close(descriptor)
-        self._room = end // self.entry_bytes
+        self._allocated_count = end // self.entry_bytes
 
     def _open_map(self, *, writable: bool) -> None:
-        self.abandon()
+        self.close_handlers()
         open_file = files.open_for_writing if writable else files.open_for_reading
         descriptor = open_file(self.path)
         try:

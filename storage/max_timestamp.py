@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from odradek.storage.log_segment import LogSegment
 
 
-def largest_by_scan(segment: LogSegment) -> TimestampOffset:
+def scan_for_max_timestamp(segment: LogSegment) -> TimestampOffset:
     """With the last offset of the first batch that has it."""
-    largest = segment.time_index.last
-    is_ahead = segment.time_index.is_full  # of an old segment: the offset index may go on then
-    entry = segment.index.lookup(largest.offset) if is_ahead else segment.index.last
+    largest = segment.time_index.last_entry
+    is_time_index_full = (
+        segment.time_index.is_full
+    )  # of an old segment: the offset index may go on then
+    entry = (
+        segment.offset_index.lookup(largest.offset)
+        if is_time_index_full
+        else segment.offset_index.last_entry
+    )
     with suppress(CorruptMessage):  # whoever reads the batches will be told
         for _, batch in segment.batches(start=entry.position):
             if batch.max_timestamp > largest.timestamp:
@@ -30,9 +36,9 @@ def largest_by_scan(segment: LogSegment) -> TimestampOffset:
     return largest
 
 
-def contradicts(segment: LogSegment, entry: TimestampOffset) -> bool:
+def contradicts_batch(segment: LogSegment, entry: TimestampOffset) -> bool:
     """Whether an entry of the time index is not true of the batch that it names."""
     with suppress(CorruptMessage):
-        place = segment.find(entry.offset)
-        return place is None or segment.batch_at(place).max_timestamp != entry.timestamp
+        location = segment.translate_offset(entry.offset)
+        return location is None or segment.read_batch(location).max_timestamp != entry.timestamp
     return False

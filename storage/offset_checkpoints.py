@@ -17,11 +17,17 @@ from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import checkpoint, files
-from odradek.storage.checkpoint import INT32_MAX, INT64_MAX, CheckpointDamaged, number, words
-from odradek.storage.paths import is_legal_topic
+from odradek.storage.checkpoint import (
+    INT32_MAX,
+    INT64_MAX,
+    CorruptCheckpoint,
+    parse_number,
+    split_fields,
+)
+from odradek.storage.paths import is_valid_topic_name
 
 
-class OffsetCheckpoint:
+class OffsetCheckpointFile:
     """One of the files, in any log directory."""
 
     def __init__(self, name: str) -> None:
@@ -34,10 +40,10 @@ class OffsetCheckpoint:
 
     def decode(self, content: bytes, *, path: Path) -> dict[TopicPartition, int]:
         """The same of what was read already; ``path`` is what an error calls it."""
-        entries = checkpoint.decode(content, _entry_of, path=path)
+        entries = checkpoint.decode(content, _parse_entry, path=path)
         offsets = dict(entries)
         if len(offsets) < len(entries):
-            raise _repeated(entries, path)
+            raise _duplicate_entry_error(entries, path)
         return offsets
 
     def write(self, directory: Path, offsets: Mapping[TopicPartition, int]) -> None:
@@ -46,27 +52,29 @@ class OffsetCheckpoint:
         checkpoint.write(directory / self.name, lines)
 
 
-RECOVERY_POINTS = OffsetCheckpoint("recovery-point-offset-checkpoint")
-HIGH_WATERMARKS = OffsetCheckpoint("replication-offset-checkpoint")
-LOG_START_OFFSETS = OffsetCheckpoint("log-start-offset-checkpoint")
-CLEANER_OFFSETS = OffsetCheckpoint("cleaner-offset-checkpoint")
+RECOVERY_POINTS = OffsetCheckpointFile("recovery-point-offset-checkpoint")
+HIGH_WATERMARKS = OffsetCheckpointFile("replication-offset-checkpoint")
+LOG_START_OFFSETS = OffsetCheckpointFile("log-start-offset-checkpoint")
+CLEANER_OFFSETS = OffsetCheckpointFile("cleaner-offset-checkpoint")
 
 
-def _entry_of(line: bytes) -> tuple[TopicPartition, int]:
-    topic, partition, offset = words(line, count=3)
+def _parse_entry(line: bytes) -> tuple[TopicPartition, int]:
+    topic, partition, offset = split_fields(line, count=3)
     name = topic.decode("ascii", errors="backslashreplace")
-    if not is_legal_topic(name):
-        raise ValueError(f"no topic has the name {name!r}")
+    if not is_valid_topic_name(name):
+        raise ValueError(f"invalid topic name {name!r}")
     return (
-        TopicPartition(name, number(partition, most=INT32_MAX)),
-        number(offset, most=INT64_MAX),
+        TopicPartition(name, parse_number(partition, max_value=INT32_MAX)),
+        parse_number(offset, max_value=INT64_MAX),
     )
 
 
-def _repeated(entries: list[tuple[TopicPartition, int]], path: Path) -> CheckpointDamaged:
+def _duplicate_entry_error(
+    entries: list[tuple[TopicPartition, int]], path: Path
+) -> CorruptCheckpoint:
     seen = set()
     for line, (partition, _) in enumerate(entries, start=3):
         if partition in seen:
-            return CheckpointDamaged(path, line=line, why=f"{partition} has a second line")
+            return CorruptCheckpoint(path, line=line, reason=f"{partition} has a duplicate line")
         seen.add(partition)
     raise AssertionError("no partition has two lines")

@@ -21,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.storage.batch_scan import BatchPlace
+from odradek.storage.batch_scan import BatchLocation
 from odradek.storage.mapped_entries import MappedEntries
 
 ENTRY = Struct(">II")
@@ -32,9 +32,9 @@ class OffsetPosition(NamedTuple):
     offset: int
     position: int
 
-    def may_lead_to(self, place: BatchPlace) -> bool:
+    def can_point_to(self, location: BatchLocation) -> bool:
         """Whether it can have been written for the batch that is where it leads."""
-        return self.position == 0 or place.base_offset <= self.offset
+        return self.position == 0 or location.base_offset <= self.offset
 
 
 class OffsetIndex:
@@ -43,28 +43,28 @@ class OffsetIndex:
     def __init__(self, path: Path, *, base_offset: int, bytes_max: int) -> None:
         self.base_offset = base_offset
         self.entries = MappedEntries(path, ENTRY, bytes_max=bytes_max)
-        self._last_noted = -1
+        self._last_appended_offset = -1
 
     @property
     def is_full(self) -> bool:
         return self.entries.is_full
 
-    def can_hold(self, offset: int) -> bool:
+    def can_append_offset(self, offset: int) -> bool:
         """Whether the offset is near enough to the base to be noted here."""
         return 0 <= offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch at ``position`` holds ``offset``.  Offsets must ascend."""
-        assert offset > self._last_noted, (self, offset)
+        assert offset > self._last_appended_offset, (self, offset)
         self.entries.append(offset - self.base_offset, position)
-        self._last_noted = offset
+        self._last_appended_offset = offset
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The last entry at or before ``offset``, or the start of the segment if there is none."""
         count = self._count_up_to(offset)
         return self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
 
-    def around(self, offset: int) -> tuple[OffsetPosition, int]:
+    def lookup_with_next(self, offset: int) -> tuple[OffsetPosition, int]:
         """As ``lookup``, and the position of the entry after it, or the same if there is none."""
         count = self._count_up_to(offset)
         entries = self.entries
@@ -72,7 +72,7 @@ class OffsetIndex:
         return entry, entries[count][1] if count < entries.count else entry.position
 
     @property
-    def last(self) -> OffsetPosition:
+    def last_entry(self) -> OffsetPosition:
         """The last entry, or the start of the segment if there is none."""
         count = self.entries.count
         return self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
@@ -95,16 +95,16 @@ class OffsetIndex:
     def truncate(self, offset: int) -> None:
         """Forget every entry at or after ``offset``."""
         self.entries.truncate(self._count_up_to(offset - 1))
-        self._last_noted = -1
+        self._last_appended_offset = -1
 
     def reset(self) -> None:
         """Forget every entry, whatever state the file is in."""
         self.entries.reset()
-        self._last_noted = -1
+        self._last_appended_offset = -1
 
     def _count_up_to(self, offset: int) -> int:
         count = self.entries.count
         # Most reads are at the end of the log, and what was noted last is known.
-        if count and -1 < self._last_noted <= offset:
+        if count and -1 < self._last_appended_offset <= offset:
             return count
         return self.entries.count_up_to(offset - self.base_offset)

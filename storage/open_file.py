@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 
 from odradek.storage import files
-from odradek.storage.open_segments import looking
+from odradek.storage.open_segments import opening_file
 
 
 class Descriptor(int):
@@ -34,12 +34,12 @@ class OpenFile:
 
     __slots__ = ("descriptor",)
 
-    def __init__(self, path: files.FilePath, *, writable: bool, is_there: bool = False) -> None:
+    def __init__(self, path: files.FilePath, *, writable: bool, must_exist: bool = False) -> None:
         """What is written to is made if it is missing, unless it should have been there."""
-        with looking():
+        with opening_file():
             if not writable:
                 opened = files.open_for_reading(path)
-            elif is_there:
+            elif must_exist:
                 opened = files.system.open(path, os.O_RDWR | os.O_CLOEXEC)
             else:
                 opened = files.open_for_writing(path)

@@ -39,15 +39,15 @@ from odradek.protocol.errors import KafkaStorageError
 if TYPE_CHECKING:
     from odradek.storage.log_segment import LogSegment
 
-OPEN_MAX = 16
-_DESCRIPTORS_EACH = 3
+OPEN_SEGMENTS_PER_LOG = 16
+_DESCRIPTORS_PER_SEGMENT = 3
 
 
-class OutOfDescriptors(KafkaStorageError):
+class TooManyOpenFiles(KafkaStorageError):
     """Too many files are open to open another; what was to be done may be tried again."""
 
 
-class NotOpened(OSError):
+class DescriptorLimitReached(OSError):
     """There was no descriptor left for a look at a file, before which nothing was changed."""
 
 
@@ -56,61 +56,64 @@ class OpenSegments:
 
     def __init__(self) -> None:
         # Weakly, as they refer to it: a circle would keep files open until it is found.
-        self._opened: WeakKeyDictionary[LogSegment, None] = WeakKeyDictionary()
+        self._segments: WeakKeyDictionary[LogSegment, None] = WeakKeyDictionary()
 
-    def note(self, segment: LogSegment) -> None:
+    def add(self, segment: LogSegment) -> None:
         """It has just been opened, and stays so."""
-        self._opened.pop(segment, None)
-        self._opened[segment] = None
-        most = open_max()
-        if len(self._opened) > most:
-            opened = list(self._opened)
+        self._segments.pop(segment, None)
+        self._segments[segment] = None
+        limit = max_open_segments()
+        if len(self._segments) > limit:
+            segments = list(self._segments)
             # Some more than need be, or going over all of them would be due again at once.
-            let_go([each for each in opened if each.is_at_rest][: -most + most // 8])
+            close_evictable([each for each in segments if each.is_evictable][: -limit + limit // 8])
 
-    def forget(self, segment: LogSegment) -> None:
+    def discard(self, segment: LogSegment) -> None:
         """It has been closed."""
-        self._opened.pop(segment, None)
+        self._segments.pop(segment, None)
 
 
 #: Kept by the segments that are open in a directory.
-_in_directory: WeakValueDictionary[Path, OpenSegments] = WeakValueDictionary()
+_open_segments_by_directory: WeakValueDictionary[Path, OpenSegments] = WeakValueDictionary()
 
 
-def open_max() -> int:
+def max_open_segments() -> int:
     """How many segments of one log may be open that are merely read."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(OPEN_MAX, allowed // 2 // _DESCRIPTORS_EACH // max(1, len(_in_directory)))
+    return max(
+        OPEN_SEGMENTS_PER_LOG,
+        allowed // 2 // _DESCRIPTORS_PER_SEGMENT // max(1, len(_open_segments_by_directory)),
+    )
 
 
-def beside(segment: LogSegment) -> OpenSegments:
+def open_segments_of(segment: LogSegment) -> OpenSegments:
     """The open segments of the log that it belongs to."""
-    return _in_directory.setdefault(segment.directory, OpenSegments())
+    return _open_segments_by_directory.setdefault(segment.directory, OpenSegments())
 
 
-def let_go(segments: Iterable[LogSegment]) -> None:
+def close_evictable(segments: Iterable[LogSegment]) -> None:
     """Close those that can be opened again as they are."""
     for segment in segments:
-        if segment.is_at_rest:
-            segment.abandon()
+        if segment.is_evictable:
+            segment.close_handlers()
 
 
 @contextmanager
-def left_as_found(segment: LogSegment) -> Iterator[None]:
+def restore_open_state(segment: LogSegment) -> Iterator[None]:
     """For a look: if it is closed, it is closed again afterwards."""
-    was_open, was_at_rest = segment.is_open, segment.is_at_rest
+    was_open, was_evictable = segment.is_open, segment.is_evictable
     try:
         yield
-    except OSError as failure:
+    except OSError as error:
         # A look that meets a damaged index makes it anew, which is no mere look.
-        is_changed = was_at_rest and not segment.is_at_rest
-        if is_for_want_of_descriptors(failure) and not is_changed:
-            raise OutOfDescriptors(str(failure)) from failure
-        with undivided():
+        is_changed = was_evictable and not segment.is_evictable
+        if is_too_many_open_files(error) and not is_changed:
+            raise TooManyOpenFiles(str(error)) from error
+        with not_retriable():
             raise
     finally:
         if not was_open:
-            let_go([segment])
+            close_evictable([segment])
 
 
 @contextmanager
@@ -118,32 +121,32 @@ def retriable() -> Iterator[None]:
     """Around what changes nothing before it has opened all it needs."""
     try:
         yield
-    except OSError as failure:
-        if is_for_want_of_descriptors(failure):
-            raise OutOfDescriptors(str(failure)) from failure
+    except OSError as error:
+        if is_too_many_open_files(error):
+            raise TooManyOpenFiles(str(error)) from error
         raise
 
 
 @contextmanager
-def looking() -> Iterator[None]:
+def opening_file() -> Iterator[None]:
     """Around the opening of a file, where nothing has been changed before."""
     try:
         yield
-    except OSError as failure:
-        if is_for_want_of_descriptors(failure):
-            raise NotOpened(failure.errno, failure.strerror, failure.filename) from failure
+    except OSError as error:
+        if is_too_many_open_files(error):
+            raise DescriptorLimitReached(error.errno, error.strerror, error.filename) from error
         raise
 
 
 @contextmanager
-def undivided() -> Iterator[None]:
+def not_retriable() -> Iterator[None]:
     """Around what is left half done if it is broken off, even by a mere look."""
     try:
         yield
-    except (OutOfDescriptors, NotOpened) as refusal:
-        raise OSError(errno.EMFILE, str(refusal)) from refusal
+    except (TooManyOpenFiles, DescriptorLimitReached) as error:
+        raise OSError(errno.EMFILE, str(error)) from error
 
 
-def is_for_want_of_descriptors(failure: OSError) -> bool:
+def is_too_many_open_files(error: OSError) -> bool:
     """Of the process, or of the whole system."""
-    return failure.errno in (errno.EMFILE, errno.ENFILE)
+    return error.errno in (errno.EMFILE, errno.ENFILE)

@@ -16,7 +16,7 @@ from pathlib import Path
 from odradek.protocol.errors import InconsistentTopicId
 from odradek.protocol.types import ZERO_UUID, Uuid
 from odradek.storage import files
-from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.storage.checkpoint import CorruptCheckpoint
 
 FILE_NAME = "partition.metadata"
 
@@ -32,23 +32,23 @@ def read(directory: Path) -> Uuid | None:
         return None
     lines = content.splitlines()
     if len(lines) < 2:
-        raise CheckpointDamaged(path, line=len(lines), why="the file is cut short")
+        raise CorruptCheckpoint(path, line=len(lines), reason="the file is cut short")
     if not _VERSION.fullmatch(lines[0]):
-        raise CheckpointDamaged(path, line=1, why=f"not a version: {lines[0]!r}")
+        raise CorruptCheckpoint(path, line=1, reason=f"not a version: {lines[0]!r}")
     match = _TOPIC_ID.fullmatch(lines[1])
     topic_id = Uuid.parse(match[1].decode()) if match else ZERO_UUID
     # The last character has bits to spare, which no writer sets.
     if match is None or topic_id == ZERO_UUID or str(topic_id).encode() != match[1]:
-        raise CheckpointDamaged(path, line=2, why=f"not a topic's id: {lines[1]!r}")
+        raise CorruptCheckpoint(path, line=2, reason=f"not a topic id: {lines[1]!r}")
     return topic_id
 
 
 def write(directory: Path, topic_id: Uuid, *, is_synced: bool = True) -> None:
     """A log never changes its topic.  If synced, durable when it returns; else maybe torn."""
     assert topic_id != ZERO_UUID
-    found = read(directory)
-    if found is not None and found != topic_id:
-        raise InconsistentTopicId(f"{directory} is a log of topic id {found}, not of {topic_id}")
-    if found is None:
+    current = read(directory)
+    if current is not None and current != topic_id:
+        raise InconsistentTopicId(f"{directory} has topic id {current}, not {topic_id}")
+    if current is None:
         write_file = files.replace if is_synced else files.write_unsynced
         write_file(directory / FILE_NAME, f"version: 0\ntopic_id: {topic_id}".encode())

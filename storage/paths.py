@@ -35,15 +35,15 @@ PARTITION_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 
 _TOPIC = r"[a-zA-Z0-9._-]{1,249}"
-_LEGAL_TOPIC = re.compile(_TOPIC)
+_VALID_TOPIC = re.compile(_TOPIC)
 
 
-def is_legal_topic(name: str) -> bool:
+def is_valid_topic_name(name: str) -> bool:
     """Whether a topic may have this name; it then fits into a directory's."""
-    return _LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")
+    return _VALID_TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
-class Purpose(Enum):
+class DirectoryType(Enum):
     """What a partition's directory is there for; its value ends the name."""
 
     LOG = ""
@@ -57,26 +57,31 @@ class DirectoryName:
     """The name of a partition's directory.  A removed one's topic may be cut short."""
 
     partition: TopicPartition
-    purpose: Purpose = Purpose.LOG
-    unique: str = ""
+    directory_type: DirectoryType = DirectoryType.LOG
+    unique_id: str = ""
 
     def __str__(self) -> str:
-        assert bool(self.unique) == (self.purpose is not Purpose.LOG), self.purpose
+        assert bool(self.unique_id) == (self.directory_type is not DirectoryType.LOG), (
+            self.directory_type
+        )
         topic, partition = self.partition
-        if self.purpose is Purpose.LOG:
+        if self.directory_type is DirectoryType.LOG:
             return f"{topic}-{partition}"
-        ending = f"-{partition}.{self.unique}{self.purpose.value}"
-        room = NAME_BYTES_MAX - len(ending)
-        if len(topic) > room and self.purpose is Purpose.FUTURE:
+        suffix = f"-{partition}.{self.unique_id}{self.directory_type.value}"
+        topic_bytes_max = NAME_BYTES_MAX - len(suffix)
+        if len(topic) > topic_bytes_max and self.directory_type is DirectoryType.FUTURE:
             raise InvalidTopic(
-                f"{topic}: a topic of more than {room} characters cannot move between directories"
+                f"{topic}: a topic name of more than {topic_bytes_max} characters cannot move "
+                "between log directories"
             )
-        return topic[:room] + ending
+        return topic[:topic_bytes_max] + suffix
 
 
-def new_directory_name(partition: TopicPartition, purpose: Purpose) -> DirectoryName:
+def new_directory_name(partition: TopicPartition, directory_type: DirectoryType) -> DirectoryName:
     """One that no other directory has."""
-    return DirectoryName(partition, purpose, "" if purpose is Purpose.LOG else uuid4().hex)
+    return DirectoryName(
+        partition, directory_type, "" if directory_type is DirectoryType.LOG else uuid4().hex
+    )
 
 
 _DIRECTORY = re.compile(
@@ -85,19 +90,19 @@ _DIRECTORY = re.compile(
 )
 
 
-def directory_named(name: str) -> DirectoryName | None:
+def parse_directory_name(name: str) -> DirectoryName | None:
     """None for a name that no partition's directory has."""
     match = _DIRECTORY.fullmatch(name)
     if match is None or int(match["partition"]) > PARTITION_MAX:
         return None
     partition = TopicPartition(match["topic"], int(match["partition"]))
-    return DirectoryName(partition, Purpose(match["purpose"] or ""), match["unique"] or "")
+    return DirectoryName(partition, DirectoryType(match["purpose"] or ""), match["unique"] or "")
 
 
-class Content(Enum):
+class LogFileType(Enum):
     """What a file of a log holds; its value is the first ending of the name."""
 
-    BATCHES = ".log"
+    LOG = ".log"
     OFFSET_INDEX = ".index"
     TIME_INDEX = ".timeindex"
     TRANSACTION_INDEX = ".txnindex"
@@ -105,15 +110,15 @@ class Content(Enum):
 
 
 #: The files of a segment, the batches last: a segment is there if they are.
-SEGMENT_CONTENTS = (
-    Content.OFFSET_INDEX,
-    Content.TIME_INDEX,
-    Content.TRANSACTION_INDEX,
-    Content.BATCHES,
+SEGMENT_FILE_TYPES = (
+    LogFileType.OFFSET_INDEX,
+    LogFileType.TIME_INDEX,
+    LogFileType.TRANSACTION_INDEX,
+    LogFileType.LOG,
 )
 
 
-class Stage(Enum):
+class FileStage(Enum):
     """Where a file is between being made and being removed; its value is the last ending."""
 
     IN_USE = ""
@@ -127,11 +132,11 @@ class FileName:
     """The name of a segment's file or of a producer snapshot."""
 
     offset: int
-    content: Content
-    stage: Stage = Stage.IN_USE
+    file_type: LogFileType
+    stage: FileStage = FileStage.IN_USE
 
     def __str__(self) -> str:
-        return f"{self.offset:020}{self.content.value}{self.stage.value}"
+        return f"{self.offset:020}{self.file_type.value}{self.stage.value}"
 
 
 _FILE = re.compile(
@@ -140,13 +145,15 @@ _FILE = re.compile(
 )
 
 
-def file_named(name: str) -> FileName | None:
+def parse_file_name(name: str) -> FileName | None:
     """None for a name that no file of a segment and no snapshot has."""
     match = _FILE.fullmatch(name)
     if match is None or int(match["offset"]) > OFFSET_MAX:
         return None
-    return FileName(int(match["offset"]), Content(match["content"]), Stage(match["stage"]))
+    return FileName(int(match["offset"]), LogFileType(match["content"]), FileStage(match["stage"]))
 
 
-def file_path(directory: Path, offset: int, content: Content, stage: Stage = Stage.IN_USE) -> Path:
-    return directory / f"{offset:020}{content.value}{stage.value}"
+def file_path(
+    directory: Path, offset: int, file_type: LogFileType, stage: FileStage = FileStage.IN_USE
+) -> Path:
+    return directory / f"{offset:020}{file_type.value}{stage.value}"

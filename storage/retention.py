@@ -30,97 +30,108 @@ from enum import Enum
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.deletion import set_files_aside, set_snapshots_aside
-from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
+from odradek.storage.segment_deletion import mark_segment_files_deleted, mark_snapshots_deleted
 from odradek.storage.time_index import NO_TIMESTAMP
+from odradek.storage.unified_log import UnifiedLog
 
 
-class Reason(Enum):
+class SegmentDeletionReason(Enum):
     """Why a segment need not be kept."""
 
-    START = "it lies before the start of the log"
-    SIZE = "the log is large enough without it, by retention.bytes"
-    TIME = "it is older than allowed, by retention.ms"
+    START_OFFSET_BREACH = "it lies before the start of the log"
+    RETENTION_SIZE_BREACH = "the log is large enough without it, by retention.bytes"
+    RETENTION_MS_BREACH = "it is older than allowed, by retention.ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlived:
+class DeletableSegment:
     """A segment that was taken out of its log, and waits for removal."""
 
     partition: TopicPartition
     segment: LogSegment
-    reason: Reason
-    largest_timestamp: int  # of its records; NO_TIMESTAMP if they have none
-    written_ms: int  # when its file last was
+    reason: SegmentDeletionReason
+    max_timestamp: int  # of its records; NO_TIMESTAMP if they have none
+    last_modified_ms: int  # when its file last was
 
     def __str__(self) -> str:
         segment = self.segment
         return (
-            f"{self.partition}: the segment at {segment.base_offset}, of {segment.size_bytes} "
-            f"bytes, is deleted: {self.reason.value}; its largest timestamp is "
-            f"{self.largest_timestamp}, and it was last written at {self.written_ms}"
+            f"{self.partition}: Deleting segment (baseOffset={segment.base_offset}, "
+            f"size={segment.size_bytes}) due to {self.reason.value}; largest timestamp "
+            f"{self.max_timestamp}, last modified {self.last_modified_ms}"
         )
 
 
-def apply_retention(log: Log, *, now_ms: int) -> list[Outlived]:
+def apply_retention(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegment]:
     """All of it, for a caller that may sleep; what waits for removal, in the order of offsets."""
-    gone = take_outlived(log, now_ms=now_ms)
-    if gone:
-        files_aside(log, gone)()
-        set_snapshots_aside([each.segment for each in gone], log.producers.snapshots)
-    return gone
+    deleted = delete_old_segments(log, now_ms=now_ms)
+    if deleted:
+        plan_file_deletion(log, deleted)()
+        mark_snapshots_deleted(
+            [each.segment for each in deleted], log.producer_state_manager.snapshots
+        )
+    return deleted
 
 
-def take_outlived(log: Log, *, now_ms: int) -> list[Outlived]:
+def delete_old_segments(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegment]:
     """Take what need not be kept out of the log; what was taken, in the order of offsets."""
-    gone = _drop(log, Reason.START, _is_before_start(log), now_ms)
+    deleted = _delete_matching(
+        log, SegmentDeletionReason.START_OFFSET_BREACH, _start_offset_predicate(log), now_ms
+    )
     if log.settings.deletes_old_segments:
-        gone += _drop(log, Reason.SIZE, _is_over_size(log), now_ms)
-        gone += _drop(log, Reason.TIME, _is_expired(log, now_ms), now_ms)
-    return gone
+        deleted += _delete_matching(
+            log, SegmentDeletionReason.RETENTION_SIZE_BREACH, _retention_size_predicate(log), now_ms
+        )
+        deleted += _delete_matching(
+            log,
+            SegmentDeletionReason.RETENTION_MS_BREACH,
+            _retention_ms_predicate(log, now_ms),
+            now_ms,
+        )
+    return deleted
 
 
-def files_aside(log: Log, gone: Sequence[Outlived]) -> Callable[[], None]:
+def plan_file_deletion(log: UnifiedLog, deleted: Sequence[DeletableSegment]) -> Callable[[], None]:
     """What renames the files of segments that have just been taken out of the log."""
-    segments = [each.segment for each in gone]
+    segments = [each.segment for each in deleted]
     directory = log.directory
-    is_end_new = log.recovery_point <= log.segments.first.base_offset
+    is_first_unflushed = log.recovery_point <= log.segments.first.base_offset
 
     def run() -> None:
-        if is_end_new:
+        if is_first_unflushed:
             # The name of the next segment may soon be all that tells where the log goes on: it
             # must not be lost while the removal of the others is kept.
             files.sync_directory(directory)
-        set_files_aside(segments)
+        mark_segment_files_deleted(segments)
 
     return run
 
 
-Condition = Callable[[LogSegment, LogSegment | None], bool]
+DeletionPredicate = Callable[[LogSegment, LogSegment | None], bool]
 
 
-def _leading(log: Log, condition: Condition) -> Iterator[LogSegment]:
+def _deletable_segments(log: UnifiedLog, predicate: DeletionPredicate) -> Iterator[LogSegment]:
     """The segments from the first on that may go and of which the condition holds."""
     for segment in log.segments:
-        following = log.segments.after(segment)
+        following = log.segments.higher_segment(segment)
         if following is None and segment.size_bytes == 0:
             return
-        end = log.end_offset if following is None else following.base_offset
-        if end > log.high_watermark or not condition(segment, following):
+        end = log.log_end_offset if following is None else following.base_offset
+        if end > log.high_watermark or not predicate(segment, following):
             return
         yield segment
 
 
-def _is_before_start(log: Log) -> Condition:
+def _start_offset_predicate(log: UnifiedLog) -> DeletionPredicate:
     def condition(segment: LogSegment, following: LogSegment | None) -> bool:
-        return following is not None and following.base_offset <= log.start_offset
+        return following is not None and following.base_offset <= log.log_start_offset
 
     return condition
 
 
-def _is_over_size(log: Log) -> Condition:
+def _retention_size_predicate(log: UnifiedLog) -> DeletionPredicate:
     limit = log.settings.retention_bytes
     excess = log.size_bytes - limit
 
@@ -134,44 +145,48 @@ def _is_over_size(log: Log) -> Condition:
     return condition
 
 
-def _is_expired(log: Log, now_ms: int) -> Condition:
+def _retention_ms_predicate(log: UnifiedLog, now_ms: int) -> DeletionPredicate:
     limit = log.settings.retention_ms
 
     def condition(segment: LogSegment, following: LogSegment | None) -> bool:
-        return limit >= 0 and now_ms - _youngest_ms(segment) > limit
+        return limit >= 0 and now_ms - _largest_timestamp_ms(segment) > limit
 
     return condition
 
 
-def _youngest_ms(segment: LogSegment) -> int:
-    largest = segment.largest.timestamp
-    return largest if largest > NO_TIMESTAMP else written_ms(segment)
+def _largest_timestamp_ms(segment: LogSegment) -> int:
+    largest = segment.max_timestamp_and_offset.timestamp
+    return largest if largest > NO_TIMESTAMP else last_modified_ms(segment)
 
 
-def written_ms(segment: LogSegment) -> int:
+def last_modified_ms(segment: LogSegment) -> int:
     """When the file of its batches was last written."""
-    return segment.path(Content.BATCHES).stat().st_mtime_ns // 1_000_000
+    return segment.path(LogFileType.LOG).stat().st_mtime_ns // 1_000_000
 
 
-def _drop(log: Log, reason: Reason, condition: Condition, now_ms: int) -> list[Outlived]:
-    segments = list(_leading(log, condition))
+def _delete_matching(
+    log: UnifiedLog, reason: SegmentDeletionReason, predicate: DeletionPredicate, now_ms: int
+) -> list[DeletableSegment]:
+    segments = list(_deletable_segments(log, predicate))
     if not segments:
         return []
-    gone = [_outlived(log, segment, reason) for segment in segments]
+    deleted = [_deletable_segment(log, segment, reason) for segment in segments]
     if segments[-1] is log.segments.active:
         log.roll(now_ms=now_ms)
-    following = log.segments.after(segments[-1])
+    following = log.segments.higher_segment(segments[-1])
     assert following is not None, log
-    log.advance_start(following.base_offset)
+    log.maybe_increment_log_start_offset(following.base_offset)
     log.segments.remove(segments)
-    return gone
+    return deleted
 
 
-def _outlived(log: Log, segment: LogSegment, reason: Reason) -> Outlived:
-    return Outlived(
+def _deletable_segment(
+    log: UnifiedLog, segment: LogSegment, reason: SegmentDeletionReason
+) -> DeletableSegment:
+    return DeletableSegment(
         partition=log.partition,
         segment=segment,
         reason=reason,
-        largest_timestamp=segment.largest.timestamp,
-        written_ms=written_ms(segment),
+        max_timestamp=segment.max_timestamp_and_offset.timestamp,
+        last_modified_ms=last_modified_ms(segment),
     )

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Sequence
 
 from odradek.storage import files
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.paths import Content, Stage, file_path
-from odradek.storage.producers.snapshot import ProducerSnapshots
+from odradek.storage.paths import FileStage, LogFileType, file_path
+from odradek.storage.producer_state.snapshot import ProducerSnapshots
 
 
-def set_aside(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
+def mark_segments_deleted(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
     """Rename the files of segments that are no longer in the log, and of their snapshots."""
-    set_files_aside(segments)
-    set_snapshots_aside(segments, snapshots)
+    mark_segment_files_deleted(segments)
+    mark_snapshots_deleted(segments, snapshots)
 
 
-def set_files_aside(segments: Sequence[LogSegment]) -> None:
+def mark_segment_files_deleted(segments: Sequence[LogSegment]) -> None:
     """The first half of ``set_aside``, which sleeps in the kernel.
 
     The batches first, and for good: a power cut that brought them back without their transaction
@@ -31,33 +31,38 @@ def set_files_aside(segments: Sequence[LogSegment]) -> None:
     """
     for segment in segments:
         files.rename(
-            segment.path(Content.BATCHES),
-            file_path(segment.directory, segment.base_offset, Content.BATCHES, Stage.DELETED),
+            segment.path(LogFileType.LOG),
+            file_path(segment.directory, segment.base_offset, LogFileType.LOG, FileStage.DELETED),
         )
     if segments:
         files.sync_directory(segments[0].directory)
     for segment in segments:
-        segment.move(Stage.DELETED)
+        segment.change_file_suffixes(FileStage.DELETED)
 
 
-def set_snapshots_aside(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
+def mark_snapshots_deleted(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
     """The second half, for the owner of the log."""
     for segment in segments:
         snapshots.mark_deleted(segment.base_offset)
 
 
-def set_aside_from_the_end(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
+def mark_segments_deleted_in_reverse(
+    segments: Sequence[LogSegment], snapshots: ProducerSnapshots
+) -> None:
     """Each is gone for good before the one before it goes: no power cut leaves a gap."""
     for segment in reversed(segments):
-        set_aside([segment], snapshots)
+        mark_segments_deleted([segment], snapshots)
 
 
-def remove(segments: Iterable[LogSegment]) -> None:
+def delete_segment_files(segments: Iterable[LogSegment]) -> None:
     """The delay has passed."""
     for segment in segments:
         segment.remove()
         files.remove(
             file_path(
-                segment.directory, segment.base_offset, Content.PRODUCER_SNAPSHOT, Stage.DELETED
+                segment.directory,
+                segment.base_offset,
+                LogFileType.PRODUCER_SNAPSHOT,
+                FileStage.DELETED,
             )
         )

@@ -14,12 +14,12 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import files
-from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.leader_epoch_file_cache import LeaderEpochFileCache
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.paths import Content
-from odradek.storage.producers.append import AppendOrigin
-from odradek.storage.producers.state import ProducerStates
-from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.storage.paths import LogFileType
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.producer_state.producer_state_manager import ProducerStateManager
+from odradek.storage.transaction_index import AbortedTxn, TransactionIndex
 
 READ_BYTES = 1024 * 1024
 
@@ -28,14 +28,17 @@ class SegmentRecovery:
     """One pass over one segment.  ``producers`` must know everything before its base offset."""
 
     def __init__(
-        self, segment: LogSegment, producers: ProducerStates, epochs: LeaderEpochs
+        self,
+        segment: LogSegment,
+        producer_state_manager: ProducerStateManager,
+        leader_epoch_cache: LeaderEpochFileCache,
     ) -> None:
         self.segment = segment
-        self._producers = producers
-        self._epochs = epochs
+        self._producer_state_manager = producer_state_manager
+        self._leader_epoch_cache = leader_epoch_cache
         self.next_offset = segment.base_offset
         self.valid_bytes = 0
-        self.damage: CorruptMessage | None = None
+        self.error: CorruptMessage | None = None
 
     def run(self) -> None:
         """Read the segment; what is found stands in ``valid_bytes`` and ``damage``."""
@@ -44,24 +47,24 @@ class SegmentRecovery:
         segment.transaction_index.reset()
         try:
             for position, batch in segment.batches():
-                self._take(position, batch)
-        except CorruptMessage as damage:
-            self.damage = damage
+                self._recover_batch(position, batch)
+        except CorruptMessage as error:
+            self.error = error
         if self.valid_bytes:
-            self._producers.advance(self.next_offset)
+            self._producer_state_manager.update_map_end_offset(self.next_offset)
 
-    def cut(self) -> int:
+    def truncate(self) -> int:
         """Remove what is not valid; how many bytes.  Later segments must be gone by then."""
         segment = self.segment
         removed = segment.size_bytes - self.valid_bytes
         if removed:
             # Synced, as what is appended next must not end where an old batch happens to begin.
-            files.truncate(segment.path(Content.BATCHES), self.valid_bytes)
-            files.sync_path(segment.path(Content.BATCHES))
-        segment.recovered(size_bytes=self.valid_bytes)
+            files.truncate(segment.path(LogFileType.LOG), self.valid_bytes)
+            files.sync_path(segment.path(LogFileType.LOG))
+        segment.finish_recovery(size_bytes=self.valid_bytes)
         return removed
 
-    def _take(self, position: int, batch: AnyBatch) -> None:
+    def _recover_batch(self, position: int, batch: AnyBatch) -> None:
         segment = self.segment
         batch.check_crc()
         last_offset = batch.last_offset
@@ -70,82 +73,87 @@ class SegmentRecovery:
         if first_offset < self.next_offset or last_offset > segment.offset_max:
             raise CorruptMessage(f"{batch} at {position}, where {self.next_offset} is next")
         if batch.producer_id >= 0:
-            learn(batch, self._producers, segment.transaction_index)
-        learn_epoch(batch, self._epochs)
+            update_producer_state(batch, self._producer_state_manager, segment.transaction_index)
+        update_leader_epochs(batch, self._leader_epoch_cache)
         size_bytes = batch.size_bytes
-        segment.note(position, size_bytes, last_offset, batch.max_timestamp)
+        segment.index_batch(position, size_bytes, last_offset, batch.max_timestamp)
         self.next_offset = last_offset + 1
         self.valid_bytes = position + size_bytes
 
 
-def learn_epoch(batch: AnyBatch, epochs: LeaderEpochs) -> None:
+def update_leader_epochs(batch: AnyBatch, leader_epoch_cache: LeaderEpochFileCache) -> None:
     """Take the epoch of a batch that is in the log into account.
 
     What is known of it already stays: compaction may have removed the batch that it began with.
     What contradicts it is of batches that are no longer there.
     """
     epoch, offset = batch.partition_leader_epoch, batch.base_offset
-    if epoch == epochs.latest_epoch and offset >= epochs.latest_start:
+    if (
+        epoch == leader_epoch_cache.latest_epoch
+        and offset >= leader_epoch_cache.latest_start_offset
+    ):
         return
     # Below NO_PARTITION_LEADER_EPOCH it is damaged, which the checksum does not show.
-    if epoch >= 0 and epochs.epoch_of(offset) != epoch:
-        epochs.learn(epoch, start_offset=offset)
+    if epoch >= 0 and leader_epoch_cache.epoch_for_offset(offset) != epoch:
+        leader_epoch_cache.reconcile(epoch, start_offset=offset)
 
 
-def learn(
+def update_producer_state(
     batch: AnyBatch,
-    producers: ProducerStates,
-    index: TransactionIndex | list[AbortedTransaction] | None = None,
+    producer_state_manager: ProducerStateManager,
+    aborted_txns: TransactionIndex | list[AbortedTxn] | None = None,
 ) -> None:
     """Take a batch that is in the log into account; what it aborts is noted in ``index``."""
     if batch.producer_id >= 0:
-        decision = producers.decide([batch], AppendOrigin.REPLICATION)
-        producers.apply(decision)
-        for transaction in decision.completed:
-            if transaction.is_aborted and index is not None:
-                stable = producers.transactions.last_stable_offset_for(transaction)
+        append_result = producer_state_manager.analyze_and_validate(
+            [batch], AppendOrigin.REPLICATION
+        )
+        producer_state_manager.update(append_result)
+        for transaction in append_result.completed_txns:
+            if transaction.is_aborted and aborted_txns is not None:
+                stable = producer_state_manager.transactions.last_stable_offset_for(transaction)
                 producer_id, first_offset, last_offset, _ = transaction
-                index.append(AbortedTransaction(producer_id, first_offset, last_offset, stable))
-            producers.transactions.complete(transaction)
-    producers.advance(batch.next_offset)
+                aborted_txns.append(AbortedTxn(producer_id, first_offset, last_offset, stable))
+            producer_state_manager.transactions.complete(transaction)
+    producer_state_manager.update_map_end_offset(batch.next_offset)
 
 
 def rebuild_transaction_index(
-    segment: LogSegment, producers: ProducerStates
+    segment: LogSegment, producer_state_manager: ProducerStateManager
 ) -> CorruptMessage | None:
     """Anew from the batches, up to the first bad one; why it is bad, if there is one.
 
     ``producers`` must know everything before the segment.
     """
-    damage: CorruptMessage | None = None
-    aborted: list[AbortedTransaction] = []
+    error: CorruptMessage | None = None
+    aborted: list[AbortedTxn] = []
     try:
         for _, batch in segment.batches():
             batch.check_crc()
-            learn(batch, producers, aborted)
-    except CorruptMessage as found:
-        damage = found
+            update_producer_state(batch, producer_state_manager, aborted)
+    except CorruptMessage as corrupt:
+        error = corrupt
     # At once, as nobody would notice that half of it is missing.
     segment.transaction_index.replace(aborted)
-    return damage
+    return error
 
 
-def cut_room_ahead(segment: LogSegment) -> None:
+def trim_preallocated_space(segment: LogSegment) -> None:
     """Cut off what a sealed segment has left of its preallocated room.
 
     It was cut when the segment was sealed, but without a sync: a power cut may have undone that,
     before the recovery point too.
     """
-    if segment.shape.preallocated_bytes == 0:
+    if segment.config.preallocated_bytes == 0:
         return
-    used, end = segment.index.last.position, segment.size_bytes
-    for place in segment.places(start=used):
-        used = place.end
+    used, end = segment.offset_index.last_entry.position, segment.size_bytes
+    for location in segment.batch_locations(start=used):
+        used = location.end_position
     descriptor = segment.file.descriptor
     for position in range(used, end, READ_BYTES):
         if any(files.read_at(descriptor, min(READ_BYTES, end - position), position)):
             return
     if used < end:
-        files.truncate(segment.path(Content.BATCHES), used)
-    segment.abandon()
+        files.truncate(segment.path(LogFileType.LOG), used)
+    segment.close_handlers()
     segment.size_bytes = used

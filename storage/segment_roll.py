@@ -21,21 +21,23 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.storage.admission.offset_assignment import Admitted
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.open_segments import left_as_found
+from odradek.storage.open_segments import restore_open_state
 from odradek.storage.time_index import NO_TIMESTAMP
+from odradek.storage.validation.offset_assignment import RecordsToAppend
 
 if TYPE_CHECKING:
-    from odradek.storage.log import Log
+    from odradek.storage.unified_log import UnifiedLog
 
 
-def must_roll(log: Log, active: LogSegment, admitted: Admitted, now_ms: int) -> bool:
+def should_roll(
+    log: UnifiedLog, active: LogSegment, records_to_append: RecordsToAppend, now_ms: int
+) -> bool:
     """Before ``admitted`` can be appended to the active segment."""
-    rules, size_bytes = log.rules, active.size_bytes
+    rules, size_bytes = log.append_rules, active.size_bytes
     if (
-        size_bytes + admitted.size_bytes > rules.segment_bytes
-        or admitted.last_offset > active.offset_max
+        size_bytes + records_to_append.size_bytes > rules.segment_bytes
+        or records_to_append.last_offset > active.offset_max
         or active.is_index_full
     ):
         return True
@@ -44,35 +46,35 @@ def must_roll(log: Log, active: LogSegment, admitted: Admitted, now_ms: int) -> 
     limit_ms, jitter_ms = rules.segment_ms, rules.segment_jitter_ms
     if jitter_ms:
         limit_ms -= _jitter_ms(log, active, min(jitter_ms, limit_ms))
-    first = active.first_timestamp
+    first = active.first_batch_timestamp
     if first is None:
-        first = first_timestamp(active)
+        first = get_first_batch_timestamp(active)
     if first > NO_TIMESTAMP:
-        return admitted.max_timestamp - first > limit_ms
-    return _age_by_clock_ms(active, now_ms) > limit_ms
+        return records_to_append.max_timestamp - first > limit_ms
+    return _age_ms(active, now_ms) > limit_ms
 
 
-def _age_by_clock_ms(segment: LogSegment, now_ms: int) -> int:
-    if segment.begun_ms is None:
-        segment.begun_ms = now_ms
-    return now_ms - segment.begun_ms
+def _age_ms(segment: LogSegment, now_ms: int) -> int:
+    if segment.created_ms is None:
+        segment.created_ms = now_ms
+    return now_ms - segment.created_ms
 
 
-def first_timestamp(segment: LogSegment) -> int:
+def get_first_batch_timestamp(segment: LogSegment) -> int:
     """The largest timestamp in the first batch of the segment; NO_TIMESTAMP if it has none."""
-    found = segment.first_timestamp
-    if found is None:
-        found = NO_TIMESTAMP
+    timestamp = segment.first_batch_timestamp
+    if timestamp is None:
+        timestamp = NO_TIMESTAMP
         # Whoever reads the batch will be told of damage; whoever looks at many has none left open.
-        with suppress(CorruptMessage), left_as_found(segment):
-            first = segment.find(segment.base_offset)
+        with suppress(CorruptMessage), restore_open_state(segment):
+            first = segment.translate_offset(segment.base_offset)
             if first is not None:
-                found = segment.batch_at(first).max_timestamp
+                timestamp = segment.read_batch(first).max_timestamp
         # Not before: a look for which no descriptor is left tells nothing.
-        segment.first_timestamp = found
-    return found
+        segment.first_batch_timestamp = timestamp
+    return timestamp
 
 
-def _jitter_ms(log: Log, segment: LogSegment, most_ms: int) -> int:
+def _jitter_ms(log: UnifiedLog, segment: LogSegment, max_ms: int) -> int:
     """The same after a restart."""
-    return crc32(f"{log.partition} {segment.base_offset}".encode()) % most_ms
+    return crc32(f"{log.partition} {segment.base_offset}".encode()) % max_ms

@@ -29,13 +29,13 @@ from typing import NamedTuple
 from odradek.storage import batch_scan, files
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX
 from odradek.storage.open_file import OpenFile
-from odradek.storage.paths import Content, Stage, file_path
-from odradek.storage.swap_recovery import finish_interrupted_swap
+from odradek.storage.paths import FileStage, LogFileType, file_path
+from odradek.storage.swap_recovery import complete_swap_operations
 
 COPY_BYTES = 1024 * 1024
 
 
-class Part(NamedTuple):
+class SegmentPart(NamedTuple):
     """A segment to be: its base offset, and where in the old .log file its batches are."""
 
     base_offset: int
@@ -43,54 +43,54 @@ class Part(NamedTuple):
     end: int
 
 
-def split_far_reaching(directory: Path, base_offsets: Iterable[int]) -> list[Path]:
+def split_overflowed_segments(directory: Path, base_offsets: Iterable[int]) -> list[Path]:
     """Split what has to be, of all segments of a log; the files that were."""
     split = []
     for base_offset, following in pairwise(sorted(base_offsets)):
         if following - 1 - base_offset <= RELATIVE_OFFSET_MAX:
             continue
-        path = file_path(directory, base_offset, Content.BATCHES)
-        parts = _parts(path, base_offset, end_offset=following)
+        path = file_path(directory, base_offset, LogFileType.LOG)
+        parts = _plan_parts(path, base_offset, end_offset=following)
         if len(parts) > 1:
             _split(path, parts)
             split.append(path)
     return split
 
 
-def _parts(path: Path, base_offset: int, *, end_offset: int) -> list[Part]:
+def _plan_parts(path: Path, base_offset: int, *, end_offset: int) -> list[SegmentPart]:
     """As few as possible; one if the segment is in order, or too damaged to tell."""
     size_bytes = path.stat().st_size
     starts = [(base_offset, 0)]
     next_offset = base_offset
     file = OpenFile(path, writable=False)
-    for place in batch_scan.headers(file.descriptor, start=0, end=size_bytes):
-        last_offset = place.last_offset
+    for location in batch_scan.scan_headers(file.descriptor, start=0, end=size_bytes):
+        last_offset = location.last_offset
         if not next_offset <= last_offset < end_offset:
-            return [Part(base_offset, 0, size_bytes)]
+            return [SegmentPart(base_offset, 0, size_bytes)]
         if last_offset - starts[-1][0] > RELATIVE_OFFSET_MAX:
             # An old wrapper tells only its last offset; its first is no further away than this.
-            starts.append((max(next_offset, last_offset - RELATIVE_OFFSET_MAX), place.position))
+            starts.append((max(next_offset, last_offset - RELATIVE_OFFSET_MAX), location.position))
         next_offset = last_offset + 1
     ends = [position for _, position in starts[1:]] + [size_bytes]
-    return [Part(base, start, end) for (base, start), end in zip(starts, ends, strict=True)]
+    return [SegmentPart(base, start, end) for (base, start), end in zip(starts, ends, strict=True)]
 
 
-def _split(path: Path, parts: list[Part]) -> None:
+def _split(path: Path, parts: list[SegmentPart]) -> None:
     modified_ns = path.stat().st_mtime_ns
     source = OpenFile(path, writable=False)
     for part in parts:
-        cleaned = file_path(path.parent, part.base_offset, Content.BATCHES, Stage.CLEANED)
+        cleaned = file_path(path.parent, part.base_offset, LogFileType.LOG, FileStage.CLEANED)
         _copy(source, part, cleaned)
         files.set_modified_ns(cleaned, modified_ns)
     for part in reversed(parts):
         files.sync_directory(path.parent)
-        cleaned = file_path(path.parent, part.base_offset, Content.BATCHES, Stage.CLEANED)
-        files.rename(cleaned, cleaned.with_suffix(Stage.SWAP.value))
+        cleaned = file_path(path.parent, part.base_offset, LogFileType.LOG, FileStage.CLEANED)
+        files.rename(cleaned, cleaned.with_suffix(FileStage.SWAP.value))
     files.sync_directory(path.parent)
-    finish_interrupted_swap(path.parent)
+    complete_swap_operations(path.parent)
 
 
-def _copy(source: OpenFile, part: Part, path: Path) -> None:
+def _copy(source: OpenFile, part: SegmentPart, path: Path) -> None:
     target = OpenFile(path, writable=True)
     for position in range(part.start, part.end, COPY_BYTES):
         chunk = files.read_at(source.descriptor, min(COPY_BYTES, part.end - position), position)

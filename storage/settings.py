@@ -7,7 +7,7 @@ defaults are Kafka 3.9's.
 from odradek.config.definition import (
     Importance,
     SettingError,
-    Update,
+    UpdateMode,
     boolean,
     choice,
     integer,
@@ -17,13 +17,13 @@ from odradek.config.definition import (
     text_list,
 )
 from odradek.config.settings import Settings
-from odradek.storage.setting_rules import (
+from odradek.storage.setting_checks import (
     CLEANUP_POLICIES,
     COMPRESSION_TYPES,
     TIMESTAMP_TYPES,
-    gzip_level,
-    message_format_version,
-    throttled_replicas,
+    check_gzip_level,
+    check_message_format_version,
+    check_throttled_replicas,
 )
 
 NEVER = 2**63 - 1
@@ -31,7 +31,7 @@ WEEK_MS = 7 * 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
 
 
-class TopicSettings(Settings, update=Update.TOPIC):
+class TopicSettings(Settings, update=UpdateMode.TOPIC):
     """How the logs of one topic are written, kept and cleaned."""
 
     cleanup_policy: tuple[str, ...] = text_list(
@@ -52,7 +52,7 @@ class TopicSettings(Settings, update=Update.TOPIC):
     compression_gzip_level: int = integer(
         "compression.gzip.level",
         default=-1,
-        check=gzip_level,
+        check=check_gzip_level,
         synonym="compression.gzip.level",
         doc="How hard gzip tries, where `compression.type` is gzip; -1 is its own default.",
     )
@@ -104,7 +104,7 @@ class TopicSettings(Settings, update=Update.TOPIC):
     follower_throttled_replicas: tuple[str, ...] = text_list(
         "follower.replication.throttled.replicas",
         default=(),
-        check=throttled_replicas,
+        check=check_throttled_replicas,
         doc="Which followers fetch within the follower quota: `partition:broker` pairs, or `*`.",
     )
     index_interval_bytes: int = integer(
@@ -117,7 +117,7 @@ class TopicSettings(Settings, update=Update.TOPIC):
     leader_throttled_replicas: tuple[str, ...] = text_list(
         "leader.replication.throttled.replicas",
         default=(),
-        check=throttled_replicas,
+        check=check_throttled_replicas,
         doc="Which replicas are served within the leader quota: `partition:broker` pairs, or `*`.",
     )
     max_compaction_lag_ms: int = long(
@@ -145,7 +145,7 @@ class TopicSettings(Settings, update=Update.TOPIC):
     message_format_version: str = text(
         "message.format.version",
         default="3.0-IV1",
-        check=message_format_version,
+        check=check_message_format_version,
         synonym="log.message.format.version",
         doc="Has no effect, as in Kafka since 3.0: batches are stored in the present format.",
     )
@@ -272,7 +272,7 @@ class TopicSettings(Settings, update=Update.TOPIC):
         return "delete" in self.cleanup_policy
 
     @property
-    def is_append_time(self) -> bool:
+    def is_log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 
     @property

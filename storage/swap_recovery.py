@@ -26,45 +26,51 @@ from pathlib import Path
 from odradek.storage import batch_scan, files
 from odradek.storage.open_file import OpenFile
 from odradek.storage.paths import (
-    SEGMENT_CONTENTS,
-    Content,
+    SEGMENT_FILE_TYPES,
     FileName,
-    Stage,
-    file_named,
+    FileStage,
+    LogFileType,
     file_path,
+    parse_file_name,
 )
 
 
-def finish_interrupted_swap(directory: Path) -> list[str]:
+def complete_swap_operations(directory: Path) -> list[str]:
     """Leave no ``.cleaned`` or ``.swap`` file; the names of the files that were, if any were."""
-    found = [name for name in map(file_named, files.system.listdir(directory)) if name is not None]
-    cleaned = [name for name in found if name.stage is Stage.CLEANED]
-    swapped = [name for name in found if name.stage is Stage.SWAP]
+    names = [
+        name for name in map(parse_file_name, files.system.listdir(directory)) if name is not None
+    ]
+    cleaned = [name for name in names if name.stage is FileStage.CLEANED]
+    swapped = [name for name in names if name.stage is FileStage.SWAP]
     if not cleaned and not swapped:
         return []
     first_cleaned = min((name.offset for name in cleaned), default=None)
-    whole = [name for name in swapped if first_cleaned is None or name.offset < first_cleaned]
-    _remove(directory, [name for name in swapped if name not in whole])
+    complete = [name for name in swapped if first_cleaned is None or name.offset < first_cleaned]
+    _remove(directory, [name for name in swapped if name not in complete])
     _remove(directory, cleaned)
-    _put_batches_in_place(directory, [name for name in whole if name.content is Content.BATCHES])
-    _put_indexes_in_place(directory, [name for name in whole if name.content in _INDEXES])
-    _remove(directory, [name for name in whole if name.content not in SEGMENT_CONTENTS])
+    _put_batches_in_place(
+        directory, [name for name in complete if name.file_type is LogFileType.LOG]
+    )
+    _put_indexes_in_place(
+        directory, [name for name in complete if name.file_type in _INDEX_FILE_TYPES]
+    )
+    _remove(directory, [name for name in complete if name.file_type not in SEGMENT_FILE_TYPES])
     return sorted(map(str, [*cleaned, *swapped]))
 
 
-_INDEXES = [content for content in SEGMENT_CONTENTS if content is not Content.BATCHES]
+_INDEX_FILE_TYPES = [each for each in SEGMENT_FILE_TYPES if each is not LogFileType.LOG]
 
 
 def _put_batches_in_place(directory: Path, batches: Iterable[FileName]) -> None:
     for name in batches:
         end_offset = _end_offset(directory / str(name), name.offset)
-        _remove(directory, _in_use(directory, start=name.offset, end=end_offset))
+        _remove(directory, _files_in_use(directory, start=name.offset, end=end_offset))
         _put_in_place(directory, [name])
 
 
 def _put_indexes_in_place(directory: Path, indexes: list[FileName]) -> None:
     has_batches = [
-        name for name in indexes if file_path(directory, name.offset, Content.BATCHES).exists()
+        name for name in indexes if file_path(directory, name.offset, LogFileType.LOG).exists()
     ]
     _remove(directory, [name for name in indexes if name not in has_batches])
     _put_in_place(directory, has_batches)
@@ -74,19 +80,21 @@ def _end_offset(path: Path, base_offset: int) -> int:
     """The offset after the last; at least one belongs to a segment, even if it is empty."""
     file = OpenFile(path, writable=False)
     end = base_offset + 1
-    for place in batch_scan.headers(file.descriptor, start=0, end=path.stat().st_size):
-        end = place.last_offset + 1
+    for location in batch_scan.scan_headers(file.descriptor, start=0, end=path.stat().st_size):
+        end = location.last_offset + 1
     return end
 
 
-def _in_use(directory: Path, *, start: int, end: int) -> list[FileName]:
+def _files_in_use(directory: Path, *, start: int, end: int) -> list[FileName]:
     """The files of the segments whose base offsets are from ``start`` to before ``end``."""
-    found = [name for name in map(file_named, files.system.listdir(directory)) if name is not None]
+    names = [
+        name for name in map(parse_file_name, files.system.listdir(directory)) if name is not None
+    ]
     return [
         name
-        for name in found
-        if name.stage is Stage.IN_USE
-        and name.content in SEGMENT_CONTENTS
+        for name in names
+        if name.stage is FileStage.IN_USE
+        and name.file_type in SEGMENT_FILE_TYPES
         and start <= name.offset < end
     ]
 
@@ -100,6 +108,6 @@ def _remove(directory: Path, names: list[FileName]) -> None:
 
 def _put_in_place(directory: Path, names: list[FileName]) -> None:
     for name in names:
-        files.rename(directory / str(name), file_path(directory, name.offset, name.content))
+        files.rename(directory / str(name), file_path(directory, name.offset, name.file_type))
     if names:
         files.sync_directory(directory)

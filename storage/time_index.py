@@ -36,7 +36,7 @@ class TimeIndex:
     def __init__(self, path: Path, *, base_offset: int, bytes_max: int) -> None:
         self.base_offset = base_offset
         self.entries = MappedEntries(path, ENTRY, bytes_max=bytes_max)
-        self._largest: int | None = None  # None: not looked up yet
+        self._max_timestamp: int | None = None  # None: not looked up yet
 
     @property
     def is_full(self) -> bool:
@@ -44,18 +44,18 @@ class TimeIndex:
         return self.entries.count + 1 >= self.entries.capacity
 
     @property
-    def last(self) -> TimestampOffset:
+    def last_entry(self) -> TimestampOffset:
         """The last entry, or one without a timestamp at the segment's base."""
         count = self.entries.count
         return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def is_later(self, timestamp: int) -> bool:
         """Whether it exceeds all that are here."""
-        if self._largest is None:
-            self._largest = self.last.timestamp
-        return timestamp > self._largest
+        if self._max_timestamp is None:
+            self._max_timestamp = self.last_entry.timestamp
+        return timestamp > self._max_timestamp
 
-    def append_if_later(self, entry: TimestampOffset) -> None:
+    def maybe_append(self, entry: TimestampOffset) -> None:
         """Even into the last free place, which is for sealing."""
         if self.is_later(entry.timestamp) and not self.entries.is_full:
             self.append(entry)
@@ -64,7 +64,7 @@ class TimeIndex:
         """Its timestamp must be later than all before."""
         timestamp, offset = entry
         self.entries.append(timestamp, offset - self.base_offset)
-        self._largest = timestamp
+        self._max_timestamp = timestamp
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or before ``timestamp``, or the start of the segment."""
@@ -85,9 +85,9 @@ class TimeIndex:
             else:
                 high = middle
         self.entries.truncate(low)
-        self._largest = None
+        self._max_timestamp = None
 
     def reset(self) -> None:
         """Forget every entry, whatever state the file is in."""
         self.entries.reset()
-        self._largest = None
+        self._max_timestamp = None

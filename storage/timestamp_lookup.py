@@ -24,21 +24,21 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.largest_timestamp import contradicts
-from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.open_segments import left_as_found
-from odradek.storage.retention import written_ms
+from odradek.storage.max_timestamp import contradicts_batch
+from odradek.storage.open_segments import restore_open_state
+from odradek.storage.retention import last_modified_ms
 from odradek.storage.time_index import NO_TIMESTAMP, TimestampOffset
+from odradek.storage.unified_log import UnifiedLog
 
 NO_EPOCH = -1
 
 # What ListOffsets asks for by timestamps that no record has.
-LATEST = -1
-EARLIEST = -2
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
 
 
-class FoundOffset(NamedTuple):
+class TimestampAndOffset(NamedTuple):
     """An offset and what is known about it: -1 for no timestamp and for no leader epoch."""
 
     offset: int
@@ -46,149 +46,161 @@ class FoundOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-class Sought(NamedTuple):
+class TimestampQuery(NamedTuple):
     """In a batch, from ``start`` on: the first record as young as that, or the youngest of all."""
 
     timestamp: int | None  # None: the largest that there is
-    start: int
+    start_offset: int
 
 
-Look = Callable[[AnyBatch, Sought], FoundOffset | None]
+BatchLookup = Callable[[AnyBatch, TimestampQuery], TimestampAndOffset | None]
 
 
-def found_in(batch: AnyBatch, sought: Sought) -> FoundOffset | None:
+def find_in_batch(batch: AnyBatch, query: TimestampQuery) -> TimestampAndOffset | None:
     """Reads the records of the batch; may run in a worker process."""
-    timestamp, start = sought
+    timestamp, start = query
     if timestamp is None:
-        return _largest_in_batch(batch, start)
+        return _max_timestamp_in_batch(batch, start)
     for record in batch.records():
         if record.timestamp >= timestamp and record.offset >= start:
-            return FoundOffset(record.offset, record.timestamp, batch.partition_leader_epoch)
+            return TimestampAndOffset(record.offset, record.timestamp, batch.partition_leader_epoch)
     return None
 
 
-def _largest_in_batch(batch: AnyBatch, start: int) -> FoundOffset | None:
-    best: FoundOffset | None = None
+def _max_timestamp_in_batch(batch: AnyBatch, start: int) -> TimestampAndOffset | None:
+    best: TimestampAndOffset | None = None
     largest = NO_TIMESTAMP
     for record in batch.records():
         if record.timestamp > largest and record.offset >= start:
             largest = record.timestamp
-            best = FoundOffset(record.offset, largest, batch.partition_leader_epoch)
+            best = TimestampAndOffset(record.offset, largest, batch.partition_leader_epoch)
     return best
 
 
-def earliest(log: Log) -> FoundOffset:
+def earliest_offset(log: UnifiedLog) -> TimestampAndOffset:
     """The start of the log."""
-    first = log.epochs.earliest
-    is_known = first is not None and first.start_offset <= log.start_offset
+    first = log.leader_epoch_cache.earliest_entry
+    is_known = first is not None and first.start_offset <= log.log_start_offset
     epoch = first.epoch if first is not None and is_known else NO_EPOCH
-    return FoundOffset(log.start_offset, leader_epoch=epoch)
+    return TimestampAndOffset(log.log_start_offset, leader_epoch=epoch)
 
 
-def latest(log: Log) -> FoundOffset:
+def latest_offset(log: UnifiedLog) -> TimestampAndOffset:
     """The end of the log; what a client may see of it is the caller's to say."""
-    return FoundOffset(log.end_offset, leader_epoch=log.epochs.latest_epoch)
+    return TimestampAndOffset(log.log_end_offset, leader_epoch=log.leader_epoch_cache.latest_epoch)
 
 
-def first_at_or_after(log: Log, timestamp: int, look: Look = found_in) -> FoundOffset | None:
+def offset_for_timestamp(
+    log: UnifiedLog, timestamp: int, search: BatchLookup = find_in_batch
+) -> TimestampAndOffset | None:
     """The first record from the start of the log on that is as young as ``timestamp``."""
-    sought = Sought(timestamp, log.start_offset)
-    for segment in log.segments.from_offset(log.start_offset):
-        if segment.largest.timestamp >= timestamp:
-            with left_as_found(segment):
-                found = _first_in_segment(segment, timestamp, sought, look)
+    query = TimestampQuery(timestamp, log.log_start_offset)
+    for segment in log.segments.from_offset(log.log_start_offset):
+        if segment.max_timestamp_and_offset.timestamp >= timestamp:
+            with restore_open_state(segment):
+                found = _first_match_in_segment(segment, timestamp, query, search)
             if found is not None:
                 return found
     return None
 
 
-def of_largest_timestamp(log: Log, look: Look = found_in) -> FoundOffset | None:
+def offset_of_max_timestamp(
+    log: UnifiedLog, search: BatchLookup = find_in_batch
+) -> TimestampAndOffset | None:
     """The first record, from the start of the log on, that has the largest timestamp of all.
 
     None if no record has a timestamp.
     """
-    best: FoundOffset | None = None
-    segments = log.segments.from_offset(log.start_offset)
-    for segment in sorted(segments, key=lambda each: each.largest.timestamp, reverse=True):
-        largest = segment.largest.timestamp
+    best: TimestampAndOffset | None = None
+    segments = log.segments.from_offset(log.log_start_offset)
+    for segment in sorted(
+        segments, key=lambda each: each.max_timestamp_and_offset.timestamp, reverse=True
+    ):
+        largest = segment.max_timestamp_and_offset.timestamp
         if largest <= NO_TIMESTAMP or (best is not None and largest < best.timestamp):
             break
-        with left_as_found(segment):
-            found = _largest_in_segment(segment, log.start_offset, look)
-        best = found if best is None or (found and _is_better(found, best)) else best
+        with restore_open_state(segment):
+            found = _max_timestamp_in_segment(segment, log.log_start_offset, search)
+        best = found if best is None or (found and _is_later(found, best)) else best
     return best
 
 
-def offsets_before(log: Log, timestamp: int, *, max_offsets: int, now_ms: int) -> list[int]:
+def legacy_offsets_before(
+    log: UnifiedLog, timestamp: int, *, max_offsets: int, now_ms: int
+) -> list[int]:
     """Where segments begin that were written to no later than ``timestamp``, newest first.
 
     The end of the log counts as written now, unless an empty segment begins there.  LATEST asks
     for the last of all these offsets, EARLIEST for the first alone.  What a client may see of them
     is the caller's to say.
     """
-    known = [
-        (max(segment.base_offset, log.start_offset), written_ms(segment))
+    candidates = [
+        (max(segment.base_offset, log.log_start_offset), last_modified_ms(segment))
         for segment in log.segments
     ]
     if log.segments.active.size_bytes:
-        known.append((log.end_offset, now_ms))
-    if timestamp == EARLIEST:
-        known = known[:1]
-    elif timestamp != LATEST:
-        while known and known[-1][1] > timestamp:
-            known.pop()
-    newest_first = [offset for offset, _ in reversed(known)]
+        candidates.append((log.log_end_offset, now_ms))
+    if timestamp == EARLIEST_TIMESTAMP:
+        candidates = candidates[:1]
+    elif timestamp != LATEST_TIMESTAMP:
+        while candidates and candidates[-1][1] > timestamp:
+            candidates.pop()
+    newest_first = [offset for offset, _ in reversed(candidates)]
     return newest_first[: max(0, max_offsets)]
 
 
-def _is_better(one: FoundOffset, other: FoundOffset) -> bool:
+def _is_later(one: TimestampAndOffset, other: TimestampAndOffset) -> bool:
     return (one.timestamp, -one.offset) > (other.timestamp, -other.offset)
 
 
-def _largest_in_segment(segment: LogSegment, start: int, look: Look) -> FoundOffset | None:
+def _max_timestamp_in_segment(
+    segment: LogSegment, start: int, search: BatchLookup
+) -> TimestampAndOffset | None:
     """The record that the largest timestamp of the segment is from may be there no more.
 
     It may lie before the start, or compaction may have taken it out of its batch.
     """
-    largest = segment.largest.timestamp
-    found = _first_in_segment(segment, largest, Sought(largest, start), look)
-    return found or _largest_by_scan(segment, start, look)
+    largest = segment.max_timestamp_and_offset.timestamp
+    found = _first_match_in_segment(segment, largest, TimestampQuery(largest, start), search)
+    return found or _scan_for_max_timestamp(segment, start, search)
 
 
-def _largest_by_scan(segment: LogSegment, start: int, look: Look) -> FoundOffset | None:
+def _scan_for_max_timestamp(
+    segment: LogSegment, start: int, search: BatchLookup
+) -> TimestampAndOffset | None:
     """Those with the largest timestamps first, so that few have to be looked into."""
-    best: FoundOffset | None = None
-    claims = [
+    best: TimestampAndOffset | None = None
+    candidates = [
         (-batch.max_timestamp, position)
         for position, batch in _batches_from(segment, start)
         if batch.max_timestamp > NO_TIMESTAMP
     ]
-    for negative_timestamp, position in sorted(claims):
+    for negative_timestamp, position in sorted(candidates):
         if best is not None and -negative_timestamp < best.timestamp:
             break
         _, batch = next(segment.batches(start=position))
-        found = look(batch, Sought(None, start))
-        best = found if best is None or (found and _is_better(found, best)) else best
+        found = search(batch, TimestampQuery(None, start))
+        best = found if best is None or (found and _is_later(found, best)) else best
     return best
 
 
-def _first_in_segment(
-    segment: LogSegment, timestamp: int, sought: Sought, look: Look
-) -> FoundOffset | None:
-    entry = _entry_before(segment, timestamp)
-    for _, batch in _batches_from(segment, max(entry.offset, sought.start)):
+def _first_match_in_segment(
+    segment: LogSegment, timestamp: int, query: TimestampQuery, search: BatchLookup
+) -> TimestampAndOffset | None:
+    entry = _time_index_entry_before(segment, timestamp)
+    for _, batch in _batches_from(segment, max(entry.offset, query.start_offset)):
         if batch.max_timestamp >= timestamp:
-            found = look(batch, sought)
+            found = search(batch, query)
             if found is not None:
                 return found
     return None
 
 
-def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
+def _time_index_entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
     """Up to whose offset everything is older than ``timestamp``."""
     entry = segment.time_index.lookup(timestamp - 1)
-    is_noted = entry != (NO_TIMESTAMP, segment.base_offset)
-    if is_noted and contradicts(segment, entry):
+    is_in_index = entry != (NO_TIMESTAMP, segment.base_offset)
+    if is_in_index and contradicts_batch(segment, entry):
         segment.rebuild_indexes()
         entry = segment.time_index.lookup(timestamp - 1)
     return entry
@@ -196,7 +208,7 @@ def _entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
 
 def _batches_from(segment: LogSegment, offset: int) -> Iterator[tuple[int, AnyBatch]]:
     """From the one that holds ``offset`` on; CorruptMessage at one that is damaged."""
-    first = segment.find(offset)
+    first = segment.translate_offset(offset)
     if first is not None:
         for position, batch in segment.batches(start=first.position):
             batch.check_crc()

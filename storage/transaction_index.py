@@ -29,23 +29,23 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.storage import files
-from odradek.storage.open_segments import looking
+from odradek.storage.open_segments import opening_file
 
 ENTRY = Struct(">hqqqq")
 VERSION = 0
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
     last_stable_offset: int
 
 
-class Overlapping(NamedTuple):
+class TxnIndexSearchResult(NamedTuple):
     """The aborted transactions that reach into a range; ``is_complete`` if no later one can."""
 
-    transactions: list[AbortedTransaction]
+    aborted_txns: list[AbortedTxn]
     is_complete: bool
 
 
@@ -54,39 +54,44 @@ class TransactionIndex:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._entries: list[AbortedTransaction] | None = None if path.exists() else []
+        self._entries: list[AbortedTxn] | None = None if path.exists() else []
 
-    def append(self, aborted: AbortedTransaction) -> None:
-        entries = self._loaded()
-        assert not entries or aborted.last_offset > entries[-1].last_offset, (self.path, aborted)
+    def append(self, aborted_txn: AbortedTxn) -> None:
+        entries = self._load()
+        assert not entries or aborted_txn.last_offset > entries[-1].last_offset, (
+            self.path,
+            aborted_txn,
+        )
         descriptor = files.open_for_writing(self.path)
         try:
-            files.write_at(descriptor, [ENTRY.pack(VERSION, *aborted)], len(entries) * ENTRY.size)
+            files.write_at(
+                descriptor, [ENTRY.pack(VERSION, *aborted_txn)], len(entries) * ENTRY.size
+            )
         finally:
             files.system.close(descriptor)
-        entries.append(aborted)
+        entries.append(aborted_txn)
 
     @property
-    def entries(self) -> list[AbortedTransaction]:
+    def entries(self) -> list[AbortedTxn]:
         if self._entries is None:
-            with looking():
-                return self._loaded()
+            with opening_file():
+                return self._load()
         return self._entries
 
-    def _loaded(self) -> list[AbortedTransaction]:
+    def _load(self) -> list[AbortedTxn]:
         if self._entries is None:
             self._entries = list(_read(self.path))
         return self._entries
 
-    def overlapping(self, *, start: int, end: int) -> Overlapping:
+    def collect_aborted_txns(self, *, start: int, end: int) -> TxnIndexSearchResult:
         """Those that reach into the offsets from ``start`` to before ``end``."""
         found = []
         for aborted in self.entries:
             if aborted.last_offset >= start and aborted.first_offset < end:
                 found.append(aborted)
             if aborted.last_stable_offset >= end:
-                return Overlapping(found, is_complete=True)
-        return Overlapping(found, is_complete=False)
+                return TxnIndexSearchResult(found, is_complete=True)
+        return TxnIndexSearchResult(found, is_complete=False)
 
     @property
     def is_empty(self) -> bool:
@@ -95,23 +100,23 @@ class TransactionIndex:
 
     def truncate(self, offset: int) -> None:
         """Forget every transaction that ended at or after ``offset``."""
-        self.forget(offset)
-        self.cut()
+        self.truncate_entries(offset)
+        self.truncate_file()
 
-    def forget(self, offset: int) -> None:
+    def truncate_entries(self, offset: int) -> None:
         """The first half of ``truncate``, in memory: ``cut`` has to follow."""
-        kept = [aborted for aborted in self.entries if aborted.last_offset < offset]
-        if len(kept) < len(self.entries):
-            self._entries = kept
+        remaining = [aborted for aborted in self.entries if aborted.last_offset < offset]
+        if len(remaining) < len(self.entries):
+            self._entries = remaining
 
-    def cut(self) -> None:
+    def truncate_file(self) -> None:
         """The file ends with the entries that are known.  May run on a disk thread."""
         entries = self._entries
         length = None if entries is None else len(entries) * ENTRY.size
         if length is not None and (files.size_of(self.path) or 0) > length:
             files.truncate(self.path, length)
 
-    def replace(self, entries: list[AbortedTransaction]) -> None:
+    def replace(self, entries: list[AbortedTxn]) -> None:
         """Hold these from now on, whatever state the file is in.  Durable when it returns."""
         if entries:
             files.replace(self.path, b"".join(ENTRY.pack(VERSION, *entry) for entry in entries))
@@ -124,7 +129,7 @@ class TransactionIndex:
         files.remove(self.path)
         self._entries = []
 
-    def is_sound(self, *, base_offset: int) -> bool:
+    def passes_sanity_check(self, *, base_offset: int) -> bool:
         """Whether the file has whole entries that make sense for a segment from there on."""
         if self._entries == []:
             return True
@@ -145,8 +150,8 @@ class TransactionIndex:
             files.sync_path(self.path)
 
 
-def _read(path: Path) -> Iterator[AbortedTransaction]:
-    stored = path.read_bytes()
-    whole = len(stored) - len(stored) % ENTRY.size
-    for _, *fields in ENTRY.iter_unpack(stored[:whole]):
-        yield AbortedTransaction(*fields)
+def _read(path: Path) -> Iterator[AbortedTxn]:
+    content = path.read_bytes()
+    whole_bytes = len(content) - len(content) % ENTRY.size
+    for _, *fields in ENTRY.iter_unpack(content[:whole_bytes]):
+        yield AbortedTxn(*fields)

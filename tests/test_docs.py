@@ -45,7 +45,10 @@ def test_the_tables_of_settings_are_fresh():
     "machine", [partition_state, replica_state, group_state, transaction_state]
 )
 def test_the_diagrams_of_states_are_fresh(machine):
-    assert f"\n\n{diagram(machine.MOVES)}\n\n" in (ROOT / "docs/architecture.md").read_text()
+    assert (
+        f"\n\n{diagram(machine.VALID_TRANSITIONS)}\n"
+        in (ROOT / "docs/state-machines.md").read_text()
+    )
 
 
 def test_the_readme_is_short():

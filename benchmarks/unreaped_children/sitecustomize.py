@@ -13,9 +13,9 @@ from typing import Any
 _set_handler = signal.signal
 
 
-def _set_handler_but_keep_children(number: int, handler: Any) -> Any:
-    is_to_forget = number == signal.SIGCHLD and handler == signal.SIG_IGN
-    return _set_handler(number, signal.SIG_DFL if is_to_forget else handler)
+def _set_handler_without_ignoring_children(number: int, handler: Any) -> Any:
+    ignores_children = number == signal.SIGCHLD and handler == signal.SIG_IGN
+    return _set_handler(number, signal.SIG_DFL if ignores_children else handler)
 
 
-setattr(signal, "signal", _set_handler_but_keep_children)  # noqa: B010 - it has another type
+setattr(signal, "signal", _set_handler_without_ignoring_children)  # noqa: B010 - it has another type

@@ -16,76 +16,92 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from odradek.broker.admin.logger_levels import change_levels
-from odradek.broker.admin.resources import ResourceType, check_is_this_broker
+from odradek.broker.admin.config_resources import ResourceType, check_is_this_broker
+from odradek.broker.admin.logger_levels import alter_levels
 from odradek.broker.settings.consumer_groups import OneGroupSettings
-from odradek.broker.settings.dynamic import DynamicSettings
-from odradek.broker.settings.server_settings import BY_NAME
-from odradek.broker.settings.updates import is_password, usable
-from odradek.config.definition import Layer, SettingError
+from odradek.broker.settings.dynamic_config_rules import filter_valid_configs, is_password
+from odradek.broker.settings.dynamic_settings import DynamicSettings
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME
+from odradek.config.definition import ConfigSource, SettingError
 from odradek.config.settings import unknown_names
 from odradek.controller.config_admin import ConfigAdmin
 from odradek.controller.config_alterations import (
+    AlterableConfig,
     Config,
-    ConfigChange,
-    ConfigText,
-    altered,
-    replaced,
+    IncrementalAlterableConfig,
+    prepare_full_config,
+    prepare_incremental_config,
 )
 from odradek.controller.store import paths
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
 
-class BrokerConfigAdmin:
+class ConfigAdminManager:
     """Changes configurations on behalf of clients."""
 
-    def __init__(self, tree: ConfigAdmin, settings: DynamicSettings, *, broker_id: int) -> None:
-        self._tree = tree
+    def __init__(
+        self, config_admin: ConfigAdmin, settings: DynamicSettings, *, broker_id: int
+    ) -> None:
+        self._config_admin = config_admin
         self._settings = settings
         self._broker_id = broker_id
 
-    async def alter(
-        self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, validate_only: bool
+    async def incremental_alter_configs(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        changes: Sequence[IncrementalAlterableConfig],
+        *,
+        validate_only: bool,
     ) -> None:
         """Only these settings; raises a KafkaError."""
-        match kind:
+        match resource_type:
             case ResourceType.TOPIC:
-                await self._tree.alter_topic(name, changes, validate_only=validate_only)
+                await self._config_admin.incremental_alter_topic_config(
+                    name, changes, validate_only=validate_only
+                )
             case ResourceType.BROKER:
 
                 def change(config: Config) -> Config:
-                    return altered(config, changes, BY_NAME)
+                    return prepare_incremental_config(config, changes, SETTINGS_BY_NAME)
 
                 await self._alter_broker(name, change, validate_only=validate_only)
             case ResourceType.GROUP:
 
                 def change_group(config: Config) -> Config:
-                    return altered(config, changes, OneGroupSettings.by_name)
+                    return prepare_incremental_config(config, changes, OneGroupSettings.by_name)
 
                 await self._alter_group(name, change_group, validate_only=validate_only)
             case ResourceType.BROKER_LOGGER:
                 check_is_this_broker(name, self._broker_id)
-                change_levels(changes, validate_only=validate_only)
+                alter_levels(changes, validate_only=validate_only)
             case _:
-                raise _not_kept(kind)
+                raise _unsupported_resource_type(resource_type)
 
-    async def replace(
-        self, kind: ResourceType, name: str, texts: Sequence[ConfigText], *, validate_only: bool
+    async def alter_configs(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        configs: Sequence[AlterableConfig],
+        *,
+        validate_only: bool,
     ) -> None:
         """Everything that was configured; raises a KafkaError."""
-        match kind:
+        match resource_type:
             case ResourceType.TOPIC:
-                await self._tree.replace_topic(name, texts, validate_only=validate_only)
+                await self._config_admin.alter_topic_config(
+                    name, configs, validate_only=validate_only
+                )
             case ResourceType.BROKER:
                 await self._alter_broker(
-                    name, lambda _: replaced(texts), validate_only=validate_only
+                    name, lambda _: prepare_full_config(configs), validate_only=validate_only
                 )
             case ResourceType.GROUP:
                 await self._alter_group(
-                    name, lambda _: replaced(texts), validate_only=validate_only
+                    name, lambda _: prepare_full_config(configs), validate_only=validate_only
                 )
             case _:
-                raise _not_kept(kind)
+                raise _unsupported_resource_type(resource_type)
 
     async def _alter_broker(
         self, name: str, change: Callable[[Config], Config], *, validate_only: bool
@@ -93,19 +109,19 @@ class BrokerConfigAdmin:
         if name:
             check_is_this_broker(name, self._broker_id)
         entity = paths.broker_config(self._broker_id if name else None)
-        layer = Layer.BROKER if name else Layer.CLUSTER
+        layer = ConfigSource.BROKER if name else ConfigSource.CLUSTER
 
         def decide(config: Config) -> Config:
-            after = change(usable(config, layer, whose=str(entity)))
+            new_config = change(filter_valid_configs(config, layer, entity_name=str(entity)))
             try:
-                self._settings.check(layer, after)
-            except SettingError as broken:
-                raise InvalidRequest(str(broken)) from broken
+                self._settings.check(layer, new_config)
+            except SettingError as error:
+                raise InvalidRequest(str(error)) from error
             if not validate_only:
-                _check_without_passwords(config, after)
-            return after
+                _check_no_new_passwords(config, new_config)
+            return new_config
 
-        await self._tree.alter(entity, decide, validate_only=validate_only)
+        await self._config_admin.update_entity_config(entity, decide, validate_only=validate_only)
 
     async def _alter_group(
         self, name: str, change: Callable[[Config], Config], *, validate_only: bool
@@ -115,26 +131,28 @@ class BrokerConfigAdmin:
             raise InvalidRequest("Groups have no configuration in common: name one.")
 
         def decide(config: Config) -> Config:
-            after = change(config)
-            unknown = unknown_names(after, [OneGroupSettings])
+            new_config = change(config)
+            unknown = unknown_names(new_config, [OneGroupSettings])
             if unknown:
-                raise InvalidConfig(f"Groups have no such setting: {', '.join(unknown)}.")
+                raise InvalidConfig(f"Unknown group config name: {', '.join(unknown)}.")
             current = self._settings.current
             try:
-                current.group(after).check_within(current.consumer_groups)
-            except SettingError as broken:
-                raise InvalidConfig(str(broken)) from broken
-            return after
+                current.group(new_config).check_within(current.consumer_groups)
+            except SettingError as error:
+                raise InvalidConfig(str(error)) from error
+            return new_config
 
-        await self._tree.alter(paths.group_config(name), decide, validate_only=validate_only)
+        await self._config_admin.update_entity_config(
+            paths.group_config(name), decide, validate_only=validate_only
+        )
 
 
-def _check_without_passwords(before: Config, after: Config) -> None:
+def _check_no_new_passwords(before: Config, after: Config) -> None:
     """Those that a broker of Kafka has written stay as they are."""
     for name in after:
         if is_password(name) and after[name] != before.get(name):
-            raise InvalidConfig(f"{name}: passwords are not encrypted here, and so not stored.")
+            raise InvalidConfig(f"{name}: passwords cannot be encrypted here and are not stored.")
 
 
-def _not_kept(kind: ResourceType) -> InvalidRequest:
-    return InvalidRequest(f"Configurations of {kind.name} cannot be changed here.")
+def _unsupported_resource_type(resource_type: ResourceType) -> InvalidRequest:
+    return InvalidRequest(f"Configs of resource type {resource_type.name} cannot be altered.")

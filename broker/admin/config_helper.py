@@ -11,27 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from odradek.broker.admin.logger_levels import levels
-from odradek.broker.admin.resources import ResourceType, check_is_this_broker
-from odradek.broker.settings.dynamic import DynamicSettings
-from odradek.broker.settings.server_settings import BY_NAME
-from odradek.broker.settings.stored import stored_config
-from odradek.config.definition import Layer
-from odradek.config.settings import Description, Synonym
+from odradek.broker.admin.config_resources import ResourceType, check_is_this_broker
+from odradek.broker.admin.logger_levels import effective_levels
+from odradek.broker.settings.config_store import read_config
+from odradek.broker.settings.dynamic_settings import DynamicSettings
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME
+from odradek.config.definition import ConfigSource
+from odradek.config.settings import ConfigDescription, ConfigSynonym
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.topic_names import check_topic_name
 from odradek.protocol.api.describe_configs import DescribeConfigsResponse
 from odradek.protocol.errors import InvalidRequest, UnknownTopicOrPartition
 
-Config = DescribeConfigsResponse.Resource.Config
+ConfigResult = DescribeConfigsResponse.Resource.Config
 
 #: A source that is no layer: the levels of loggers.
-LOGGER_SOURCE = 6
-UNKNOWN_KIND = 0
+DYNAMIC_BROKER_LOGGER_CONFIG = 6
+UNKNOWN_CONFIG_TYPE = 0
 
 
-class ConfigDescriptions:
+class ConfigHelper:
     """What this broker knows of configurations."""
 
     def __init__(
@@ -47,98 +47,109 @@ class ConfigDescriptions:
         self._broker_id = broker_id
         self._has_topic = has_topic
 
-    async def describe(self, kind: ResourceType, name: str) -> list[Config]:
+    async def describe_configs(self, resource_type: ResourceType, name: str) -> list[ConfigResult]:
         """With synonyms and documentation.  Raises a KafkaError."""
-        match kind:
+        match resource_type:
             case ResourceType.TOPIC:
-                return await self._topic(name)
+                return await self._describe_topic(name)
             case ResourceType.GROUP:
-                return await self._group(name)
+                return await self._describe_group(name)
             case ResourceType.BROKER if not name:
-                return [*self._all_brokers()]
+                return [*self._describe_cluster_defaults()]
             case ResourceType.BROKER:
                 check_is_this_broker(name, self._broker_id)
-                return [*self._broker()]
+                return [*self._describe_broker()]
             case ResourceType.BROKER_LOGGER:
                 check_is_this_broker(name, self._broker_id)
-                return [_logger(logger, level) for logger, level in levels().items()]
+                return [
+                    _logger_config_result(logger, level)
+                    for logger, level in effective_levels().items()
+                ]
             case _:
-                raise InvalidRequest(f"Configurations of {kind.name} are not kept here.")
+                raise InvalidRequest(
+                    f"Configs of resource type {resource_type.name} cannot be described."
+                )
 
-    async def _topic(self, name: str) -> list[Config]:
+    async def _describe_topic(self, name: str) -> list[ConfigResult]:
         check_topic_name(name)
         if not self._has_topic(name):
             raise UnknownTopicOrPartition
-        config = await stored_config(self._store, paths.topic_config(name))
-        settings = self._settings.usable_topic(name, config)
-        return [_shown(settings.describe(each)) for each in settings.by_name]
+        config = await read_config(self._store, paths.topic_config(name))
+        settings = self._settings.build_topic_settings(name, config)
+        return [
+            _config_result(settings.describe(setting_name)) for setting_name in settings.by_name
+        ]
 
-    async def _group(self, name: str) -> list[Config]:
+    async def _describe_group(self, name: str) -> list[ConfigResult]:
         """Whether there is such a group or not."""
         if not name:
             raise InvalidRequest("Groups have no configuration in common: name one.")
-        config = await stored_config(self._store, paths.group_config(name))
-        settings = self._settings.usable_group(name, config)
-        return [_shown(settings.describe(each)) for each in settings.by_name]
+        config = await read_config(self._store, paths.group_config(name))
+        settings = self._settings.build_group_settings(name, config)
+        return [
+            _config_result(settings.describe(setting_name)) for setting_name in settings.by_name
+        ]
 
-    def _broker(self) -> Iterator[Config]:
+    def _describe_broker(self) -> Iterator[ConfigResult]:
         current = self._settings.current
-        for name in BY_NAME:
-            yield _shown(current.describe(name))
-        for name in current.undeclared():
-            written = [layer for layer in Layer if name in current.texts(layer)]
-            yield _undeclared(name, written)
+        for name in SETTINGS_BY_NAME:
+            yield _config_result(current.describe(name))
+        for name in current.undeclared_names():
+            sources = [layer for layer in ConfigSource if name in current.configs_from(layer)]
+            yield _undeclared_config_result(name, sources)
 
-    def _all_brokers(self) -> Iterator[Config]:
+    def _describe_cluster_defaults(self) -> Iterator[ConfigResult]:
         """Only what was set for all of them."""
         current = self._settings.current
-        for name, text in current.texts(Layer.CLUSTER).items():
-            if name not in BY_NAME:
-                yield _undeclared(name, [Layer.CLUSTER])
+        for name, text in current.configs_from(ConfigSource.CLUSTER).items():
+            if name not in SETTINGS_BY_NAME:
+                yield _undeclared_config_result(name, [ConfigSource.CLUSTER])
                 continue
-            setting = BY_NAME[name]
-            synonym = Synonym(name, None if setting.sensitive else text, Layer.CLUSTER)
-            yield _shown(Description(setting, synonym.text, Layer.CLUSTER, (synonym,)))
+            setting = SETTINGS_BY_NAME[name]
+            synonym = ConfigSynonym(name, None if setting.sensitive else text, ConfigSource.CLUSTER)
+            yield _config_result(
+                ConfigDescription(setting, synonym.value, ConfigSource.CLUSTER, (synonym,))
+            )
 
 
-def _shown(description: Description) -> Config:
-    setting = description.setting
-    return Config(
+def _config_result(entry: ConfigDescription) -> ConfigResult:
+    setting = entry.setting
+    return ConfigResult(
         name=setting.name,
-        value=description.text,
-        read_only=description.read_only,
-        config_source=description.layer.value,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source.value,
         is_sensitive=setting.sensitive,
-        synonyms=[_synonym(each) for each in description.synonyms],
-        config_type=setting.kind.value,
+        synonyms=[_synonym_result(synonym) for synonym in entry.synonyms],
+        config_type=setting.type.value,
         documentation=" ".join(setting.doc.split()),
     )
 
 
-def _synonym(synonym: Synonym) -> Config.Synonym:
-    return Config.Synonym(name=synonym.name, value=synonym.text, source=synonym.layer.value)
+def _synonym_result(synonym: ConfigSynonym) -> ConfigResult.Synonym:
+    return ConfigResult.Synonym(name=synonym.name, value=synonym.value, source=synonym.source.value)
 
 
-def _undeclared(name: str, written: list[Layer]) -> Config:
-    return Config(
+def _undeclared_config_result(name: str, sources: list[ConfigSource]) -> ConfigResult:
+    return ConfigResult(
         name=name,
         value=None,
         read_only=True,
-        config_source=written[0].value,
+        config_source=sources[0].value,
         is_sensitive=True,
-        synonyms=[_synonym(Synonym(name, None, layer)) for layer in written],
-        config_type=UNKNOWN_KIND,
+        synonyms=[_synonym_result(ConfigSynonym(name, None, layer)) for layer in sources],
+        config_type=UNKNOWN_CONFIG_TYPE,
         documentation=None,
     )
 
 
-def _logger(name: str, level: str) -> Config:
-    return Config(
+def _logger_config_result(name: str, level: str) -> ConfigResult:
+    return ConfigResult(
         name=name,
         value=level,
         read_only=False,
-        config_source=LOGGER_SOURCE,
+        config_source=DYNAMIC_BROKER_LOGGER_CONFIG,
         is_sensitive=False,
-        config_type=UNKNOWN_KIND,
+        config_type=UNKNOWN_CONFIG_TYPE,
         documentation="",
     )

@@ -19,18 +19,18 @@ class ResourceType(Enum):
     GROUP = 32
 
     @classmethod
-    def of(cls, number: int) -> ResourceType:
+    def for_id(cls, type_id: int) -> ResourceType:
         """UNKNOWN for any other."""
-        return cls(number) if number in _NUMBERS else cls.UNKNOWN
+        return cls(type_id) if type_id in _TYPE_IDS else cls.UNKNOWN
 
 
-_NUMBERS = frozenset(each.value for each in ResourceType)
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_TYPE_IDS = frozenset(resource_type.value for resource_type in ResourceType)
+_BROKER_ID = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def check_is_this_broker(name: str, broker_id: int) -> None:
     """A broker answers for itself alone: its file is on no other machine."""
-    if not _NUMBER.fullmatch(name):
-        raise InvalidRequest(f"A broker is named by its id, not by '{name}'.")
+    if not _BROKER_ID.fullmatch(name):
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if int(name) != broker_id:
-        raise InvalidRequest(f"This is broker {broker_id}; ask broker {name} itself.")
+        raise InvalidRequest(f"Unexpected broker id, expected {broker_id}, but received {name}")

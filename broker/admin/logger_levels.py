@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from odradek.broker.logs import TRACE
-from odradek.controller.config_alterations import ConfigChange, Operation
+from odradek.broker.logging_setup import TRACE
+from odradek.controller.config_alterations import AlterConfigOp, IncrementalAlterableConfig
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
-ROOT = "root"
+ROOT_LOGGER = "root"
 
 LEVELS = {
     "FATAL": logging.CRITICAL,
@@ -27,40 +27,44 @@ LEVELS = {
 }
 
 
-def levels() -> dict[str, str]:
+def effective_levels() -> dict[str, str]:
     """Of every logger, the one that counts, whether it is its own or inherited."""
-    names = [ROOT, *sorted(logging.root.manager.loggerDict)]
-    return {name: _word(_logger(name).getEffectiveLevel()) for name in names}
+    names = [ROOT_LOGGER, *sorted(logging.root.manager.loggerDict)]
+    return {name: _level_name(_logger(name).getEffectiveLevel()) for name in names}
 
 
-def change_levels(changes: Sequence[ConfigChange], *, validate_only: bool = False) -> None:
+def alter_levels(
+    changes: Sequence[IncrementalAlterableConfig], *, validate_only: bool = False
+) -> None:
     """All of them or none; raises a KafkaError."""
-    operations = [_checked(change) for change in changes]
+    operations = [_validate(change) for change in changes]
     if validate_only:
         return
     for change, operation in zip(changes, operations, strict=True):
-        level = logging.NOTSET if operation is Operation.DELETE else LEVELS[change.value or ""]
+        level = logging.NOTSET if operation is AlterConfigOp.DELETE else LEVELS[change.value or ""]
         _logger(change.name).setLevel(level)
 
 
-def _checked(change: ConfigChange) -> Operation:
-    known = [operation for operation in Operation if operation.value == change.config_operation]
-    if known not in ([Operation.SET], [Operation.DELETE]):
+def _validate(change: IncrementalAlterableConfig) -> AlterConfigOp:
+    operations = [
+        operation for operation in AlterConfigOp if operation.value == change.config_operation
+    ]
+    if operations not in ([AlterConfigOp.SET], [AlterConfigOp.DELETE]):
         raise InvalidRequest(f"{change.name}: a level can only be set or deleted.")
-    if change.name != ROOT and change.name not in logging.root.manager.loggerDict:
-        raise InvalidConfig(f"There is no logger {change.name}.")
-    if known == [Operation.DELETE]:
-        if change.name == ROOT:
+    if change.name != ROOT_LOGGER and change.name not in logging.root.manager.loggerDict:
+        raise InvalidConfig(f"Logger {change.name} does not exist!")
+    if operations == [AlterConfigOp.DELETE]:
+        if change.name == ROOT_LOGGER:
             raise InvalidRequest("The root logger must have a level.")
     elif change.value not in LEVELS:
         raise InvalidConfig(f"{change.name}={change.value}: must be one of {', '.join(LEVELS)}.")
-    return known[0]
+    return operations[0]
 
 
 def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(None if name == ROOT else name)
+    return logging.getLogger(None if name == ROOT_LOGGER else name)
 
 
-def _word(level: int) -> str:
+def _level_name(level: int) -> str:
     """The most that is let through."""
-    return next((word for word, lowest in LEVELS.items() if level >= lowest), "TRACE")
+    return next((name for name, minimum in LEVELS.items() if level >= minimum), "TRACE")

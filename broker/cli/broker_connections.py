@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from odradek.broker.cli import client
-from odradek.broker.cli.assignments import by_name
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.name_values import to_dict
 
 if TYPE_CHECKING:
     import argparse
 
-    from odradek.broker.network.client import BrokerClient
+    from odradek.broker.network.broker_client import BrokerClient
     from odradek.protocol.schema import Message
 
-PLAIN = "plaintext"
+PLAINTEXT = "plaintext"
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Address(NamedTuple):
@@ -36,45 +36,48 @@ class Address(NamedTuple):
 
 
 def run(
-    arguments: argparse.Namespace, ask: Callable[[Connections], Awaitable[Answer]], *, tool: str
-) -> Answer:
+    arguments: argparse.Namespace,
+    operation: Callable[[BrokerConnections], Awaitable[Result]],
+    *,
+    tool: str,
+) -> Result:
     """What ``ask`` makes of the answers; ``tool`` is Kafka's own, which can do it otherwise."""
     import asyncio
 
-    protocol = by_name(arguments.property).get("security.protocol", PLAIN)
-    if protocol.lower() != PLAIN:
+    protocol = to_dict(arguments.property).get("security.protocol", PLAINTEXT)
+    if protocol.lower() != PLAINTEXT:
         raise CommandFailed(
-            f"confluent-kafka has no function for this, and this command cannot speak {protocol}: "
+            f"security.protocol={protocol}: this command supports plaintext only; "
             f"use Kafka's {tool}"
         )
 
-    async def answer() -> Answer:
-        connections = Connections(arguments.timeout)
+    async def run_operation() -> Result:
+        connections = BrokerConnections(arguments.timeout)
         try:
-            return await ask(connections)
+            return await operation(connections)
         finally:
             connections.close()
 
-    return asyncio.run(answer())
+    return asyncio.run(run_operation())
 
 
-class NoAnswer(CommandFailed):
+class RetriableError(CommandFailed):
     """By a broker; another one, or the same a little later, may give one."""
 
 
-class Connections:
+class BrokerConnections:
     """One to each broker that was asked something."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._clients: dict[Address, BrokerClient] = {}
 
-    async def ask(self, address: Address, request: Message, *, version: int) -> Any:
+    async def send(self, address: Address, request: Message, *, version: int) -> Any:
         """The answer, of the class that belongs to the request.  Raises NoAnswer.
 
         CommandFailed: this cannot even be asked, as a number or a name is too large.
         """
-        from odradek.broker.network.client import BrokerClient
+        from odradek.broker.network.broker_client import BrokerClient
         from odradek.protocol.errors import DecodeError, EncodeError
 
         if address not in self._clients:
@@ -83,28 +86,28 @@ class Connections:
             )
         try:
             return await self._clients[address].send(request, version=version)
-        except EncodeError as failure:
-            raise CommandFailed(f"this cannot be asked: {failure}") from failure
-        except (OSError, DecodeError) as failure:
-            raise NoAnswer(f"the broker at {_why(address, failure)}") from failure
+        except EncodeError as error:
+            raise CommandFailed(f"cannot encode the request: {error}") from error
+        except (OSError, DecodeError) as error:
+            raise RetriableError(f"the broker at {_failure_reason(address, error)}") from error
 
     def close(self) -> None:
-        for each in self._clients.values():
-            each.close()
+        for broker_client in self._clients.values():
+            broker_client.close()
 
 
-def _why(address: Address, failure: Exception) -> str:
+def _failure_reason(address: Address, error: Exception) -> str:
     """What the client says begins with the address; what the system says does not."""
-    told = str(failure)
-    if told.startswith(f"{address} "):
-        return told
-    number = getattr(failure, "errno", None)
-    return f"{address} does not answer: {os.strerror(number) if number else told}"
+    message = str(error)
+    if message.startswith(f"{address} "):
+        return message
+    number = getattr(error, "errno", None)
+    return f"{address} failed to respond: {os.strerror(number) if number else message}"
 
 
-def reason(code: int) -> str:
+def format_error_code(error_code: int) -> str:
     """What an error code of the protocol says."""
     from odradek.protocol.error_codes import ErrorCode
 
-    error = ErrorCode.of(code)
+    error = ErrorCode.for_code(error_code)
     return f"{error.name}: {error.message}"

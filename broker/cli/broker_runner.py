@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.signals import TELLING, stopping
-from odradek.broker.failures import CANNOT_START
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.signals import DIAGNOSTICS_SIGNAL, stop_signals
 from odradek.broker.network.endpoint import Endpoint
-from odradek.broker.server import Server
+from odradek.broker.server import KafkaServer
 from odradek.broker.settings.server_settings import ServerSettings
 from odradek.broker.settings.sources import BadSettings, load
+from odradek.broker.startup_errors import STARTUP_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 FILES_MAX = 1 << 20
 STDERR = 2
 #: Without a file, only whoever is on this machine is served.
-USUAL = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+DEFAULT_SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
 #: What shells add to the number of a signal.
-ENDED_BY_SIGNAL = 128
+SIGNAL_EXIT_BASE = 128
 
 
 def serve(
@@ -40,11 +40,15 @@ def serve(
     """The exit status, once the broker has ended; raises CommandFailed."""
     try:
         settings = load(
-            file=file, environment=os.environ, overrides=overrides, usual=USUAL, port=port
+            file=file,
+            environment=os.environ,
+            overrides=overrides,
+            defaults=DEFAULT_SETTINGS,
+            port=port,
         )
-    except BadSettings as wrong:
-        raise CommandFailed(str(wrong)) from wrong
-    _forget_last_time(ready_file)
+    except BadSettings as error:
+        raise CommandFailed(str(error)) from error
+    _remove_stale_ready_file(ready_file)
     _raise_file_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings, ready_file))
@@ -52,20 +56,20 @@ def serve(
 
 async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     _cancel_on_signals()
-    server = Server(settings)
+    server = KafkaServer(settings)
     try:
         await server.start()
-        _tell_on_signal(server)
+        _log_diagnostics_on_signal(server)
         gc.freeze()  # what is there now stays: it need not be looked through for garbage
         _announce(", ".join(map(_address, server.endpoints)), ready_file)
         await server.failed.wait()
         status = 1
-    except CANNOT_START as failure:
-        raise CommandFailed(str(failure)) from failure
+    except STARTUP_ERRORS as error:
+        raise CommandFailed(str(error)) from error
     except asyncio.CancelledError:
         status = 0
     finally:
-        _take_back(ready_file)
+        _remove_ready_file(ready_file)
         await server.stop()
     log.info("The broker has stopped")
     return status
@@ -75,13 +79,13 @@ def _cancel_on_signals() -> None:
     """The first is obeyed in order; a second one does not wait for what may never end."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    signals = stopping()
+    signals = stop_signals()
 
     def stop(number: signal.Signals) -> None:
         for each in signals:
             loop.remove_signal_handler(each)
             # Not through the loop, which may itself be waiting for a thread by now.
-            signal.signal(each, _end_at_once)
+            signal.signal(each, _exit_immediately)
         # Only now: whoever reads it may send the second one, which must not fall in between.
         log.info("%s: the broker stops", number.name)
         task.cancel()
@@ -90,17 +94,19 @@ def _cancel_on_signals() -> None:
         loop.add_signal_handler(each, stop, each)
 
 
-def _tell_on_signal(server: Server) -> None:
-    asyncio.get_running_loop().add_signal_handler(TELLING, server.tell_what_is_in_hand)
+def _log_diagnostics_on_signal(server: KafkaServer) -> None:
+    asyncio.get_running_loop().add_signal_handler(DIAGNOSTICS_SIGNAL, server.log_diagnostics)
 
 
-def _end_at_once(number: int, frame: object) -> None:
+def _exit_immediately(signal_number: int, frame: object) -> None:
     """As after a crash.  (The system's own way would do nothing in the first of all processes.)"""
-    name = signal.Signals(number).name
-    told = f"odradek: {name} again: ended at once, the next start has to recover the logs\n"
+    name = signal.Signals(signal_number).name
+    message = (
+        f"odradek: {name} received again: exiting now; the next start has to recover the logs\n"
+    )
     # A log may be in the middle of a line.
-    os.write(STDERR, told.encode())
-    os._exit(ENDED_BY_SIGNAL + number)
+    os.write(STDERR, message.encode())
+    os._exit(SIGNAL_EXIT_BASE + signal_number)
 
 
 def _address(endpoint: Endpoint) -> str:
@@ -108,14 +114,14 @@ def _address(endpoint: Endpoint) -> str:
     return f"{host}:{endpoint.port}"
 
 
-def _forget_last_time(ready_file: Path | None) -> None:
+def _remove_stale_ready_file(ready_file: Path | None) -> None:
     """Whoever waits for the file is not to be told of a broker that has ended."""
     try:
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
             ready_file.parent.stat()
-    except OSError as failure:
-        raise CommandFailed(f"--ready-file {ready_file}: {failure.strerror}") from failure
+    except OSError as error:
+        raise CommandFailed(f"--ready-file {ready_file}: {error.strerror}") from error
 
 
 def _announce(address: str, ready_file: Path | None) -> None:
@@ -129,7 +135,7 @@ def _announce(address: str, ready_file: Path | None) -> None:
         print(f"Ready at {address}", flush=True)
 
 
-def _take_back(ready_file: Path | None) -> None:
+def _remove_ready_file(ready_file: Path | None) -> None:
     if ready_file is not None:
         with suppress(OSError):  # it is gone, or no more ours: nothing that the stop must wait for
             ready_file.unlink()
@@ -138,13 +144,13 @@ def _take_back(ready_file: Path | None) -> None:
 def _raise_file_limit() -> None:
     """As far as one may without asking: every segment takes three files, every client one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    new_limit = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft == resource.RLIM_INFINITY or soft >= new_limit:
         return
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError) as refused:
-        log.warning("No more than %d files can be open: %s", soft, refused)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
+    except (OSError, ValueError) as error:
+        log.warning("No more than %d files can be open: %s", soft, error)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from odradek.broker.cli.assignments import assignment, by_name
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.name_values import parse_name_value, to_dict
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -26,7 +26,7 @@ BOOTSTRAP = "127.0.0.1:9092"
 CLIENT_ID = "odradek-cli"
 TIMEOUT_S = 15.0
 
-Run = Callable[[argparse.Namespace], int]
+CommandFunction = Callable[[argparse.Namespace], int]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,34 +42,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
-        type=seconds,
+        type=parse_seconds,
         default=TIMEOUT_S,
         help="how long the cluster may take for each answer (%(default)s)",
     )
     group.add_argument(
         "--property",
         metavar="NAME=VALUE",
-        type=assignment,
+        type=parse_name_value,
         action="append",
         default=[],
         help="a setting of librdkafka, such as security.protocol=SSL; repeatable",
     )
 
 
-def seconds(written: str, *, at_most: float = 3600) -> float:
+def parse_seconds(argument: str, *, at_most: float = 3600) -> float:
     """As the type of an argument."""
     try:
-        number = float(written)
+        number = float(argument)
     except ValueError:
         number = 0
     if not 0.001 <= number <= at_most:
         raise argparse.ArgumentTypeError(
-            f"{written!r} is not a number of seconds, up to {at_most:.0f}"
+            f"{argument!r} is not a number of seconds from 0.001 to {at_most:.0f}"
         )
     return number
 
 
-def client_command(run: Run) -> Run:
+def client_command(run: CommandFunction) -> CommandFunction:
     """``run`` with what a client needs seen to, and its failures told in one line."""
 
     def run_as_client(arguments: argparse.Namespace) -> int:
@@ -82,53 +82,53 @@ def client_command(run: Run) -> Run:
         _check_reachable(arguments.bootstrap, timeout_s=arguments.timeout)
         try:
             return run(arguments)
-        except KafkaException as refused:
-            raise CommandFailed(reason(refused.args[0])) from refused
-        except (ValueError, OverflowError) as refused:
+        except KafkaException as error:
+            raise CommandFailed(format_kafka_error(error.args[0])) from error
+        except (ValueError, OverflowError) as error:
             # What the library does not even send: a number out of range, a name that is empty.
-            raise CommandFailed(str(refused)) from refused
+            raise CommandFailed(str(error)) from error
 
     return run_as_client
 
 
-def settings(arguments: argparse.Namespace, **own: object) -> dict[str, Any]:
+def settings(arguments: argparse.Namespace, **defaults: object) -> dict[str, Any]:
     """Of a client; what the user gave as a property counts."""
-    named = {name.replace("_", "."): value for name, value in own.items()}
+    named = {name.replace("_", "."): value for name, value in defaults.items()}
     return {
         "bootstrap.servers": arguments.bootstrap,
         "client.id": CLIENT_ID,
-        "logger": _silent(),
+        "logger": _silent_logger(),
         **named,
-        **by_name(arguments.property),
+        **to_dict(arguments.property),
     }
 
 
-def admin(arguments: argparse.Namespace) -> AdminClient:
+def create_admin_client(arguments: argparse.Namespace) -> AdminClient:
     """To be kept until what was asked of it is answered: with it goes the connection."""
     from confluent_kafka.admin import AdminClient
 
-    own = settings(arguments)
-    with_logger = own.pop("logger")
-    return AdminClient(own, logger=with_logger)
+    client_settings = settings(arguments)
+    logger = client_settings.pop("logger")
+    return AdminClient(client_settings, logger=logger)
 
 
-def deadlines(arguments: argparse.Namespace) -> dict[str, float]:
+def timeouts(arguments: argparse.Namespace) -> dict[str, float]:
     """For what changes something: how long the change may take, and how long the answer."""
     return {"operation_timeout": arguments.timeout, "request_timeout": arguments.timeout}
 
 
-def outcome(name: str, future: Future[Any]) -> Any:
+def wait_for_result(name: str, future: Future[Any]) -> Any:
     """What was asked about ``name``; raises CommandFailed."""
     from confluent_kafka import KafkaException
 
     try:
         return future.result()
-    except KafkaException as refused:
-        raise CommandFailed(f"{name}: {reason(refused.args[0])}") from refused
+    except KafkaException as error:
+        raise CommandFailed(f"{name}: {format_kafka_error(error.args[0])}") from error
 
 
-def settle(
-    futures: Mapping[str, Future[Any]], *, done: str, forgiven: frozenset[str] = frozenset()
+def report_results(
+    futures: Mapping[str, Future[Any]], *, done: str, ignored_errors: frozenset[str] = frozenset()
 ) -> int:
     """Tell of each what became of it; the exit status.  ``forgiven`` are names of errors."""
     from confluent_kafka import KafkaException
@@ -137,18 +137,18 @@ def settle(
     for name, future in futures.items():
         try:
             future.result()
-        except KafkaException as refused:
-            error = refused.args[0]
-            if error.name() in forgiven:
+        except KafkaException as exception:
+            error = exception.args[0]
+            if error.name() in ignored_errors:
                 continue
-            print(f"odradek: {name}: {reason(error)}", file=sys.stderr)
+            print(f"odradek: {name}: {format_kafka_error(error)}", file=sys.stderr)
             status = 1
         else:
             print(f"{name} {done}")
     return status
 
 
-def reason(error: KafkaError) -> str:
+def format_kafka_error(error: KafkaError) -> str:
     return f"{error.name().lstrip('_')}: {error.str()}"
 
 
@@ -161,16 +161,16 @@ def _check_reachable(bootstrap: str, *, timeout_s: float) -> None:
         if not host or not port.isdigit():
             raise CommandFailed(f"--bootstrap {address}: must be host:port")
         try:
-            at = (host.strip("[]"), int(port))
-            socket.create_connection(at, timeout=timeout_s / len(addresses)).close()
-        except (OSError, OverflowError) as failure:
-            reasons.append(f"{address}: {getattr(failure, 'strerror', None) or failure}")
+            socket_address = (host.strip("[]"), int(port))
+            socket.create_connection(socket_address, timeout=timeout_s / len(addresses)).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
         else:
             return
     raise CommandFailed("no broker answers at " + ", ".join(reasons))
 
 
-def _silent() -> logging.Logger:
+def _silent_logger() -> logging.Logger:
     logger = logging.getLogger("odradek.librdkafka")
     logger.setLevel(logging.CRITICAL + 1)
     return logger

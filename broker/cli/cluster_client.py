@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.cli import client, direct
-from odradek.broker.cli.direct import Address, Connections, NoAnswer
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.first_answer import first_answer
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli import broker_connections, client
+from odradek.broker.cli.broker_connections import Address, BrokerConnections, RetriableError
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.hedged_request import first_response
+from odradek.broker.cli.partitions import TopicAndPartition
 
 if TYPE_CHECKING:
     from odradek.protocol.schema import Message
 
 METADATA_VERSION = 7
-NOBODY = -1
-PAUSE_S = 0.1
+NO_BROKER_ID = -1
+RETRY_BACKOFF_S = 0.1
 #: What a broker says that is not the controller.
-PASSING = frozenset({"NOT_CONTROLLER"})
+RETRIABLE_ERRORS = frozenset({"NOT_CONTROLLER"})
 
 
 class Broker(NamedTuple):
@@ -37,167 +37,183 @@ class Broker(NamedTuple):
     rack: str | None
 
 
-class Partition(NamedTuple):
+class PartitionInfo(NamedTuple):
     """Who leads it, if anybody does; where it is, and where it is in sync."""
 
     leader: int | None
     replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
+    isr: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MetadataSnapshot:
     """What a broker knew when it was asked."""
 
     cluster_id: str | None
-    controller: int | None
+    controller_id: int | None
     brokers: Mapping[int, Broker]
-    partitions: Mapping[Place, Partition]
+    partitions: Mapping[TopicAndPartition, PartitionInfo]
 
 
-Codes = Callable[[Any], Iterable[int]]
-Work = Callable[[argparse.Namespace, "OperatedCluster"], Awaitable[int]]
+ErrorCodeExtractor = Callable[[Any], Iterable[int]]
+ClusterCommand = Callable[[argparse.Namespace, "ClusterClient"], Awaitable[int]]
 
 
-def verb(work: Work, *, tool: str) -> client.Run:
+def cluster_command(command: ClusterCommand, *, tool: str) -> client.CommandFunction:
     """A command that does this with the cluster; ``tool`` is Kafka's own that can do it too."""
 
-    async def with_cluster(arguments: argparse.Namespace, connections: Connections) -> int:
-        asked = OperatedCluster(connections, arguments.bootstrap, timeout_s=arguments.timeout)
-        return await work(arguments, asked)
+    async def with_cluster(arguments: argparse.Namespace, connections: BrokerConnections) -> int:
+        cluster = ClusterClient(connections, arguments.bootstrap, timeout_s=arguments.timeout)
+        return await command(arguments, cluster)
 
     def run(arguments: argparse.Namespace) -> int:
-        return direct.run(arguments, partial(with_cluster, arguments), tool=tool)
+        return broker_connections.run(arguments, partial(with_cluster, arguments), tool=tool)
 
     return client.client_command(run)
 
 
-class OperatedCluster:
+class ClusterClient:
     """``bootstrap`` are the brokers to ask first, as they are written."""
 
-    def __init__(self, connections: Connections, bootstrap: str, *, timeout_s: float) -> None:
+    def __init__(self, connections: BrokerConnections, bootstrap: str, *, timeout_s: float) -> None:
         self._connections = connections
-        self._known = dict.fromkeys(map(_address, bootstrap.split(",")))
+        self._addresses = dict.fromkeys(map(_parse_address, bootstrap.split(",")))
         self._brokers: Mapping[int, Broker] = {}
-        self._controller: int | None = None
+        self._controller_id: int | None = None
         self.timeout_s = timeout_s
 
-    async def picture(self, topics: Iterable[str] | None = None) -> Picture:
+    async def fetch_metadata(self, topics: Iterable[str] | None = None) -> MetadataSnapshot:
         """Of these topics, or of all; raises CommandFailed if one of them is not there."""
         from odradek.protocol.api.metadata import MetadataRequest
 
-        asked = [MetadataRequest.Topic(name=name) for name in dict.fromkeys(topics or ())]
+        requested = [MetadataRequest.Topic(name=name) for name in dict.fromkeys(topics or ())]
         request = MetadataRequest(
-            topics=None if topics is None else asked, allow_auto_topic_creation=False
+            topics=None if topics is None else requested, allow_auto_topic_creation=False
         )
-        answer = await self.ask_anybody(request, version=METADATA_VERSION)
+        response = await self.send_to_any_broker(request, version=METADATA_VERSION)
         self._brokers = {
-            each.node_id: Broker(Address(each.host, each.port), each.rack)
-            for each in answer.brokers
+            broker.node_id: Broker(Address(broker.host, broker.port), broker.rack)
+            for broker in response.brokers
         }
-        self._controller = _unless_nobody(answer.controller_id)
-        return Picture(answer.cluster_id, self._controller, self._brokers, _partitions(answer))
+        self._controller_id = _broker_id_or_none(response.controller_id)
+        return MetadataSnapshot(
+            response.cluster_id, self._controller_id, self._brokers, _partition_infos(response)
+        )
 
-    def until(self, deadline: float) -> OperatedCluster:
+    def with_deadline(self, deadline: float) -> ClusterClient:
         """The same, with no more time than is left."""
-        hurried = copy(self)
-        hurried.timeout_s = min(self.timeout_s, max(0.0, deadline - time.monotonic()))
-        return hurried
+        limited = copy(self)
+        limited.timeout_s = min(self.timeout_s, max(0.0, deadline - time.monotonic()))
+        return limited
 
-    async def ask_controller(self, request: Message, *, version: int, codes: Codes) -> Any:
+    async def send_to_controller(
+        self, request: Message, *, version: int, error_codes: ErrorCodeExtractor
+    ) -> Any:
         """Its answer; ``codes`` finds errors in one, so that a broker that is not it is known."""
         import asyncio
 
-        failure: NoAnswer | None = None
+        last_error: RetriableError | None = None
         try:
             async with asyncio.timeout(self.timeout_s):
                 while True:
                     try:
-                        return await self._ask_controller(request, version, codes)
-                    except NoAnswer as why:
-                        failure = why
-                    await asyncio.sleep(PAUSE_S)
-                    await self.picture([])
-        except TimeoutError as late:
-            silent = f"broker {self._controller}, the controller, does not answer"
-            raise failure or NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
+                        return await self._send_to_controller(request, version, error_codes)
+                    except RetriableError as error:
+                        last_error = error
+                    await asyncio.sleep(RETRY_BACKOFF_S)
+                    await self.fetch_metadata([])
+        except TimeoutError as timeout:
+            message = f"broker {self._controller_id}, the controller, did not respond"
+            raise last_error or RetriableError(
+                f"{message} within {round(self.timeout_s, 1):g} s"
+            ) from timeout
 
-    async def _ask_controller(self, request: Message, version: int, codes: Codes) -> Any:
+    async def _send_to_controller(
+        self, request: Message, version: int, error_codes: ErrorCodeExtractor
+    ) -> Any:
         if not self._brokers:
-            await self.picture([])
-        if self._controller is None:
-            raise NoAnswer("the cluster has no controller")
-        answer = await self.ask_broker(self._controller, request, version=version)
-        for code in codes(answer):
-            if error_name(code) in PASSING:
-                raise NoAnswer(f"broker {self._controller}: {direct.reason(code)}")
-        return answer
+            await self.fetch_metadata([])
+        if self._controller_id is None:
+            raise RetriableError("the cluster has no controller")
+        response = await self.send_to_broker(self._controller_id, request, version=version)
+        for code in error_codes(response):
+            if error_name(code) in RETRIABLE_ERRORS:
+                raise RetriableError(
+                    f"broker {self._controller_id}: {broker_connections.format_error_code(code)}"
+                )
+        return response
 
-    async def ask_broker(self, broker: int, request: Message, *, version: int) -> Any:
+    async def send_to_broker(self, broker_id: int, request: Message, *, version: int) -> Any:
         import asyncio
 
-        if broker not in self._brokers:
-            raise NoAnswer(f"broker {broker}: there is no such broker")
-        address = self._brokers[broker].address
+        if broker_id not in self._brokers:
+            raise RetriableError(f"broker {broker_id}: there is no such broker")
+        address = self._brokers[broker_id].address
         try:
             async with asyncio.timeout(self.timeout_s):
-                return await self._connections.ask(address, request, version=version)
-        except TimeoutError as late:
-            silent = f"broker {broker} at {address} does not answer"
-            raise NoAnswer(f"{silent} in {round(self.timeout_s, 1):g} s") from late
+                return await self._connections.send(address, request, version=version)
+        except TimeoutError as timeout:
+            message = f"broker {broker_id} at {address} did not respond"
+            raise RetriableError(f"{message} within {round(self.timeout_s, 1):g} s") from timeout
 
-    async def ask_anybody(self, request: Message, *, version: int) -> Any:
-        async def ask(address: Address) -> Any:
-            answer = await self._connections.ask(address, request, version=version)
+    async def send_to_any_broker(self, request: Message, *, version: int) -> Any:
+        async def send(address: Address) -> Any:
+            response = await self._connections.send(address, request, version=version)
             # Who has answered is asked first the next time.
-            self._known = {address: None} | self._known
-            return answer
+            self._addresses = {address: None} | self._addresses
+            return response
 
-        addresses = [*self._known, *(each.address for each in self._brokers.values())]
-        return await first_answer(ask, dict.fromkeys(addresses), timeout_s=self.timeout_s)
+        addresses = [*self._addresses, *(broker.address for broker in self._brokers.values())]
+        return await first_response(send, dict.fromkeys(addresses), timeout_s=self.timeout_s)
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def group_by_topic(topic_partitions: Iterable[TopicAndPartition]) -> dict[str, list[int]]:
     """As requests name them."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for place in sorted(places):
-        numbers[place.topic].append(place.partition)
+    for topic_partition in sorted(topic_partitions):
+        numbers[topic_partition.topic].append(topic_partition.partition)
     return dict(numbers)
 
 
-def check(code: int, message: str | None = None, *, of: str) -> None:
+def check_error(error_code: int, message: str | None = None, *, subject: str) -> None:
     """Raises CommandFailed with what the cluster says."""
-    if code:
-        raise CommandFailed(f"{of}: {told(code, message)}")
+    if error_code:
+        raise CommandFailed(f"{subject}: {format_error(error_code, message)}")
 
 
-def told(code: int, message: str | None) -> str:
+def format_error(error_code: int, message: str | None) -> str:
     """An error, in the words of the broker if it had any."""
-    return f"{error_name(code)}: {message}" if message else direct.reason(code)
+    return (
+        f"{error_name(error_code)}: {message}"
+        if message
+        else broker_connections.format_error_code(error_code)
+    )
 
 
-def error_name(code: int) -> str:
+def error_name(error_code: int) -> str:
     from odradek.protocol.error_codes import ErrorCode
 
-    return ErrorCode.of(code).name
+    return ErrorCode.for_code(error_code).name
 
 
-def _partitions(answer: Any) -> dict[Place, Partition]:
-    found = {}
-    for topic in answer.topics:
-        check(topic.error_code, of=topic.name)
-        for each in topic.partitions:
-            found[Place(topic.name, each.partition_index)] = Partition(
-                _unless_nobody(each.leader_id), tuple(each.replica_nodes), tuple(each.isr_nodes)
+def _partition_infos(response: Any) -> dict[TopicAndPartition, PartitionInfo]:
+    infos = {}
+    for topic in response.topics:
+        check_error(topic.error_code, subject=topic.name)
+        for partition in topic.partitions:
+            infos[TopicAndPartition(topic.name, partition.partition_index)] = PartitionInfo(
+                _broker_id_or_none(partition.leader_id),
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(infos.items()))
 
 
-def _unless_nobody(broker: int) -> int | None:
-    return None if broker == NOBODY else broker
+def _broker_id_or_none(broker_id: int) -> int | None:
+    return None if broker_id == NO_BROKER_ID else broker_id
 
 
-def _address(written: str) -> Address:
+def _parse_address(argument: str) -> Address:
     """Which has been looked at before (see client.py)."""
-    host, _, port = written.strip().rpartition(":")
+    host, _, port = argument.strip().rpartition(":")
     return Address(host.strip("[]"), int(port))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.cli import client, tables
-from odradek.broker.cli.assignments import assignment, by_name
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.name_values import parse_name_value, to_dict
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConfigEntry, ConfigResource
@@ -59,16 +59,16 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         "are.",
     )
     _add_resource(parser)
-    written = {
+    options = {
         "--set": "give a setting a value",
         "--append": "add to a setting that is a list",
         "--subtract": "take from a setting that is a list",
     }
-    for option, help_text in written.items():
+    for option, help_text in options.items():
         parser.add_argument(
             option,
             metavar="NAME=VALUE",
-            type=assignment,
+            type=parse_name_value,
             action="append",
             default=[],
             help=f"{help_text}; repeatable",
@@ -95,14 +95,14 @@ def _add_resource(parser: argparse.ArgumentParser) -> None:
 
 
 def describe(arguments: argparse.Namespace) -> int:
-    resource = _resource(arguments.kind, arguments.name)
-    admin = client.admin(arguments)
+    resource = _config_resource(arguments.kind, arguments.name)
+    admin = client.create_admin_client(arguments)
     futures = admin.describe_configs([resource], request_timeout=arguments.timeout)
-    entries: Mapping[str, ConfigEntry] = client.outcome(arguments.name, futures[resource])
+    entries: Mapping[str, ConfigEntry] = client.wait_for_result(arguments.name, futures[resource])
     rows = [
-        (name, entry.value, _source(entry), entry.is_read_only, entry.is_sensitive)
+        (name, entry.value, _source_name(entry), entry.is_read_only, entry.is_sensitive)
         for name, entry in sorted(entries.items())
-        if arguments.all or _source(entry) != "default"
+        if arguments.all or _source_name(entry) != "default"
     ]
     title = f"Settings of {arguments.kind} {arguments.name}"
     tables.show(COLUMNS, rows, title=title, as_json=arguments.json)
@@ -111,9 +111,9 @@ def describe(arguments: argparse.Namespace) -> int:
 
 def alter(arguments: argparse.Namespace) -> int:
     changes = {
-        "SET": by_name(arguments.set),
-        "APPEND": by_name(arguments.append),
-        "SUBTRACT": by_name(arguments.subtract),
+        "SET": to_dict(arguments.set),
+        "APPEND": to_dict(arguments.append),
+        "SUBTRACT": to_dict(arguments.subtract),
     }
     if not any(changes.values()) and not arguments.unset:
         raise CommandFailed("nothing to change: give --set, --append, --subtract or --unset")
@@ -121,49 +121,53 @@ def alter(arguments: argparse.Namespace) -> int:
 
 
 def alter_topic(
-    arguments: argparse.Namespace, changes: Mapping[str, str], unset: Iterable[str]
+    arguments: argparse.Namespace, values: Mapping[str, str], unset: Iterable[str]
 ) -> int:
     """The exit status."""
-    return _alter(arguments, TOPIC, {"SET": changes}, unset)
+    return _alter(arguments, TOPIC, {"SET": values}, unset)
 
 
 def _alter(
     arguments: argparse.Namespace,
-    kind: str,
+    resource_type: str,
     changes: Mapping[str, Mapping[str, str]],
     unset: Iterable[str],
 ) -> int:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
-    resource = _resource(kind, arguments.name)
+    resource = _config_resource(resource_type, arguments.name)
     for operation, texts in changes.items():
         for name, text in texts.items():
-            how = AlterConfigOpType[operation]
-            resource.add_incremental_config(ConfigEntry(name, text, incremental_operation=how))
+            operation_type = AlterConfigOpType[operation]
+            resource.add_incremental_config(
+                ConfigEntry(name, text, incremental_operation=operation_type)
+            )
     for name in unset:
-        how = AlterConfigOpType.DELETE
-        resource.add_incremental_config(ConfigEntry(name, None, incremental_operation=how))
-    admin = client.admin(arguments)
+        operation_type = AlterConfigOpType.DELETE
+        resource.add_incremental_config(
+            ConfigEntry(name, None, incremental_operation=operation_type)
+        )
+    admin = client.create_admin_client(arguments)
     futures = admin.incremental_alter_configs([resource], request_timeout=arguments.timeout)
-    told = {f"{kind} {arguments.name}": future for future in futures.values()}
-    return client.settle(told, done="altered")
+    futures_by_name = {f"{resource_type} {arguments.name}": future for future in futures.values()}
+    return client.report_results(futures_by_name, done="altered")
 
 
-def _resource(kind: str, name: str) -> ConfigResource:
+def _config_resource(resource_type: str, name: str) -> ConfigResource:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
-    if kind == BROKER and name in ALL_BROKERS:
+    if resource_type == BROKER and name in ALL_BROKERS:
         raise CommandFailed(
             "librdkafka cannot name the default of all brokers: alter each broker by its id, or "
             "use Kafka's kafka-configs --entity-type brokers --entity-default"
         )
-    if not name or (kind == BROKER and not name.isdecimal()):
-        text = f"{name!r} is not the name of a topic, nor the id of a broker or group"
+    if not name or (resource_type == BROKER and not name.isdecimal()):
+        text = f"{name!r} is not a topic name, a group id or a broker id"
         raise CommandFailed(text)
-    return ConfigResource(ResourceType[kind.upper()], name)
+    return ConfigResource(ResourceType[resource_type.upper()], name)
 
 
-def _source(entry: ConfigEntry) -> str:
+def _source_name(entry: ConfigEntry) -> str:
     """``topic``, ``broker``, ``default broker``, ``static broker`` (its file), ``default``."""
     from confluent_kafka.admin import ConfigSource
 

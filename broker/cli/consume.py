@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import client
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.record_lines import FIELDS, Headers, Record, Template, json_line
-from odradek.broker.cli.starting_point import Start, StartingPoint, starting_point
+from odradek.broker.cli.record_lines import FIELDS, Headers, Record, Template, to_json
+from odradek.broker.cli.starting_point import StartingPoint, StartKind, parse_starting_point
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 #: Demanded by the library, though nothing is committed and no group is joined.
-GROUP = "odradek-cli"
+GROUP_ID = "odradek-cli"
 BATCH_RECORDS = 1000
-POLL_S = 0.2
+POLL_TIMEOUT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """What is to be read of a partition, and where its log ended when that was asked."""
 
     start: int
@@ -47,7 +47,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--from",
         dest="start",
         metavar="WHERE",
-        type=starting_point,
+        type=parse_starting_point,
         default="beginning",
         help="beginning (as if not given), end, an offset, -N for the last N of each partition, a "
         "time such as 2026-11-16T12:00:00, or @MILLISECONDS",
@@ -59,78 +59,81 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         help="read this one; repeatable; all of them, if not given",
     )
-    _add_ends(parser)
-    written = parser.add_mutually_exclusive_group()
-    written.add_argument(
+    _add_stop_options(parser)
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
         "--format",
         metavar="TEXT",
         default="{value}",
-        help=f"how a record is printed, with {', '.join(FIELDS)} in braces (%(default)s)",
+        help=f"print each record in this format, with the fields {', '.join(FIELDS)} in braces "
+        "(%(default)s)",
     )
-    written.add_argument(
+    formats.add_argument(
         "--json", action="store_true", help="a line of JSON for each, which produce --json reads"
     )
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(run))
 
 
-def _add_ends(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--count", metavar="N", type=_count, help="stop after so many records")
+def _add_stop_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--count", metavar="N", type=_parse_count, help="stop after so many records"
+    )
     parser.add_argument(
         "--until-end", action="store_true", help="stop when all that is there now has been read"
     )
     parser.add_argument(
         "--idle",
         metavar="SECONDS",
-        type=client.seconds,
+        type=client.parse_seconds,
         help="stop when nothing came for this long",
     )
 
 
-def _count(written: str) -> int:
+def _parse_count(argument: str) -> int:
     try:
-        number = int(written)
+        number = int(argument)
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a number of records, at least 1")
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a number of records of at least 1")
     return number
 
 
 def run(arguments: argparse.Namespace) -> int:
     from confluent_kafka import Consumer
 
-    line = _line_writer(arguments)
+    format_record = _line_formatter(arguments)
     consumer = Consumer(
         client.settings(
             arguments,
-            group_id=GROUP,
+            group_id=GROUP_ID,
             enable_auto_commit=False,
             enable_partition_eof=True,
             auto_offset_reset="earliest",
         )
     )
     try:
-        ranges = _ranges(consumer, arguments)
+        ranges = _offset_ranges(consumer, arguments)
         _assign(consumer, arguments.topic, ranges)
         for batch in _batches(consumer, arguments, ranges):
             for record in batch:
-                sys.stdout.buffer.write(line(record))
+                sys.stdout.buffer.write(format_record(record))
             sys.stdout.buffer.flush()
     finally:
         consumer.close()
     return 0
 
 
-def _line_writer(arguments: argparse.Namespace) -> Callable[[Record], bytes]:
-    return json_line if arguments.json else Template(arguments.format).line
+def _line_formatter(arguments: argparse.Namespace) -> Callable[[Record], bytes]:
+    return to_json if arguments.json else Template(arguments.format).line
 
 
-def _ranges(consumer: Consumer, arguments: argparse.Namespace) -> dict[int, Range]:
+def _offset_ranges(consumer: Consumer, arguments: argparse.Namespace) -> dict[int, OffsetRange]:
     from confluent_kafka import TopicPartition
 
     topic, timeout_s = arguments.topic, arguments.timeout
-    partitions = _partitions(consumer, arguments)
+    partitions = _selected_partitions(consumer, arguments)
     bounds = {
         partition: consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=timeout_s, cached=False
@@ -138,81 +141,81 @@ def _ranges(consumer: Consumer, arguments: argparse.Namespace) -> dict[int, Rang
         for partition in partitions
     }
     point: StartingPoint = arguments.start
-    if point.kind is Start.TIMESTAMP:
-        asked = [TopicPartition(topic, partition, point.number) for partition in partitions]
-        found = consumer.offsets_for_times(asked, timeout=timeout_s)
+    if point.kind is StartKind.TIMESTAMP:
+        queries = [TopicPartition(topic, partition, point.number) for partition in partitions]
+        results = consumer.offsets_for_times(queries, timeout=timeout_s)
         # What is after all records is answered with a negative number.
         starts = {
             each.partition: bounds[each.partition][1] if each.offset < 0 else each.offset
-            for each in found
+            for each in results
         }
-    elif point.kind is Start.BEFORE_END:
+    elif point.kind is StartKind.BEFORE_END:
         starts = {partition: bounds[partition][1] - point.number for partition in partitions}
     else:
         starts = dict.fromkeys(partitions, point.number)
     return {
-        partition: Range(_within(starts[partition], low=low, high=high), high)
+        partition: OffsetRange(_clamp(starts[partition], low=low, high=high), high)
         for partition, (low, high) in bounds.items()
     }
 
 
-def _partitions(consumer: Consumer, arguments: argparse.Namespace) -> list[int]:
+def _selected_partitions(consumer: Consumer, arguments: argparse.Namespace) -> list[int]:
     topics = consumer.list_topics(arguments.topic, timeout=arguments.timeout).topics
     topic = topics[arguments.topic]
     if topic.error is not None:
-        raise CommandFailed(f"{arguments.topic}: {client.reason(topic.error)}")
-    there = sorted(topic.partitions)
-    wanted: list[int] = arguments.partition or there
-    missing = sorted(set(wanted) - set(there))
+        raise CommandFailed(f"{arguments.topic}: {client.format_kafka_error(topic.error)}")
+    existing = sorted(topic.partitions)
+    selected: list[int] = arguments.partition or existing
+    missing = sorted(set(selected) - set(existing))
     if missing:
         raise CommandFailed(f"{arguments.topic} has no partition {', '.join(map(str, missing))}")
-    return wanted
+    return selected
 
 
-def _within(offset: int, *, low: int, high: int) -> int:
+def _clamp(offset: int, *, low: int, high: int) -> int:
     return min(max(offset, low), high)
 
 
-def _assign(consumer: Consumer, topic: str, ranges: dict[int, Range]) -> None:
+def _assign(consumer: Consumer, topic: str, ranges: dict[int, OffsetRange]) -> None:
     from confluent_kafka import TopicPartition
 
     consumer.assign([TopicPartition(topic, number, each.start) for number, each in ranges.items()])
 
 
 def _batches(
-    consumer: Consumer, arguments: argparse.Namespace, ranges: dict[int, Range]
+    consumer: Consumer, arguments: argparse.Namespace, ranges: dict[int, OffsetRange]
 ) -> Iterator[list[Record]]:
     """Until one of the ends that were asked for."""
-    unread = _Unread(ranges)
-    left = sys.maxsize if arguments.count is None else arguments.count
+    unread = _RemainingRecords(ranges)
+    remaining = sys.maxsize if arguments.count is None else arguments.count
     last_s = time.monotonic()
-    while left > 0 and (unread or not arguments.until_end):
-        messages = consumer.consume(min(left, BATCH_RECORDS), timeout=POLL_S)
-        records = [_record(message) for message in messages if unread.takes(message)]
+    while remaining > 0 and (unread or not arguments.until_end):
+        messages = consumer.consume(min(remaining, BATCH_RECORDS), timeout=POLL_TIMEOUT_S)
+        records = [_record(message) for message in messages if unread.track(message)]
         if arguments.until_end:
-            records = [record for record in records if not unread.is_beyond(record)]
+            records = [record for record in records if not unread.is_beyond_end(record)]
         if records:
             yield records
-            left -= len(records)
+            remaining -= len(records)
             last_s = time.monotonic()
         elif arguments.idle is not None and time.monotonic() - last_s > arguments.idle:
             return
 
 
-class _Unread:
+class _RemainingRecords:
     """In which partitions is there more to come of what was there at the beginning?"""
 
-    def __init__(self, ranges: dict[int, Range]) -> None:
+    def __init__(self, ranges: dict[int, OffsetRange]) -> None:
         self._ends = {number: each.end for number, each in ranges.items()}
         self._partitions = {number for number, each in ranges.items() if each.start < each.end}
 
     def __bool__(self) -> bool:
         return bool(self._partitions)
 
-    def takes(self, message: Message) -> bool:
+    def track(self, message: Message) -> bool:
         """Whether it is a record.  It may also be that there is none left, for now."""
         partition, offset = message.partition(), message.offset()
-        is_record = not _is_end(message)
+        is_record = not _is_partition_eof(message)
         assert partition is not None
         assert offset is not None
         # Not every offset has a record that is shown, so the last one may never come.
@@ -220,19 +223,19 @@ class _Unread:
             self._partitions.discard(partition)
         return is_record
 
-    def is_beyond(self, record: Record) -> bool:
+    def is_beyond_end(self, record: Record) -> bool:
         assert record.partition is not None
         assert record.offset is not None
         return record.offset >= self._ends[record.partition]
 
 
-def _is_end(message: Message) -> bool:
+def _is_partition_eof(message: Message) -> bool:
     """Raises CommandFailed for any other event."""
     error = message.error()
     if error is None:
         return False
     if error.name() != "_PARTITION_EOF":
-        raise CommandFailed(f"{message.topic()}: {client.reason(error)}")
+        raise CommandFailed(f"{message.topic()}: {client.format_kafka_error(error)}")
     return True
 
 
@@ -252,5 +255,5 @@ def _record(message: Message) -> Record:
 
 
 def _headers(message: Message) -> Headers:
-    found: Any = message.headers()  # a list of pairs, whatever the library's types say
-    return [*found] if found else []
+    headers: Any = message.headers()  # a list of pairs, whatever the library's types say
+    return [*headers] if headers else []

@@ -1,7 +1,7 @@
 """A command that failed, in a line for whoever typed it."""
 
 #: The exit status of a command that found what it was asked about not to be as it should.
-AMISS = 3
+CHECK_FAILED = 3
 
 
 class CommandFailed(Exception):

@@ -6,14 +6,14 @@ import argparse
 from typing import TypedDict
 
 
-class Help(TypedDict):
+class HelpOptions(TypedDict):
     """What a parser is told for it."""
 
     epilog: str
     formatter_class: type[argparse.HelpFormatter]
 
 
-class _Lines(argparse.HelpFormatter):
+class _ExamplesFormatter(argparse.HelpFormatter):
     """Wraps the description, as usual, but leaves the lines of what begins with ``Examples``."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -22,6 +22,6 @@ class _Lines(argparse.HelpFormatter):
         return super()._fill_text(text, width, indent)
 
 
-def examples(*commands: str) -> Help:
+def examples(*commands: str) -> HelpOptions:
     text = "\n".join(["Examples:", *(f"  {command}" for command in commands)])
-    return {"epilog": text, "formatter_class": _Lines}
+    return {"epilog": text, "formatter_class": _ExamplesFormatter}

@@ -10,60 +10,62 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from odradek.broker.cli.direct import Address, NoAnswer
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.broker_connections import Address, RetriableError
+from odradek.broker.cli.errors import CommandFailed
 
 #: Less if there is little time: all are to be asked.
-SOON_S = 1.0
+NEXT_BROKER_DELAY_S = 1.0
 
-Answer = TypeVar("Answer")
-Ask = Callable[[Address], Coroutine[Any, Any, Answer]]
+Response = TypeVar("Response")
+SendRequest = Callable[[Address], Coroutine[Any, Any, Response]]
 
 
-async def first_answer(ask: Ask[Answer], brokers: Iterable[Address], *, timeout_s: float) -> Answer:
+async def first_response(
+    send: SendRequest[Response], brokers: Iterable[Address], *, timeout_s: float
+) -> Response:
     """Raises NoAnswer, and at once any other CommandFailed."""
     import asyncio
 
     addresses = [*brokers]
-    to_ask = [*addresses]
-    ended: list[Answer | CommandFailed] = []
-    soon_s = min(SOON_S, timeout_s / (len(addresses) + 1))
+    untried = [*addresses]
+    results: list[Response | CommandFailed] = []
+    delay_s = min(NEXT_BROKER_DELAY_S, timeout_s / (len(addresses) + 1))
     deadline = time.monotonic() + timeout_s
     async with asyncio.TaskGroup() as group:
-        asked: set[asyncio.Task[Answer | CommandFailed]] = set()
-        while (to_ask or asked) and (left_s := deadline - time.monotonic()) > 0:
-            if to_ask:
-                asked.add(group.create_task(_outcome(ask, to_ask.pop(0))))
-            patience_s = min(soon_s, left_s) if to_ask else left_s
-            done, asked = await asyncio.wait(
-                asked, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+        pending: set[asyncio.Task[Response | CommandFailed]] = set()
+        while (untried or pending) and (remaining_s := deadline - time.monotonic()) > 0:
+            if untried:
+                pending.add(group.create_task(_try_send(send, untried.pop(0))))
+            wait_s = min(delay_s, remaining_s) if untried else remaining_s
+            done, pending = await asyncio.wait(
+                pending, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
             )
-            ended += [each.result() for each in done]
-            if not all(isinstance(each, NoAnswer) for each in ended):
+            results += [task.result() for task in done]
+            if not all(isinstance(result, RetriableError) for result in results):
                 break
-        for silent in asked:
-            silent.cancel()
-    return _best(ended, addresses, timeout_s)
+        for task in pending:
+            task.cancel()
+    return _select_result(results, addresses, timeout_s)
 
 
-async def _outcome(ask: Ask[Answer], address: Address) -> Answer | CommandFailed:
+async def _try_send(send: SendRequest[Response], address: Address) -> Response | CommandFailed:
     try:
-        return await ask(address)
-    except CommandFailed as failure:
-        return failure
+        return await send(address)
+    except CommandFailed as error:
+        return error
 
 
-def _best(
-    outcomes: list[Answer | CommandFailed], addresses: list[Address], timeout_s: float
-) -> Answer:
+def _select_result(
+    results: list[Response | CommandFailed], addresses: list[Address], timeout_s: float
+) -> Response:
     """That which is not only the lack of an answer."""
-    for each in outcomes:
-        if not isinstance(each, CommandFailed):
-            return each
-    failures = [each for each in outcomes if isinstance(each, CommandFailed)]
-    final = [each for each in failures if not isinstance(each, NoAnswer)]
-    if final or len(failures) == len(addresses):
-        raise (final or failures)[0]
-    raise NoAnswer(
-        f"no broker answers in {round(timeout_s, 1):g} s: {', '.join(map(str, addresses))}"
+    for result in results:
+        if not isinstance(result, CommandFailed):
+            return result
+    errors = [result for result in results if isinstance(result, CommandFailed)]
+    final = [error for error in errors if not isinstance(error, RetriableError)]
+    if final or len(errors) == len(addresses):
+        raise (final or errors)[0]
+    raise RetriableError(
+        f"no broker responded within {round(timeout_s, 1):g} s: {', '.join(map(str, addresses))}"
     )

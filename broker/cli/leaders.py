@@ -7,20 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.broker.cli import client, tables
+from odradek.broker.cli.cluster_client import (
+    ClusterClient,
+    MetadataSnapshot,
+    check_error,
+    error_name,
+    format_error,
+    group_by_topic,
+)
+from odradek.broker.cli.cluster_client import cluster_command as with_cluster
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.scope import SYNTAX, Scope, scope
-from odradek.broker.cli.operated import OperatedCluster, Picture, by_topic, check, error_name, told
-from odradek.broker.cli.operated import verb as with_cluster
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.plans import read_places
+from odradek.broker.cli.groups.scope import SYNTAX, TopicScope, parse_scope
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.plans import read_partitions
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOOL = "kafka-leader-election"
-KINDS = {"preferred": 0, "unclean": 1}
+ELECTION_TYPES = {"preferred": 0, "unclean": 1}
 VERSION = 1  # the first that has unclean elections, and an error of the whole
-SPARE_MS = 1000
+TIMEOUT_MARGIN_MS = 1000
 COLUMNS = ("topic", "partition", "outcome", "leader")
 ELECTED, NOT_NEEDED = "elected", "not needed"
 FAILED = 1
@@ -54,13 +61,13 @@ def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
             "odradek leaders elect --type unclean --file partitions.json",
         ),
     )
-    parser.add_argument("scopes", nargs="*", metavar=SYNTAX, type=scope)
+    parser.add_argument("scopes", nargs="*", metavar=SYNTAX, type=parse_scope)
     parser.add_argument(
         "--type",
         "--election-type",  # as Kafka's tool has it
         dest="kind",
         type=str.lower,
-        choices=[*KINDS],
+        choices=[*ELECTION_TYPES],
         default="preferred",
         help="which election (%(default)s)",
     )
@@ -82,75 +89,93 @@ def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.set_defaults(run=with_cluster(elect, tool=TOOL))
 
 
-async def elect(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
-    places = await _places(arguments, asked)
-    outcomes = await _elected(asked, KINDS[arguments.kind], places)
-    picture = await asked.picture()
+async def elect(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
+    topic_partitions = await _selected_partitions(arguments, cluster)
+    outcomes = await _elect_leaders(cluster, ELECTION_TYPES[arguments.kind], topic_partitions)
+    snapshot = await cluster.fetch_metadata()
     rows = [
-        (*place, outcome, _leader(picture, place)) for place, outcome in sorted(outcomes.items())
+        (*topic_partition, outcome, _current_leader(snapshot, topic_partition))
+        for topic_partition, outcome in sorted(outcomes.items())
     ]
     tables.show(COLUMNS, rows, title="Elections", as_json=arguments.json)
-    are_well = all(outcome in (ELECTED, NOT_NEEDED) for outcome in outcomes.values())
-    return 0 if are_well else FAILED
+    succeeded = all(outcome in (ELECTED, NOT_NEEDED) for outcome in outcomes.values())
+    return 0 if succeeded else FAILED
 
 
-async def _places(arguments: argparse.Namespace, asked: OperatedCluster) -> list[Place] | None:
+async def _selected_partitions(
+    arguments: argparse.Namespace, cluster: ClusterClient
+) -> list[TopicAndPartition] | None:
     """None: all."""
-    ways = [bool(arguments.scopes), arguments.all, arguments.file is not None]
-    if sum(ways) != 1:
+    choices = [bool(arguments.scopes), arguments.all, arguments.file is not None]
+    if sum(choices) != 1:
         raise CommandFailed("which partitions: name some, or give --all or --file")
     if arguments.all:
         return None
     if arguments.file is not None:
-        return read_places(arguments.file)
-    picture = await asked.picture({each.topic for each in arguments.scopes})
-    return sorted({place for each in arguments.scopes for place in _in_scope(each, picture)})
+        return read_partitions(arguments.file)
+    snapshot = await cluster.fetch_metadata({scope.topic for scope in arguments.scopes})
+    return sorted(
+        {
+            topic_partition
+            for scope in arguments.scopes
+            for topic_partition in _partitions_in_scope(scope, snapshot)
+        }
+    )
 
 
-def _in_scope(wanted: Scope, picture: Picture) -> list[Place]:
-    if wanted.partitions:
-        return [Place(wanted.topic, number) for number in wanted.partitions]
-    return [place for place in picture.partitions if place.topic == wanted.topic]
+def _partitions_in_scope(
+    topic_scope: TopicScope, snapshot: MetadataSnapshot
+) -> list[TopicAndPartition]:
+    if topic_scope.partitions:
+        return [TopicAndPartition(topic_scope.topic, number) for number in topic_scope.partitions]
+    return [
+        topic_partition
+        for topic_partition in snapshot.partitions
+        if topic_partition.topic == topic_scope.topic
+    ]
 
 
-async def _elected(
-    asked: OperatedCluster, kind: int, places: list[Place] | None
-) -> Mapping[Place, str]:
+async def _elect_leaders(
+    cluster: ClusterClient, election_type: int, topic_partitions: list[TopicAndPartition] | None
+) -> Mapping[TopicAndPartition, str]:
     """What became of each."""
     from odradek.protocol.api.elect_leaders import ElectLeadersRequest
 
-    named = ElectLeadersRequest.TopicPartitions
+    topic_entry = ElectLeadersRequest.TopicPartitions
     request = ElectLeadersRequest(
-        election_type=kind,
+        election_type=election_type,
         topic_partitions=None
-        if places is None
+        if topic_partitions is None
         else [
-            named(topic=topic, partitions=numbers) for topic, numbers in by_topic(places).items()
+            topic_entry(topic=topic, partitions=numbers)
+            for topic, numbers in group_by_topic(topic_partitions).items()
         ],
-        timeout_ms=max(1, int(asked.timeout_s * 1000) - SPARE_MS),
+        timeout_ms=max(1, int(cluster.timeout_s * 1000) - TIMEOUT_MARGIN_MS),
     )
-    answer = await asked.ask_controller(request, version=VERSION, codes=_codes)
-    check(answer.error_code, of="elections")
+    response = await cluster.send_to_controller(request, version=VERSION, error_codes=_error_codes)
+    check_error(response.error_code, subject="elections")
     return {
-        Place(topic.topic, each.partition_id): _outcome(each)
-        for topic in answer.replica_election_results
-        for each in topic.partition_result
+        TopicAndPartition(topic.topic, result.partition_id): _election_result(result)
+        for topic in response.replica_election_results
+        for result in topic.partition_result
     }
 
 
-def _outcome(line: Any) -> str:
-    if not line.error_code:
+def _election_result(partition_result: Any) -> str:
+    if not partition_result.error_code:
         return ELECTED
-    if error_name(line.error_code) == "ELECTION_NOT_NEEDED":
+    if error_name(partition_result.error_code) == "ELECTION_NOT_NEEDED":
         return NOT_NEEDED
-    return told(line.error_code, line.error_message)
+    return format_error(partition_result.error_code, partition_result.error_message)
 
 
-def _codes(answer: Any) -> list[int]:
-    lines = [each for topic in answer.replica_election_results for each in topic.partition_result]
-    return [answer.error_code, *(each.error_code for each in lines)]
+def _error_codes(response: Any) -> list[int]:
+    results = [
+        result for topic in response.replica_election_results for result in topic.partition_result
+    ]
+    return [response.error_code, *(result.error_code for result in results)]
 
 
-def _leader(picture: Picture, place: Place) -> int | None:
-    found = picture.partitions.get(place)
-    return None if found is None else found.leader
+def _current_leader(snapshot: MetadataSnapshot, topic_partition: TopicAndPartition) -> int | None:
+    partition = snapshot.partitions.get(topic_partition)
+    return None if partition is None else partition.leader

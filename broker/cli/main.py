@@ -32,7 +32,7 @@ from odradek.broker.cli import (
     zookeeper,
 )
 from odradek.broker.cli.clusters import command as clusters
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.groups import command as groups
 from odradek.broker.cli.reassign import command as reassign
 from odradek.broker.cli.transactions import command as transactions
@@ -43,39 +43,39 @@ COMMANDS = (
     *(scan, spark, dump_log, zookeeper, version),
 )
 FAILED = 1
-INTERRUPTED, UNREAD = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
+INTERRUPTED, BROKEN_PIPE = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
-    chosen = _chosen(arguments)
+    parsed = _parse_arguments(arguments)
     try:
-        status: int = chosen.run(chosen)
+        status: int = parsed.run(parsed)
         sys.stdout.flush()
-    except CommandFailed as failure:
-        print(f"odradek: {failure}", file=sys.stderr)
+    except CommandFailed as error:
+        print(f"odradek: {error}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
         # What is still buffered would fail again when the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
-def _chosen(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
-    chosen, more = parser.parse_known_args(arguments)
-    takes_more = hasattr(chosen, "values") and not any(each.startswith("-") for each in more)
-    if takes_more:
-        chosen.values += more  # argparse gives nobody the values that stand behind an option
-    elif more:
-        parser.error(f"unrecognized arguments: {' '.join(more)}")
-    return chosen
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _build_parser()
+    parsed, extra = parser.parse_known_args(arguments)
+    takes_values = hasattr(parsed, "values") and not any(each.startswith("-") for each in extra)
+    if takes_values:
+        parsed.values += extra  # argparse gives nobody the values that stand behind an option
+    elif extra:
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
+    return parsed
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="odradek",
         description="A Kafka-compatible broker in pure Python, and what one needs beside it.",

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class NameValue:
     """What follows the first ``=`` is the text, which may be empty."""
 
     name: str
-    text: str
+    value: str
 
 
-def assignment(written: str) -> Assignment:
+def parse_name_value(argument: str) -> NameValue:
     """As the type of an argument."""
-    name, sign, text = written.partition("=")
+    name, sign, text = argument.partition("=")
     if not sign or not name.strip():
-        raise argparse.ArgumentTypeError(f"{written!r} is not NAME=VALUE")
-    return Assignment(name.strip(), text)
+        raise argparse.ArgumentTypeError(f"{argument!r} is not NAME=VALUE")
+    return NameValue(name.strip(), text)
 
 
-def by_name(assignments: list[Assignment]) -> dict[str, str]:
+def to_dict(pairs: list[NameValue]) -> dict[str, str]:
     """Of two for the same name the later counts."""
-    return {each.name: each.text for each in assignments}
+    return {each.name: each.value for each in pairs}

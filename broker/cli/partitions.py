@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.cli import client
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicDescription
 
 #: What the cluster, or the library by itself, says of a partition that is gone or has no leader;
 #: the last of them if it found none that has.
-UNLED = frozenset(
+NO_LEADER_ERRORS = frozenset(
     {
         *("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"),
         *("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "_NOENT"),
     }
 )
-NO_RECORD = -1
+UNKNOWN_OFFSET = -1
 
 
-class Place(NamedTuple):
+class TopicAndPartition(NamedTuple):
     """A partition, written ``orders:0``."""
 
     topic: str
@@ -32,10 +32,10 @@ class Place(NamedTuple):
         return f"{self.topic}:{self.partition}"
 
 
-Offsets = dict[Place, int]
+Offsets = dict[TopicAndPartition, int]
 
 
-def described_topics(
+def describe_topics(
     admin: AdminClient, names: Iterable[str], timeout_s: float
 ) -> list[TopicDescription]:
     """By name; all topics if none is named."""
@@ -45,67 +45,88 @@ def described_topics(
     if not names:
         return []
     futures = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-    return [client.outcome(name, futures[name]) for name in names]
+    return [client.wait_for_result(name, futures[name]) for name in names]
 
 
-def that_exist(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> list[Place]:
+def existing_partitions(
+    admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
+) -> list[TopicAndPartition]:
     """In order; whether anybody leads them or not."""
     topics = admin.list_topics(timeout=timeout_s).topics
     return [
-        place
-        for place in sorted(places)
-        if place.topic in topics and place.partition in topics[place.topic].partitions
+        topic_partition
+        for topic_partition in sorted(topic_partitions)
+        if topic_partition.topic in topics
+        and topic_partition.partition in topics[topic_partition.topic].partitions
     ]
 
 
-def starts(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offsets:
-    return _offsets(admin, dict.fromkeys(places, _kinds().earliest()), timeout_s)
+def log_start_offsets(
+    admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
+) -> Offsets:
+    return _list_offsets(
+        admin, dict.fromkeys(topic_partitions, _offset_spec().earliest()), timeout_s
+    )
 
 
-def ends(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offsets:
-    return _offsets(admin, dict.fromkeys(places, _kinds().latest()), timeout_s)
+def log_end_offsets(
+    admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
+) -> Offsets:
+    return _list_offsets(admin, dict.fromkeys(topic_partitions, _offset_spec().latest()), timeout_s)
 
 
-def ends_that_are_known(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> Offsets:
+def known_log_end_offsets(
+    admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
+) -> Offsets:
     """Without the partitions that are gone, or have no leader at the moment."""
-    asked = dict.fromkeys(places, _kinds().latest())
-    return _offsets(admin, asked, timeout_s, are_all_led=False)
+    specs = dict.fromkeys(topic_partitions, _offset_spec().latest())
+    return _list_offsets(admin, specs, timeout_s, requires_leaders=False)
 
 
-def first_from(
-    admin: AdminClient, places: Iterable[Place], timeout_s: float, *, timestamp_ms: int
+def offsets_for_time(
+    admin: AdminClient,
+    topic_partitions: Iterable[TopicAndPartition],
+    timeout_s: float,
+    *,
+    timestamp_ms: int,
 ) -> Offsets:
     """Of the first record of this time or later; without the partitions that have none."""
-    asked = dict.fromkeys(places, _kinds().for_timestamp(timestamp_ms))
-    found = _offsets(admin, asked, timeout_s)
-    return {place: offset for place, offset in found.items() if offset != NO_RECORD}
+    specs = dict.fromkeys(topic_partitions, _offset_spec().for_timestamp(timestamp_ms))
+    offsets = _list_offsets(admin, specs, timeout_s)
+    return {
+        topic_partition: offset
+        for topic_partition, offset in offsets.items()
+        if offset != UNKNOWN_OFFSET
+    }
 
 
-def _kinds() -> Any:
+def _offset_spec() -> Any:
     from confluent_kafka.admin import OffsetSpec
 
     return OffsetSpec  # whose makers the library gives no types
 
 
-def _offsets(
+def _list_offsets(
     admin: AdminClient,
-    asked: dict[Place, Any],
+    specs: dict[TopicAndPartition, Any],
     timeout_s: float,
     *,
-    are_all_led: bool = True,
+    requires_leaders: bool = True,
 ) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
 
-    if not asked:
+    if not specs:
         return {}
-    wanted = {TopicPartition(*place): kind for place, kind in asked.items()}
-    found = {}
-    for at, future in admin.list_offsets(wanted, request_timeout=timeout_s).items():
-        place = Place(at.topic, at.partition)
-        raised = future.exception()
-        if isinstance(raised, KafkaException) and raised.args[0].name() in UNLED:
-            if are_all_led:
-                raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
+    request = {TopicPartition(*topic_partition): spec for topic_partition, spec in specs.items()}
+    offsets = {}
+    for requested, future in admin.list_offsets(request, request_timeout=timeout_s).items():
+        topic_partition = TopicAndPartition(requested.topic, requested.partition)
+        error = future.exception()
+        if isinstance(error, KafkaException) and error.args[0].name() in NO_LEADER_ERRORS:
+            if requires_leaders:
+                raise CommandFailed(
+                    f"{topic_partition}: there is no such partition, or it has no leader"
+                )
             continue
-        found[place] = client.outcome(str(place), future).offset
-    return found
+        offsets[topic_partition] = client.wait_for_result(str(topic_partition), future).offset
+    return offsets

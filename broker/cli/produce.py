@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from odradek.broker.cli import client
-from odradek.broker.cli.assignments import assignment
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.name_values import parse_name_value
 from odradek.broker.cli.record_lines import Record, from_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINGER_MS = 5
-POLL_S = 0.1
+POLL_TIMEOUT_S = 0.1
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,7 +60,7 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--header",
         metavar="NAME=VALUE",
-        type=assignment,
+        type=parse_name_value,
         action="append",
         default=[],
         help="a header that every record has; repeatable",
@@ -105,47 +105,48 @@ def run(arguments: argparse.Namespace) -> int:
             message_timeout_ms=int(arguments.timeout * 1000),
         )
     )
-    deliveries = _Deliveries(is_told=arguments.report)
-    with ExitStack() as opened:
+    deliveries = _DeliveryReports(prints_offsets=arguments.report)
+    with ExitStack() as exit_stack:
         # What comes before a line that is no record is written all the same.
-        opened.callback(producer.flush)
-        for record in _records(arguments, opened):
-            _send(producer, arguments.topic, record, deliveries)
-    deliveries.check()
+        exit_stack.callback(producer.flush)
+        for record in _records(arguments, exit_stack):
+            _produce(producer, arguments.topic, record, deliveries)
+    deliveries.raise_first_error()
     return 0
 
 
-class _Deliveries:
+class _DeliveryReports:
     """What became of the records."""
 
-    def __init__(self, *, is_told: bool) -> None:
-        self._is_told = is_told
-        self._written = 0
-        self._lost = 0
-        self._first: KafkaError | None = None
+    def __init__(self, *, prints_offsets: bool) -> None:
+        self._prints_offsets = prints_offsets
+        self._delivered = 0
+        self._failed = 0
+        self._first_error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._lost += 1
-            self._first = self._first or error
+            self._failed += 1
+            self._first_error = self._first_error or error
             return
-        self._written += 1
-        if self._is_told:
+        self._delivered += 1
+        if self._prints_offsets:
             print(message.partition(), message.offset(), sep="\t")
 
-    def check(self) -> None:
+    def raise_first_error(self) -> None:
         """Raises CommandFailed unless all were written."""
-        if self._first is not None:
-            count = self._written + self._lost
+        if self._first_error is not None:
+            count = self._delivered + self._failed
             raise CommandFailed(
-                f"{self._lost} of {count} records were not written: {client.reason(self._first)}"
+                f"{self._failed} of {count} records were not delivered: "
+                f"{client.format_kafka_error(self._first_error)}"
             )
 
 
-def _send(producer: Producer, topic: str, record: Record, deliveries: _Deliveries) -> None:
+def _produce(producer: Producer, topic: str, record: Record, deliveries: _DeliveryReports) -> None:
     # The library takes no None for what is to be left to it.
-    said: dict[str, Any] = {"partition": record.partition, "timestamp": record.timestamp}
-    said = {name: number for name, number in said.items() if number is not None}
+    options: dict[str, Any] = {"partition": record.partition, "timestamp": record.timestamp}
+    options = {name: number for name, number in options.items() if number is not None}
     while True:
         try:
             producer.produce(
@@ -154,22 +155,22 @@ def _send(producer: Producer, topic: str, record: Record, deliveries: _Deliverie
                 record.key,
                 headers=list(record.headers),
                 on_delivery=deliveries,
-                **said,
+                **options,
             )
         except BufferError:
-            producer.poll(POLL_S)  # as much waits already as the library wants to keep
+            producer.poll(POLL_TIMEOUT_S)  # as much waits already as the library wants to keep
         else:
             producer.poll(0)
             return
 
 
-def _records(arguments: argparse.Namespace, opened: ExitStack) -> Iterator[Record]:
+def _records(arguments: argparse.Namespace, exit_stack: ExitStack) -> Iterator[Record]:
     """With what all of them have in common."""
     headers: list[tuple[str, bytes | None]] = [
-        (each.name, each.text.encode()) for each in arguments.header
+        (each.name, each.value.encode()) for each in arguments.header
     ]
     key = None if arguments.key is None else arguments.key.encode()
-    for record in _own_records(arguments, opened):
+    for record in _read_records(arguments, exit_stack):
         partition = arguments.partition if record.partition is None else record.partition
         yield replace(
             record,
@@ -179,45 +180,45 @@ def _records(arguments: argparse.Namespace, opened: ExitStack) -> Iterator[Recor
         )
 
 
-def _own_records(arguments: argparse.Namespace, opened: ExitStack) -> Iterator[Record]:
+def _read_records(arguments: argparse.Namespace, exit_stack: ExitStack) -> Iterator[Record]:
     if arguments.values and arguments.file is not None:
         raise CommandFailed("give values or --file, not both")
     lines: Iterable[bytes]
     if arguments.values:
         lines = [value.encode("utf-8", "surrogateescape") for value in arguments.values]
     else:
-        lines = _file(arguments.file, opened)
+        lines = _open_lines(arguments.file, exit_stack)
     for number, line in enumerate(lines, start=1):
         try:
-            yield _record(arguments, line.removesuffix(b"\n"))
-        except ValueError as wrong:
-            raise CommandFailed(f"record {number}: {wrong}") from wrong
+            yield _parse_record(arguments, line.removesuffix(b"\n"))
+        except ValueError as error:
+            raise CommandFailed(f"record {number}: {error}") from error
 
 
-def _record(arguments: argparse.Namespace, line: bytes) -> Record:
+def _parse_record(arguments: argparse.Namespace, line: bytes) -> Record:
     """Raises ValueError."""
     if arguments.json:
         return from_json(line)
     if arguments.key_separator is None:
         return Record(line)
-    key, sign, value = line.partition(arguments.key_separator.encode())
-    if not sign:
-        raise ValueError(f"there is no {arguments.key_separator!r} after a key")
+    key, separator, value = line.partition(arguments.key_separator.encode())
+    if not separator:
+        raise ValueError(f"the key separator {arguments.key_separator!r} is missing")
     return Record(value, key=key)
 
 
-def _file(path: Path | None, opened: ExitStack) -> IO[bytes]:
+def _open_lines(path: Path | None, exit_stack: ExitStack) -> IO[bytes]:
     if path is None:
         return sys.stdin.buffer
     try:
         if not sys.stderr.isatty():
-            return opened.enter_context(path.open("rb"))
+            return exit_stack.enter_context(path.open("rb"))
         from rich import progress
         from rich.console import Console
 
         console = Console(stderr=True)
-        return opened.enter_context(
+        return exit_stack.enter_context(
             progress.open(path, "rb", description=path.name, console=console, transient=True)
         )
-    except OSError as failure:
-        raise CommandFailed(f"{path}: {failure.strerror}") from failure
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}") from error

@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\0": "\0"}
@@ -40,16 +40,16 @@ class Record:
 class Template:
     """How a record is written as text."""
 
-    def __init__(self, written: str) -> None:
+    def __init__(self, template: str) -> None:
         """Raises CommandFailed."""
-        for escape, sign in _ESCAPES.items():
-            written = written.replace(escape, sign)
-        self._written = written
+        for escape, character in _ESCAPES.items():
+            template = template.replace(escape, character)
+        self._format = template
         try:
             self.line(Record(b""))
-        except (KeyError, IndexError, ValueError, AttributeError, TypeError) as wrong:
+        except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
             known = ", ".join(f"{{{name}}}" for name in FIELDS)
-            raise CommandFailed(f"--format {written!r}: all there is are {known}") from wrong
+            raise CommandFailed(f"--format {template!r}: the fields are {known}") from error
 
     def line(self, record: Record) -> bytes:
         headers = ",".join(f"{name}={_text(value)}" for name, value in record.headers)
@@ -62,10 +62,10 @@ class Template:
             "value": _text(record.value),
             "headers": headers,
         }
-        return (self._written.format_map(fields) + "\n").encode("utf-8", "surrogateescape")
+        return (self._format.format_map(fields) + "\n").encode("utf-8", "surrogateescape")
 
 
-def json_line(record: Record) -> bytes:
+def to_json(record: Record) -> bytes:
     fields = {
         "topic": record.topic,
         "partition": record.partition,
@@ -85,7 +85,7 @@ def from_json(line: bytes) -> Record:
         raise ValueError("a record is an object with a value")
     unknown = fields.keys() - set(FIELDS)
     if unknown:
-        raise ValueError(f"a record has no {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
     headers = fields.get("headers") or []
     if not all(isinstance(each, list) and len(each) == 2 for each in headers):
         raise ValueError("headers are pairs of name and value")
@@ -120,8 +120,8 @@ def _bytes(value: object) -> bytes | None:
         case {"base64": str(text)}:
             try:
                 return base64.b64decode(text, validate=True)
-            except binascii.Error as wrong:
-                raise ValueError(f"base64: {wrong}") from wrong
+            except binascii.Error as error:
+                raise ValueError(f"base64: {error}") from error
         case _:
             # A value that is JSON itself need not be quoted a second time.
             return json.dumps(value).encode()

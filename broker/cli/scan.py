@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.scan_output import OUTPUTS, PARQUET, write
-from odradek.spark_jobs.running.flags import (
-    READING,
-    SELECTION,
+from odradek.spark_jobs.job_runner.flags import (
+    READ_FLAGS,
+    SELECTION_FLAGS,
     Flag,
     add_flags,
     add_paths,
-    options_given,
+    collect_options,
 )
 
-INSTALL = "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"
+INSTALL_HINT = "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"
 DONE, DAMAGED = 0, 1
 
 #: What a row is; a Spark job decides that by itself.
-LOOKS = (
+VIEW_FLAGS = (
     Flag("view", "a row for each of these", choices=("records", "batches")),
     Flag("columns", "only what these need is decoded; a wrong name is answered with a list", "A,B"),
     Flag("includeHeaders", is_switch=True),
@@ -39,7 +39,7 @@ LOOKS = (
 )
 
 #: What the keys and values of internal topics stand for.
-CONTENTS = (
+CONTENT_FLAGS = (
     Flag(
         "content",
         "offsets: what groups have committed, from __consumer_offsets; transactions: the states of "
@@ -73,16 +73,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add_paths(parser)
     _add_selection(parser)
-    add_flags(parser.add_argument_group("what internal topics mean"), CONTENTS)
-    add_flags(parser.add_argument_group("how to read them"), (*LOOKS, *READING))
+    add_flags(parser.add_argument_group("what internal topics mean"), CONTENT_FLAGS)
+    add_flags(parser.add_argument_group("how to read them"), (*VIEW_FLAGS, *READ_FLAGS))
     _add_output(parser)
     parser.set_defaults(run=run)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which records")
-    add_flags(group, SELECTION)
-    group.add_argument("--limit", metavar="N", type=_natural, help="no more rows than this")
+    add_flags(group, SELECTION_FLAGS)
+    group.add_argument("--limit", metavar="N", type=_parse_count, help="no more rows than this")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -91,19 +91,19 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--to", metavar="FILE", type=Path, help="standard output, if not given")
 
 
-def _natural(written: str) -> int:
-    if not written.isdecimal():
-        raise argparse.ArgumentTypeError(f"not a number of that kind: {written!r}")
-    return int(written)
+def _parse_count(argument: str) -> int:
+    if not argument.isdecimal():
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a number of rows")
+    return int(argument)
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
         from odradek.spark_jobs.scan.damage import Damage, ScanFailed
-        from odradek.spark_jobs.scan.options import options_of
+        from odradek.spark_jobs.scan.options import parse_options
         from odradek.spark_jobs.scan.scanner import scan_all, scan_schema
     except ImportError as missing:
-        raise CommandFailed(INSTALL) from missing
+        raise CommandFailed(INSTALL_HINT) from missing
     if arguments.output == PARQUET and arguments.to is None:
         raise CommandFailed("parquet is not for a screen: name a file with --to")
     damages: list[Damage] = []
@@ -113,19 +113,21 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"odradek: {damage}", file=sys.stderr)
 
     try:
-        options = options_of(options_given(arguments, (*SELECTION, *CONTENTS, *LOOKS, *READING)))
+        options = parse_options(
+            collect_options(arguments, (*SELECTION_FLAGS, *CONTENT_FLAGS, *VIEW_FLAGS, *READ_FLAGS))
+        )
         batches = scan_all(options, report)
         if arguments.limit is not None:
-            batches = _first(batches, arguments.limit)
-        write(batches, scan_schema(options), output=arguments.output, to=arguments.to)
+            batches = _limit_rows(batches, arguments.limit)
+        write(batches, scan_schema(options), output=arguments.output, path=arguments.to)
     except BrokenPipeError:
         raise
-    except (ScanFailed, OSError) as failure:
-        raise CommandFailed(str(failure)) from failure
+    except (ScanFailed, OSError) as error:
+        raise CommandFailed(str(error)) from error
     return DAMAGED if damages else DONE
 
 
-def _first(batches: Iterator[Any], count: int) -> Iterator[Any]:
+def _limit_rows(batches: Iterator[Any], count: int) -> Iterator[Any]:
     """No more than so many rows, and no more read than they need."""
     while count > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, count)

@@ -27,37 +27,37 @@ OUTPUTS = ("table", "json", "csv", PARQUET)
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
-def write(batches: Iterator[Any], schema: Any, *, output: str, to: Path | None) -> None:
+def write(batches: Iterator[Any], schema: Any, *, output: str, path: Path | None) -> None:
     """``batches`` are Arrow's; ``to`` is None for standard output, which Parquet cannot go to."""
     if output == PARQUET:
-        _write_parquet(batches, schema, to)
+        _write_parquet(batches, schema, path)
         return
     with ExitStack() as stack:
-        if to is not None:
-            file = stack.enter_context(to.open("w", newline=""))
+        if path is not None:
+            file = stack.enter_context(path.open("w", newline=""))
             stack.enter_context(redirect_stdout(file))
         _print(_rows(batches), schema.names, output)
 
 
-def _write_parquet(batches: Iterator[Any], schema: Any, to: Path | None) -> None:
+def _write_parquet(batches: Iterator[Any], schema: Any, path: Path | None) -> None:
     from pyarrow import Table
     from pyarrow.parquet import ParquetWriter
 
-    with ParquetWriter(to, schema) as writer:
-        gathered: list[Any] = []
+    with ParquetWriter(path, schema) as writer:
+        pending: list[Any] = []
         for batch in batches:
-            gathered.append(batch)
-            if sum(each.nbytes for each in gathered) >= ROW_GROUP_BYTES:
-                writer.write_table(Table.from_batches(gathered, schema))
-                gathered.clear()
-        if gathered:
-            writer.write_table(Table.from_batches(gathered, schema))
+            pending.append(batch)
+            if sum(each.nbytes for each in pending) >= ROW_GROUP_BYTES:
+                writer.write_table(Table.from_batches(pending, schema))
+                pending.clear()
+        if pending:
+            writer.write_table(Table.from_batches(pending, schema))
 
 
 def _print(rows: Iterator[dict[str, Any]], columns: list[str], output: str) -> None:
     if output == "json":
         for row in rows:
-            print(json.dumps({name: _plain(cell) for name, cell in row.items()}))
+            print(json.dumps({name: _to_json(cell) for name, cell in row.items()}))
         return
     cells = ([_text(cell) for cell in row.values()] for row in rows)
     if output == "csv":
@@ -78,23 +78,23 @@ def _in_milliseconds(batch: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for at, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         if pa.types.is_timestamp(field.type):
-            milliseconds = pc.divide(batch.column(at).cast(pa.int64()), 1000)
-            batch = batch.set_column(at, field.name, milliseconds)
+            milliseconds = pc.divide(batch.column(index).cast(pa.int64()), 1000)
+            batch = batch.set_column(index, field.name, milliseconds)
     return batch
 
 
-def _plain(cell: Any) -> Any:
+def _to_json(cell: Any) -> Any:
     """What JSON has."""
     if isinstance(cell, bytes):
         return json_value(cell)
     if isinstance(cell, list):
-        return [_plain_element(each) for each in cell]
+        return [_element_to_json(element) for element in cell]
     return cell
 
 
-def _plain_element(element: dict[str, Any]) -> Any:
+def _element_to_json(element: dict[str, Any]) -> Any:
     """A header, or a partition of a transaction."""
     if "key" in element:
         return [element["key"], json_value(element["value"])]
@@ -108,7 +108,7 @@ def _text(cell: Any) -> Any:
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "backslashreplace")
     if isinstance(cell, list):
-        return ",".join(_element_text(each) for each in cell)
+        return ",".join(_element_text(element) for element in cell)
     return cell
 
 

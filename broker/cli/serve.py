@@ -13,9 +13,9 @@ import signal
 from pathlib import Path
 from types import FrameType
 
-from odradek.broker import logs
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.signals import TELLING, stopping
+from odradek.broker import logging_setup
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.signals import DIAGNOSTICS_SIGNAL, stop_signals
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
     if not __debug__:
         raise CommandFailed("python -O leaves out checks that keep records safe: start without it")
     try:
-        logs.set_up(arguments.log_level)
-    except logs.BadLevel as wrong:
-        raise CommandFailed(f"--log-level {wrong}") from wrong
-    for each in stopping():
-        signal.signal(each, _end)
-    signal.signal(TELLING, signal.SIG_IGN)  # until there is something to tell: else it would end it
-    from odradek.broker.cli import serving
+        logging_setup.configure_logging(arguments.log_level)
+    except logging_setup.InvalidLogLevel as error:
+        raise CommandFailed(f"--log-level {error}") from error
+    for each in stop_signals():
+        signal.signal(each, _exit_on_signal)
+    signal.signal(
+        DIAGNOSTICS_SIGNAL, signal.SIG_IGN
+    )  # until there is something to tell: else it would end it
+    from odradek.broker.cli import broker_runner
 
-    return serving.serve(
+    return broker_runner.serve(
         file=arguments.config,
         overrides=_overrides(arguments),
         port=arguments.port,
@@ -82,9 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
+def _exit_on_signal(signal_number: int, _frame: FrameType | None) -> None:
     """Until there is a loop to hear signals; nothing has been begun yet that must be undone."""
-    log.info("%s: the broker stops", signal.Signals(number).name)
+    log.info("%s: the broker stops", signal.Signals(signal_number).name)
     raise SystemExit(0)
 
 
@@ -93,5 +95,5 @@ def _overrides(arguments: argparse.Namespace) -> list[str]:
     shortcuts = []
     if arguments.data_dir is not None:
         shortcuts.append(f"log.dirs={arguments.data_dir}")
-    written: list[str] = arguments.override
-    return shortcuts + written
+    overrides: list[str] = arguments.override
+    return shortcuts + overrides

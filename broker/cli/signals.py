@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import signal
 
-TELLING = signal.SIGUSR1
+DIAGNOSTICS_SIGNAL = signal.SIGUSR1
 
 
-def stopping() -> tuple[signal.Signals, ...]:
+def stop_signals() -> tuple[signal.Signals, ...]:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return (signal.SIGTERM, signal.SIGINT)
     return (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -16,9 +16,9 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.errors import CommandFailed
 
-INSTALL = "spark needs pyspark, numpy and pyarrow: pip install 'odradek[spark]'"
+INSTALL_HINT = "spark needs pyspark, numpy and pyarrow: pip install 'odradek[spark]'"
 HELP = ("-h", "--help")
 PY_FILES = "py-files"
 DONE = 0
@@ -39,51 +39,54 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(arguments: argparse.Namespace) -> int:
     name, *rest = arguments.arguments or HELP[:1]
     if name in HELP:
-        _list()
+        _print_jobs()
         return DONE
     if name == PY_FILES:
         return _write_py_files(rest)
     job = name.replace("-", "_")
     if job not in jobs():
-        known = ", ".join([*map(_shown, jobs()), PY_FILES])
-        raise CommandFailed(f"spark: no job is called {name}; there are {known}")
+        known = ", ".join([*map(_command_name, jobs()), PY_FILES])
+        raise CommandFailed(f"spark: unknown job {name}; the jobs are {known}")
     if not all(map(find_spec, ("pyspark", "numpy", "pyarrow"))):
-        raise CommandFailed(INSTALL)
+        raise CommandFailed(INSTALL_HINT)
     status: int = import_module(f"odradek.spark_jobs.{job}").main(rest)
     return status
 
 
 def jobs() -> dict[str, str]:
     """Modules that can be run, and what they say of themselves in one line."""
-    found = {}
+    descriptions = {}
     for each in sorted(files("odradek.spark_jobs").iterdir(), key=lambda each: each.name):
         if each.name.endswith(".py") and each.name != "__init__.py":
-            told = ast.get_docstring(ast.parse(each.read_text("utf-8"))) or ""
-            found[each.name.removesuffix(".py")] = told.split("\n", 1)[0]
-    return found
+            docstring = ast.get_docstring(ast.parse(each.read_text("utf-8"))) or ""
+            descriptions[each.name.removesuffix(".py")] = docstring.split("\n", 1)[0]
+    return descriptions
 
 
-def _list() -> None:
-    lines = {**{_shown(job): told for job, told in jobs().items()}}
+def _print_jobs() -> None:
+    lines = {**{_command_name(job): description for job, description in jobs().items()}}
     lines[PY_FILES] = "Write the zip that brings the code to the workers of a cluster."
     width = max(map(len, lines))
     print("usage: odradek spark JOB ...\n\nJobs; `odradek spark JOB --help` tells more:\n")
-    for name, told in lines.items():
-        print(f"  {name:{width}}  {told}")
+    for name, description in lines.items():
+        print(f"  {name:{width}}  {description}")
 
 
-def _shown(job: str) -> str:
+def _command_name(job: str) -> str:
     return job.replace("_", "-")
 
 
-def _write_py_files(rest: list[str]) -> int:
+def _write_py_files(arguments: list[str]) -> int:
     from odradek.spark_jobs.source.py_files import write_py_files
 
-    if len(rest) != 1 or rest[0] in HELP:
-        raise CommandFailed(f"spark: name the file: odradek spark {PY_FILES} odradek.zip")
+    if len(arguments) != 1 or arguments[0] in HELP:
+        raise CommandFailed(f"spark: give one file: odradek spark {PY_FILES} odradek.zip")
     try:
-        count = write_py_files(Path(rest[0]))
-    except OSError as failure:
-        raise CommandFailed(str(failure)) from failure
-    print(f"{rest[0]}: {count} files; spark-submit --py-files {rest[0]} brings them to the workers")
+        count = write_py_files(Path(arguments[0]))
+    except OSError as error:
+        raise CommandFailed(str(error)) from error
+    print(
+        f"{arguments[0]}: wrote {count} files; use spark-submit --py-files {arguments[0]} to send "
+        "them to the workers"
+    )
     return DONE

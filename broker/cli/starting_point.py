@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 
-class Start(Enum):
+class StartKind(Enum):
     OFFSET = "offset"
     BEFORE_END = "before the end"
     TIMESTAMP = "timestamp"
@@ -26,28 +26,28 @@ class Start(Enum):
 class StartingPoint:
     """``number`` is an offset, a count of records or milliseconds, as ``kind`` says."""
 
-    kind: Start
+    kind: StartKind
     number: int
 
 
-def starting_point(written: str) -> StartingPoint:
+def parse_starting_point(argument: str) -> StartingPoint:
     """As the type of an argument."""
-    if written == "beginning":
-        return StartingPoint(Start.OFFSET, 0)
-    if written == "end":
-        return StartingPoint(Start.BEFORE_END, 0)
-    if written.isdecimal():
-        return StartingPoint(Start.OFFSET, int(written))
-    if written[:1] == "-" and written[1:].isdecimal():
-        return StartingPoint(Start.BEFORE_END, int(written[1:]))
-    if written[:1] == "@" and written[1:].isdecimal():
-        return StartingPoint(Start.TIMESTAMP, int(written[1:]))
+    if argument == "beginning":
+        return StartingPoint(StartKind.OFFSET, 0)
+    if argument == "end":
+        return StartingPoint(StartKind.BEFORE_END, 0)
+    if argument.isdecimal():
+        return StartingPoint(StartKind.OFFSET, int(argument))
+    if argument[:1] == "-" and argument[1:].isdecimal():
+        return StartingPoint(StartKind.BEFORE_END, int(argument[1:]))
+    if argument[:1] == "@" and argument[1:].isdecimal():
+        return StartingPoint(StartKind.TIMESTAMP, int(argument[1:]))
     try:
-        at = datetime.fromisoformat(written)
-    except ValueError as wrong:
+        time = datetime.fromisoformat(argument)
+    except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{written!r} is not beginning, end, an offset, -COUNT, a time or @MILLISECONDS"
-        ) from wrong
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return StartingPoint(Start.TIMESTAMP, int(at.timestamp() * 1000))
+            f"{argument!r} is not beginning, end, an offset, -COUNT, a time or @MILLISECONDS"
+        ) from error
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return StartingPoint(StartKind.TIMESTAMP, int(time.timestamp() * 1000))

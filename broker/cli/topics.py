@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from odradek.broker.cli import client, partitions, tables
-from odradek.broker.cli.assignments import assignment, by_name
 from odradek.broker.cli.configs import alter_topic
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
+from odradek.broker.cli.name_values import parse_name_value, to_dict
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import TopicDescription
@@ -58,20 +58,20 @@ def _add_create(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
-        type=assignment,
+        type=parse_name_value,
         action="append",
         default=[],
         help="a setting of the topics; repeatable",
     )
     parser.add_argument("--if-not-exists", action="store_true", help="let be what is there already")
-    _finish(parser, create)
+    _finish_parser(parser, create)
 
 
 def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("list", help="list topics", description="List all topics, by name.")
     parser.add_argument("--no-internal", action="store_true", help="without the broker's own")
     tables.add_options(parser)
-    _finish(parser, list_topics)
+    _finish_parser(parser, list_topics)
 
 
 def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -83,7 +83,7 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("names", nargs="*", metavar="TOPIC", help="all topics, if none is named")
     tables.add_options(parser)
-    _finish(parser, describe)
+    _finish_parser(parser, describe)
 
 
 def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -97,7 +97,7 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
-        type=assignment,
+        type=parse_name_value,
         action="append",
         default=[],
         help="a setting to change; repeatable",
@@ -109,7 +109,7 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         default=[],
         help="a setting that has its default again; repeatable",
     )
-    _finish(parser, alter)
+    _finish_parser(parser, alter)
 
 
 def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -118,10 +118,10 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("names", nargs="+", metavar="TOPIC")
     parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
-    _finish(parser, delete)
+    _finish_parser(parser, delete)
 
 
-def _finish(parser: argparse.ArgumentParser, run: client.Run) -> None:
+def _finish_parser(parser: argparse.ArgumentParser, run: client.CommandFunction) -> None:
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(run))
 
@@ -134,21 +134,23 @@ def create(arguments: argparse.Namespace) -> int:
             name,
             num_partitions=arguments.partitions,
             replication_factor=arguments.replication_factor,
-            config=by_name(arguments.config),
+            config=to_dict(arguments.config),
         )
         for name in dict.fromkeys(arguments.names)
     ]
-    admin = client.admin(arguments)
-    futures = admin.create_topics(topics, **client.deadlines(arguments))
-    forgiven = frozenset({"TOPIC_ALREADY_EXISTS"} if arguments.if_not_exists else ())
-    return client.settle(futures, done="created", forgiven=forgiven)
+    admin = client.create_admin_client(arguments)
+    futures = admin.create_topics(topics, **client.timeouts(arguments))
+    ignored_errors = frozenset({"TOPIC_ALREADY_EXISTS"} if arguments.if_not_exists else ())
+    return client.report_results(futures, done="created", ignored_errors=ignored_errors)
 
 
 def list_topics(arguments: argparse.Namespace) -> int:
-    found = partitions.described_topics(client.admin(arguments), [], arguments.timeout)
+    topics = partitions.describe_topics(
+        client.create_admin_client(arguments), [], arguments.timeout
+    )
     rows = [
-        (topic.name, len(topic.partitions), _replication(topic), topic.is_internal)
-        for topic in found
+        (topic.name, len(topic.partitions), _replication_factor(topic), topic.is_internal)
+        for topic in topics
         if not (arguments.no_internal and topic.is_internal)
     ]
     columns = ("topic", "partitions", "replicas", "internal")
@@ -157,16 +159,16 @@ def list_topics(arguments: argparse.Namespace) -> int:
 
 
 def describe(arguments: argparse.Namespace) -> int:
-    admin = client.admin(arguments)
-    topics = partitions.described_topics(admin, arguments.names, arguments.timeout)
-    led = [
-        partitions.Place(topic.name, partition.id)
+    admin = client.create_admin_client(arguments)
+    topics = partitions.describe_topics(admin, arguments.names, arguments.timeout)
+    with_leader = [
+        partitions.TopicAndPartition(topic.name, partition.id)
         for topic in topics
         for partition in topic.partitions
         if partition.leader is not None
     ]
-    starts = partitions.starts(admin, led, arguments.timeout)
-    ends = partitions.ends(admin, led, arguments.timeout)
+    starts = partitions.log_start_offsets(admin, with_leader, arguments.timeout)
+    ends = partitions.log_end_offsets(admin, with_leader, arguments.timeout)
     rows = [
         (
             topic.name,
@@ -174,8 +176,8 @@ def describe(arguments: argparse.Namespace) -> int:
             None if partition.leader is None else partition.leader.id,
             [node.id for node in partition.replicas],
             [node.id for node in partition.isr],
-            starts.get(partitions.Place(topic.name, partition.id)),
-            ends.get(partitions.Place(topic.name, partition.id)),
+            starts.get(partitions.TopicAndPartition(topic.name, partition.id)),
+            ends.get(partitions.TopicAndPartition(topic.name, partition.id)),
         )
         for topic in topics
         for partition in topic.partitions
@@ -189,24 +191,24 @@ def alter(arguments: argparse.Namespace) -> int:
 
     if arguments.partitions is None and not (arguments.config or arguments.unset):
         raise CommandFailed("nothing to change: give --partitions, --config or --unset")
-    admin = client.admin(arguments)
+    admin = client.create_admin_client(arguments)
     status = 0
     if arguments.config or arguments.unset:
-        status |= alter_topic(arguments, by_name(arguments.config), arguments.unset)
+        status |= alter_topic(arguments, to_dict(arguments.config), arguments.unset)
     if arguments.partitions is not None:
-        wanted = [NewPartitions(arguments.name, arguments.partitions)]
-        futures = admin.create_partitions(wanted, **client.deadlines(arguments))
-        status |= client.settle(futures, done=f"has {arguments.partitions} partitions")
+        new_partitions = [NewPartitions(arguments.name, arguments.partitions)]
+        futures = admin.create_partitions(new_partitions, **client.timeouts(arguments))
+        status |= client.report_results(futures, done=f"has {arguments.partitions} partitions")
     return status
 
 
 def delete(arguments: argparse.Namespace) -> int:
-    admin = client.admin(arguments)
+    admin = client.create_admin_client(arguments)
     names = list(dict.fromkeys(arguments.names))
-    futures = admin.delete_topics(names, **client.deadlines(arguments))
-    forgiven = frozenset({"UNKNOWN_TOPIC_OR_PART"} if arguments.if_exists else ())
-    return client.settle(futures, done="deleted", forgiven=forgiven)
+    futures = admin.delete_topics(names, **client.timeouts(arguments))
+    ignored_errors = frozenset({"UNKNOWN_TOPIC_OR_PART"} if arguments.if_exists else ())
+    return client.report_results(futures, done="deleted", ignored_errors=ignored_errors)
 
 
-def _replication(topic: TopicDescription) -> int:
+def _replication_factor(topic: TopicDescription) -> int:
     return max((len(partition.replicas) for partition in topic.partitions), default=0)

@@ -27,12 +27,12 @@ from odradek.protocol.records.record import write_record
 KeyValue = tuple[bytes, bytes | None]
 
 _CHECKSUM = Struct(">I")
-_NO_HEADER = bytes(HEADER_BYTES)
+_EMPTY_HEADER = bytes(HEADER_BYTES)
 
 
-def plain_batch(records: Iterable[KeyValue], *, timestamp: int) -> bytearray:
+def build_plain_batch(records: Iterable[KeyValue], *, timestamp: int) -> bytearray:
     """Uncompressed, and of no producer; there must be a record."""
-    buffer, count = bytearray(_NO_HEADER), 0
+    buffer, count = bytearray(_EMPTY_HEADER), 0
     for key, value in records:
         write_record(
             buffer, timestamp_delta=0, offset_delta=count, key=key, value=value, headers=()
@@ -61,7 +61,7 @@ def plain_batch(records: Iterable[KeyValue], *, timestamp: int) -> bytearray:
     return buffer
 
 
-def built_batch(records: Iterable[KeyValue], *, timestamp: int, fields: BatchFields) -> bytearray:
+def build_batch(records: Iterable[KeyValue], *, timestamp: int, fields: BatchFields) -> bytearray:
     """Compressed, or in a transaction, as ``fields`` say."""
     builder = BatchBuilder(fields)
     for key, value in records:

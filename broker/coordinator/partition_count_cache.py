@@ -16,65 +16,73 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from odradek.broker.metadata.picture import Topic
+from odradek.broker.metadata.metadata_snapshot import Topic
 from odradek.controller.store.base import StoreError
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
 log = logging.getLogger(__name__)
 
 
-class Tree(Protocol):
+class TopicMetadataReader(Protocol):
     """What is asked."""
 
     async def partition_count(self, topic: str, /) -> int: ...
 
 
-class PartitionCount:
+class PartitionCountCache:
     """Of one topic."""
 
     def __init__(
-        self, topic: str, tree: Tree, *, start: Callable[[Coroutine[Any, Any, None], str], object]
+        self,
+        topic: str,
+        metadata_reader: TopicMetadataReader,
+        *,
+        start_task: Callable[[Coroutine[Any, Any, None], str], object],
     ) -> None:
         """``start`` starts a task."""
-        self._name = topic
-        self._tree = tree
-        self._start = start
+        self._topic_name = topic
+        self._metadata_reader = metadata_reader
+        self._start_task = start_task
         self._count = 0
         #: As it was told of when it was last found to have so many.
-        self._counted: Topic | None = None
-        self._is_asking = False
+        self._counted_topic: Topic | None = None
+        self._is_refreshing = False
 
-    def of(self, topic: Topic) -> int | None:
+    def get(self, topic: Topic) -> int | None:
         """None as long as it is not known; it is being asked for then."""
-        if topic is self._counted or self._is_as_before(topic):
+        if topic is self._counted_topic or self._is_still_valid(topic):
             return self._count
-        if not self._is_asking:
-            self._is_asking = True
-            self._start(self._ask(topic), f"counting the partitions of {self._name}")
+        if not self._is_refreshing:
+            self._is_refreshing = True
+            self._start_task(
+                self._refresh_in_background(topic), f"counting the partitions of {self._topic_name}"
+            )
         return None
 
-    def _is_as_before(self, topic: Topic) -> bool:
-        before = self._counted
-        if topic.told_count > self._count or (before is not None and before.id != topic.id):
+    def _is_still_valid(self, topic: Topic) -> bool:
+        counted = self._counted_topic
+        if topic.known_partition_count > self._count or (
+            counted is not None and counted.id != topic.id
+        ):
             return False
-        self._counted = topic
+        self._counted_topic = topic
         return True
 
-    async def learn(self, topic: Topic | None) -> None:
+    async def refresh(self, topic: Topic | None) -> None:
         """It is known afterwards, unless the tree cannot be read; also of one yet to be told of."""
         try:
-            count = await self._tree.partition_count(self._name)
-        except (StoreError, PayloadDamaged) as failure:
-            log.warning("The partitions of %s could not be counted: %s", self._name, failure)
+            count = await self._metadata_reader.partition_count(self._topic_name)
+        except (StoreError, CorruptPayload) as error:
+            log.warning("The partitions of %s could not be counted: %s", self._topic_name, error)
             return
-        if topic is None and self._counted is not None:
+        if topic is None and self._counted_topic is not None:
             return  # perhaps of the one that is being deleted
         # Else what was read is older than what we were told.
-        if topic is None or count >= topic.told_count:
-            self._counted, self._count = topic, count
+        if topic is None or count >= topic.known_partition_count:
+            self._counted_topic, self._count = topic, count
 
-    async def _ask(self, topic: Topic) -> None:
+    async def _refresh_in_background(self, topic: Topic) -> None:
         try:
-            await self.learn(topic)
+            await self.refresh(topic)
         finally:
-            self._is_asking = False
+            self._is_refreshing = False

@@ -15,30 +15,30 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from odradek.broker.coordinator.batches import KeyValue, built_batch, plain_batch
-from odradek.broker.coordinator.lone_records import lone_record
+from odradek.broker.coordinator.batches import KeyValue, build_batch, build_plain_batch
 from odradek.broker.coordinator.replay import Replay
-from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
-from odradek.broker.turns import Turn
+from odradek.broker.coordinator.single_record_batch import read_single_record_batch
+from odradek.broker.replicas.partition import ACKS_ALL, Partition
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.protocol.records.batch import NO_SEQUENCE, whole_batch_bytes
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record_set import batch_at
 from odradek.storage import files
-from odradek.storage.log import Written
-from odradek.storage.producers.append import AppendOrigin
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.producer_state.verification_guards import VerificationGuard
+from odradek.storage.unified_log import LogAppendInfo
 
 log = logging.getLogger(__name__)
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 
 #: Who is told when it is replicated, or why it is not known to be.
-Told = Callable[[KafkaError | None], None]
+ReplicationCallback = Callable[[KafkaError | None], None]
 
 
-class LogOptions(Protocol):
+class CoordinatorLogSettings(Protocol):
     """The settings that matter here."""
 
     @property
@@ -52,99 +52,99 @@ class LogOptions(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class CoordinatorContext:
     """What a log of a coordinator needs to work."""
 
-    options: LogOptions
+    settings: CoordinatorLogSettings
     now_ms: Callable[[], int]
     #: Starts a task.
-    start: Callable[[Coroutine[Any, Any, None], str], object]
+    start_task: Callable[[Coroutine[Any, Any, None], str], object]
     #: Runs what sleeps in the kernel, in a log directory.
-    run_in: Callable[..., Awaitable[Any]]
+    run_blocking: Callable[..., Awaitable[Any]]
     #: Called when much has come that will stay, and when some of that is garbage now.
-    has_loaded: Callable[[], None] = lambda: None
-    has_dropped: Callable[[], None] = lambda: None
+    on_shard_loaded: Callable[[], None] = lambda: None
+    on_shard_unloaded: Callable[[], None] = lambda: None
 
 
 #: So many batches are looked at before somebody may want to know the time.
-_AT_ONCE = 50
+_BATCHES_PER_TIME_CHECK = 50
 
 
-def replayed_in(piece: bytes, replay: Replay) -> Iterator[int]:
+def replay_batches(buffer: bytes, replay: Replay) -> Iterator[int]:
     """Take over all whole batches, and tell now and then which offset comes next."""
-    view, position, count, next_offset = memoryview(piece), 0, 0, 0
+    view, position, count, next_offset = memoryview(buffer), 0, 0, 0
     while True:
-        lone = lone_record(piece, view, position)
-        if lone is not None:
-            offset, key, value, position = lone
-            replay.take_record(offset, key, value)
+        single = read_single_record_batch(buffer, view, position)
+        if single is not None:
+            offset, key, value, position = single
+            replay.add_record(offset, key, value)
             next_offset = offset + 1
         else:
-            size_bytes = whole_batch_bytes(piece, position)
+            size_bytes = whole_batch_bytes(buffer, position)
             if not size_bytes:
                 break
-            batch = batch_at(piece, position)
+            batch = batch_at(buffer, position)
             batch.check_crc()
-            replay.take(batch)
+            replay.add_batch(batch)
             next_offset, position = batch.next_offset, position + size_bytes
         count += 1
-        if count % _AT_ONCE == 0:
+        if count % _BATCHES_PER_TIME_CHECK == 0:
             yield next_offset
     if position:
         yield next_offset
 
 
-class PartitionLog:
+class CoordinatorPartitionLog:
     """Of a partition that this broker leads."""
 
-    def __init__(self, partition: Partition, means: Means) -> None:
+    def __init__(self, partition: Partition, context: CoordinatorContext) -> None:
         self.partition = partition
-        self._means = means
-        self._codec = means.options.topic_codec
+        self._context = context
+        self._codec = context.settings.topic_codec
 
     @property
-    def index(self) -> int:
+    def partition_index(self) -> int:
         return self.partition.topic_partition.partition
 
     @property
-    def end_offset(self) -> int:
-        return self.partition.log.end_offset
+    def log_end_offset(self) -> int:
+        return self.partition.log.log_end_offset
 
     @property
-    def batch_bytes_max(self) -> int:
+    def max_message_bytes(self) -> int:
         """A larger one is refused."""
         return self.partition.log.settings.max_message_bytes
 
     @property
-    def is_settled(self) -> bool:
+    def is_fully_replicated(self) -> bool:
         """Whether all that was appended is on all that are in sync."""
-        return self.partition.is_on_all_in_sync(self.partition.hosted.log.end_offset)
+        return self.partition.is_replicated_to_isr(self.partition.hosted_log.log.log_end_offset)
 
     # Appending
 
-    def append(self, records: Sequence[KeyValue]) -> Written:
+    def append(self, records: Sequence[KeyValue]) -> LogAppendInfo:
         """All or none of them; raises what the partition does, and nothing has changed then."""
-        now_ms = self._means.now_ms()
+        now_ms = self._context.now_ms()
         codec = self._codec
         if codec is Codec.NONE:
-            batch = plain_batch(records, timestamp=now_ms)
+            batch = build_plain_batch(records, timestamp=now_ms)
         else:
-            batch = built_batch(records, timestamp=now_ms, fields=BatchFields(codec=codec))
+            batch = build_batch(records, timestamp=now_ms, fields=BatchFields(codec=codec))
         return self._append(batch, now_ms)
 
     def start_verification(
-        self, producer_id: int, *, producer_epoch: int, bumps_epochs: bool
+        self, producer_id: int, *, producer_epoch: int, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
         """What the first append of a transaction must present; None if nobody has to be asked."""
-        states = self.partition.log.producers
-        if not (bumps_epochs or states.settings.transaction_partition_verification_enable):
+        states = self.partition.log.producer_state_manager
+        if not (supports_epoch_bump or states.settings.transaction_partition_verification_enable):
             return None
         return states.start_verification(
             producer_id,
             epoch=producer_epoch,
             sequence=NO_SEQUENCE,
-            now_ms=self._means.now_ms(),
-            bumps_epochs=bumps_epochs,
+            now_ms=self._context.now_ms(),
+            supports_epoch_bump=supports_epoch_bump,
         )
 
     def append_in_transaction(
@@ -154,9 +154,9 @@ class PartitionLog:
         producer_id: int,
         producer_epoch: int,
         guard: VerificationGuard | None = None,
-    ) -> Written:
+    ) -> LogAppendInfo:
         """Counts when a marker of the producer has followed."""
-        now_ms = self._means.now_ms()
+        now_ms = self._context.now_ms()
         fields = BatchFields(
             codec=self._codec,
             producer_id=producer_id,
@@ -164,89 +164,101 @@ class PartitionLog:
             base_sequence=0,
             is_transactional=True,
         )
-        return self._append(built_batch(records, timestamp=now_ms, fields=fields), now_ms, guard)
+        return self._append(build_batch(records, timestamp=now_ms, fields=fields), now_ms, guard)
 
     def _append(
         self, batch: bytearray, now_ms: int, guard: VerificationGuard | None = None
-    ) -> Written:
+    ) -> LogAppendInfo:
         return self.partition.append(
-            batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=_COORDINATOR, guard=guard
+            batch, acks=ACKS_ALL, now_ms=now_ms, origin=_COORDINATOR, verification_guard=guard
         )
 
     # Waiting for replicas
 
-    def is_replicated(self, written: Written) -> bool:
-        return self.partition.is_acknowledged(written, acks=ALL_IN_SYNC)
+    def is_replicated(self, append_info: LogAppendInfo) -> bool:
+        return self.partition.is_acknowledged(append_info, acks=ACKS_ALL)
 
-    async def wait_until_replicated(self, written: Written) -> None:
+    async def wait_until_replicated(self, append_info: LogAppendInfo) -> None:
         """Raises what stands against it."""
-        timeout_s = self._means.options.commit_timeout_ms / 1000
-        await self.partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=timeout_s)
+        timeout_s = self._context.settings.commit_timeout_ms / 1000
+        await self.partition.wait_until_acknowledged(
+            append_info, acks=ACKS_ALL, timeout_s=timeout_s
+        )
 
-    async def wait_until_settled(self) -> None:
+    async def wait_until_fully_replicated(self) -> None:
         """Until all that is there now is replicated."""
-        last = self.end_offset - 1
-        await self.wait_until_replicated(Written(last, last))
+        last = self.log_end_offset - 1
+        await self.wait_until_replicated(LogAppendInfo(last, last))
 
-    async def wait_for_all_in_sync(self) -> None:
+    async def wait_for_isr(self) -> None:
         """Until they have all that is there now, however long it takes.
 
         Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
         """
-        end, watermark = self.end_offset, self.partition.high_watermark
-        while not self.partition.is_on_all_in_sync(end):
+        end, high_watermark = self.log_end_offset, self.partition.high_watermark
+        while not self.partition.is_replicated_to_isr(end):
             try:
-                await watermark.wait_for(
-                    end, timeout_s=self._means.options.commit_timeout_ms / 1000
+                await high_watermark.wait_for(
+                    end, timeout_s=self._context.settings.commit_timeout_ms / 1000
                 )
             except KafkaError:
-                self.partition.leading()
-            name = self.partition.topic_partition
-            log.info("%s is replicated up to %d, to be %d", name, watermark.value, end)
+                self.partition.require_leader()
+            topic_partition = self.partition.topic_partition
+            log.info(
+                "%s is replicated up to %d, to be %d", topic_partition, high_watermark.value, end
+            )
 
-    def when_replicated(self, written: Written, tell: Told) -> None:
+    def when_replicated(self, append_info: LogAppendInfo, callback: ReplicationCallback) -> None:
         """At once, if it is."""
-        if self.is_replicated(written):
-            tell(None)
+        if self.is_replicated(append_info):
+            callback(None)
         else:
-            self._means.start(self._tell_when_replicated(written, tell), "replication")
+            self._context.start_task(
+                self._call_when_replicated(append_info, callback), "replication"
+            )
 
-    async def _tell_when_replicated(self, written: Written, tell: Told) -> None:
+    async def _call_when_replicated(
+        self, append_info: LogAppendInfo, callback: ReplicationCallback
+    ) -> None:
         try:
-            await self.wait_until_replicated(written)
-        except KafkaError as failure:
-            tell(failure)
+            await self.wait_until_replicated(append_info)
+        except KafkaError as error:
+            callback(error)
         else:
-            tell(None)
+            callback(None)
 
     # Reading
 
-    async def replayed(self) -> Replay:
+    async def replay(self) -> Replay:
         """What is in the log up to its present end; raises CorruptMessage, KafkaStorageError."""
-        replay, turn = Replay(), Turn()
-        with self.partition.hosted as log:
-            offset, end = log.start_offset, log.end_offset
+        replay, time_slice = Replay(), TimeSlice()
+        with self.partition.hosted_log as log:
+            offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
-            piece = await self._piece(offset, end)
-            if not piece:
+            chunk = await self._read_chunk(offset, end)
+            if not chunk:
                 break  # compaction has left nothing up to the end
             reached = offset
-            for next_offset in replayed_in(piece, replay):
+            for next_offset in replay_batches(chunk, replay):
                 reached = next_offset
-                if turn.is_over:
-                    await turn.next()
+                if time_slice.is_used_up:
+                    await time_slice.yield_to_loop()
             if reached == offset:
-                raise CorruptMessage(f"{self.partition.topic_partition} stops at {offset}")
+                raise CorruptMessage(
+                    f"{self.partition.topic_partition} has no complete batch at offset {offset}"
+                )
             offset = reached
         return replay
 
-    async def _piece(self, offset: int, end: int) -> bytes:
-        max_bytes = self._means.options.load_buffer_bytes
-        hosted = self.partition.hosted
-        with hosted as log:
-            region = log.read(max(offset, log.start_offset), max_bytes=max_bytes, up_to=end)
+    async def _read_chunk(self, offset: int, end_offset: int) -> bytes:
+        max_bytes = self._context.settings.load_buffer_bytes
+        hosted_log = self.partition.hosted_log
+        with hosted_log as log:
+            region = log.read(
+                max(offset, log.log_start_offset), max_bytes=max_bytes, max_offset=end_offset
+            )
             if not region.length:
                 return b""
             read = files.read_at, region.descriptor, region.length, region.position
-            piece: bytes = await self._means.run_in(hosted.directory, *read)
-            return piece
+            chunk: bytes = await self._context.run_blocking(hosted_log.directory, *read)
+            return chunk

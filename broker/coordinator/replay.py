@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.control_records import parse_end_transaction_marker
 from odradek.protocol.records.record_set import AnyBatch
 
-_new = tuple.__new__
+_new_tuple = tuple.__new__
 
 
-class Kept(NamedTuple):
+class ReplayedRecord(NamedTuple):
     """A record that counts, or will if its transaction is committed."""
 
     offset: int
@@ -33,47 +33,47 @@ class Replay:
     """Takes the batches of a log in their order."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, Kept] = {}
-        self._pending: dict[int, dict[bytes, Kept]] = {}
+        self._records: dict[bytes, ReplayedRecord] = {}
+        self._pending: dict[int, dict[bytes, ReplayedRecord]] = {}
 
-    def take(self, batch: AnyBatch) -> None:
+    def add_batch(self, batch: AnyBatch) -> None:
         if batch.is_control:
             for record in batch.records():
-                marker = marker_of(record)
+                marker = parse_end_transaction_marker(record)
                 if marker is not None:
-                    self._end(batch.producer_id, is_commit=marker.is_commit)
+                    self._complete_transaction(batch.producer_id, is_commit=marker.is_commit)
         elif batch.is_transactional:
-            self._take_pending(batch)
+            self._add_transactional_batch(batch)
         else:
-            self._take_plain(batch)
+            self._add_plain_batch(batch)
 
-    def take_record(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def add_record(self, offset: int, key: bytes, value: bytes | None) -> None:
         """One of no transaction."""
-        kept = self._kept
+        latest = self._records
         # What is put anew goes to the end, so that nobody has to sort a million of them.
-        kept.pop(key, None)
+        latest.pop(key, None)
         if value is not None:
-            kept[key] = _new(Kept, (offset, key, value))
+            latest[key] = _new_tuple(ReplayedRecord, (offset, key, value))
         elif self._pending:
             for records in self._pending.values():
                 records.pop(key, None)
 
-    def records(self) -> list[Kept]:
+    def records(self) -> list[ReplayedRecord]:
         """Those that count, in the order in which they came to."""
-        return list(self._kept.values())
+        return list(self._records.values())
 
-    def pending(self) -> Iterator[tuple[int, Kept]]:
+    def pending(self) -> Iterator[tuple[int, ReplayedRecord]]:
         """Those of open transactions, each with its producer's id."""
         for producer_id, records in self._pending.items():
-            for kept in sorted(records.values()):
-                yield producer_id, kept
+            for record in sorted(records.values()):
+                yield producer_id, record
 
-    def _take_plain(self, batch: AnyBatch) -> None:
+    def _add_plain_batch(self, batch: AnyBatch) -> None:
         for offset, _, key, value, _ in batch.records():
             if key is not None:  # else it is not ours, whatever it is
-                self.take_record(offset, key, value)
+                self.add_record(offset, key, value)
 
-    def _take_pending(self, batch: AnyBatch) -> None:
+    def _add_transactional_batch(self, batch: AnyBatch) -> None:
         records = self._pending.setdefault(batch.producer_id, {})
         for offset, _, key, value, _ in batch.records():
             if key is None:
@@ -81,14 +81,14 @@ class Replay:
             if value is None:
                 records.pop(key, None)
             else:
-                records[key] = Kept(offset, key, value)
+                records[key] = ReplayedRecord(offset, key, value)
 
-    def _end(self, producer_id: int, *, is_commit: bool) -> None:
+    def _complete_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         records = self._pending.pop(producer_id, {})
         if not is_commit:
             return
-        for key, kept in records.items():
-            present = self._kept.get(key)
-            if present is None or present.offset < kept.offset:
-                self._kept.pop(key, None)
-                self._kept[key] = kept
+        for key, record in records.items():
+            present = self._records.get(key)
+            if present is None or present.offset < record.offset:
+                self._records.pop(key, None)
+                self._records[key] = record

@@ -26,10 +26,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from odradek.broker.coordinator.partition_log import Means, PartitionLog
+from odradek.broker.coordinator.partition_log import CoordinatorContext, CoordinatorPartitionLog
 from odradek.broker.coordinator.replay import Replay
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import Turn
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
     DecodeError,
@@ -40,7 +40,7 @@ from odradek.protocol.errors import (
 log = logging.getLogger(__name__)
 
 
-class Shard(Protocol):
+class CoordinatorShard(Protocol):
     """The state that one partition holds."""
 
     def apply(self, key: bytes, value: bytes, offset: int, /) -> None:
@@ -49,47 +49,47 @@ class Shard(Protocol):
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int, /) -> None:
         """A record that will count if its producer's transaction is committed."""
 
-    def begin(self) -> None:
+    def on_loaded(self) -> None:
         """All has been applied."""
 
-    def end(self) -> None:
+    def on_unloaded(self) -> None:
         """Another may be coordinator from here on: whoever waits is told."""
 
 
-AnyShard = TypeVar("AnyShard", bound=Shard)
+AnyShard = TypeVar("AnyShard", bound=CoordinatorShard)
 
 
-class Loading(Generic[AnyShard]):
+class PendingLoad(Generic[AnyShard]):
     """A partition whose log is being read, or could not be."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.failure: KafkaError = CoordinatorLoadInProgress()
+        self.error: KafkaError = CoordinatorLoadInProgress()
         #: What happened too late to be read: see Shards.when_loaded and after_loading.
-        self.afterwards: list[Callable[[AnyShard], None]] = []
+        self.loaded_callbacks: list[Callable[[AnyShard], None]] = []
 
     @property
-    def is_under_way(self) -> bool:
-        return isinstance(self.failure, CoordinatorLoadInProgress)
+    def is_in_progress(self) -> bool:
+        return isinstance(self.error, CoordinatorLoadInProgress)
 
 
-class Shards(Generic[AnyShard]):
+class CoordinatorRuntime(Generic[AnyShard]):
     """The partitions of one internal topic that this broker leads."""
 
     def __init__(
         self,
         topic: str,
-        new_shard: Callable[[PartitionLog], AnyShard],
-        means: Means,
+        shard_factory: Callable[[CoordinatorPartitionLog], AnyShard],
+        context: CoordinatorContext,
         *,
         waits_for_replicas: bool = False,
     ) -> None:
         """``waits_for_replicas`` to have what a shard is made of before that begins."""
         self.topic = topic
         self._waits_for_replicas = waits_for_replicas
-        self._new_shard = new_shard
-        self._means = means
-        self._loading: dict[int, Loading[AnyShard]] = {}
+        self._shard_factory = shard_factory
+        self._context = context
+        self._pending_loads: dict[int, PendingLoad[AnyShard]] = {}
         self._loaded: dict[int, tuple[Partition, AnyShard]] = {}
 
     def __iter__(self) -> Iterator[AnyShard]:
@@ -98,112 +98,116 @@ class Shards(Generic[AnyShard]):
     @property
     def is_loading(self) -> bool:
         """What could not be loaded is not being loaded any more."""
-        return any(each.is_under_way for each in self._loading.values())
+        return any(pending_load.is_in_progress for pending_load in self._pending_loads.values())
 
     def shard(self, index: int) -> AnyShard:
         """Raises what a client is told if there is none."""
-        found = self._loaded.get(index)
-        if found is not None:
-            return found[1]
-        loading = self._loading.get(index)
-        raise NotCoordinator() if loading is None else loading.failure
+        loaded = self._loaded.get(index)
+        if loaded is not None:
+            return loaded[1]
+        pending_load = self._pending_loads.get(index)
+        raise NotCoordinator() if pending_load is None else pending_load.error
 
-    def when_loaded(self, index: int, act: Callable[[AnyShard], None]) -> None:
+    def run_when_loaded(self, index: int, callback: Callable[[AnyShard], None]) -> None:
         """At once, if it is; never, if it will not be."""
-        found, loading = self._loaded.get(index), self._loading.get(index)
-        if found is not None:
-            act(found[1])
-        elif loading is not None and loading.is_under_way:
-            loading.afterwards.append(act)
+        loaded, pending_load = self._loaded.get(index), self._pending_loads.get(index)
+        if loaded is not None:
+            callback(loaded[1])
+        elif pending_load is not None and pending_load.is_in_progress:
+            pending_load.loaded_callbacks.append(callback)
 
-    def after_loading(self, act: Callable[[AnyShard], None]) -> None:
+    def run_after_pending_loads(self, callback: Callable[[AnyShard], None]) -> None:
         """To each that is being loaded, once it is and before anybody else asks it."""
-        for loading in self._loading.values():
-            if loading.is_under_way:
-                loading.afterwards.append(act)
+        for pending_load in self._pending_loads.values():
+            if pending_load.is_in_progress:
+                pending_load.loaded_callbacks.append(callback)
 
     # What the controller says
 
-    def leads(self, partition: Partition) -> None:
+    def on_election(self, partition: Partition) -> None:
         """This broker leads the partition, perhaps since long ago."""
         index = partition.topic_partition.partition
-        known = self._loaded.get(index)
-        if known is not None:
-            if known[0] is partition:
+        loaded = self._loaded.get(index)
+        if loaded is not None:
+            if loaded[0] is partition:
                 return
-            self.leads_no_more(index)
-        loading = self._loading.get(index)
-        if loading is not None and loading.partition is partition:
+            self.on_resignation(index)
+        pending_load = self._pending_loads.get(index)
+        if pending_load is not None and pending_load.partition is partition:
             return
         self._load(index, partition)
 
-    def leads_no_more(self, index: int) -> None:
-        self._loading.pop(index, None)
-        known = self._loaded.pop(index, None)
-        if known is not None:
+    def on_resignation(self, index: int) -> None:
+        self._pending_loads.pop(index, None)
+        loaded = self._loaded.pop(index, None)
+        if loaded is not None:
             log.info("Ceasing to coordinate %s-%d", self.topic, index)
-            known[1].end()
-            self._means.has_dropped()
+            loaded[1].on_unloaded()
+            self._context.on_shard_unloaded()
 
     def close(self) -> None:
         """The broker stops."""
         shards = list(self)
-        self._loading.clear()
+        self._pending_loads.clear()
         self._loaded.clear()
         for shard in shards:
-            shard.end()
+            shard.on_unloaded()
 
     def _load(self, index: int, partition: Partition) -> None:
-        own_log = PartitionLog(partition, self._means)
-        if partition.log.end_offset == partition.log.start_offset:
-            shard = self._new_shard(own_log)  # as all are of a topic that is new
+        partition_log = CoordinatorPartitionLog(partition, self._context)
+        if partition.log.log_end_offset == partition.log.log_start_offset:
+            shard = self._shard_factory(partition_log)  # as all are of a topic that is new
             self._loaded[index] = partition, shard
-            shard.begin()
+            shard.on_loaded()
             return
-        loading = self._loading[index] = Loading[AnyShard](partition)
-        self._means.start(
-            self._read_and_apply(index, loading, own_log), f"loading {self.topic}-{index}"
+        pending_load = self._pending_loads[index] = PendingLoad[AnyShard](partition)
+        self._context.start_task(
+            self._read_and_apply(index, pending_load, partition_log),
+            f"loading {self.topic}-{index}",
         )
 
     async def _read_and_apply(
-        self, index: int, loading: Loading[AnyShard], own_log: PartitionLog
+        self,
+        index: int,
+        pending_load: PendingLoad[AnyShard],
+        partition_log: CoordinatorPartitionLog,
     ) -> None:
-        shard, is_loaded = self._new_shard(own_log), False
+        shard, is_loaded = self._shard_factory(partition_log), False
         try:
-            count = await _apply(await own_log.replayed(), shard)
+            count = await _apply_replay(await partition_log.replay(), shard)
             if self._waits_for_replicas:
-                await own_log.wait_for_all_in_sync()
-            if self._loading.get(index) is not loading:
+                await partition_log.wait_for_isr()
+            if self._pending_loads.get(index) is not pending_load:
                 return  # leadership has gone meanwhile
-            shard.begin()
-            for act in loading.afterwards:
-                act(shard)
+            shard.on_loaded()
+            for callback in pending_load.loaded_callbacks:
+                callback(shard)
             is_loaded = True
-        except (KafkaError, DecodeError) as failure:
-            if self._loading.get(index) is loading:
-                log.error("%s-%d cannot be loaded: %s", self.topic, index, failure)
+        except (KafkaError, DecodeError) as error:
+            if self._pending_loads.get(index) is pending_load:
+                log.error("%s-%d cannot be loaded: %s", self.topic, index, error)
         finally:
             # Whatever it was: what nobody has foreseen is logged by whoever watches this task.
             if not is_loaded:
-                loading.failure = NotCoordinator(f"{self.topic}-{index} cannot be loaded")
-                shard.end()
+                pending_load.error = NotCoordinator(f"{self.topic}-{index} cannot be loaded")
+                shard.on_unloaded()
         if is_loaded:
-            del self._loading[index]
-            self._loaded[index] = loading.partition, shard
-            self._means.has_loaded()
+            del self._pending_loads[index]
+            self._loaded[index] = pending_load.partition, shard
+            self._context.on_shard_loaded()
             log.info("Coordinating %s-%d: %d records", self.topic, index, count)
 
 
-async def _apply(replay: Replay, shard: Shard) -> int:
-    turn, count = Turn(), 0
+async def _apply_replay(replay: Replay, shard: CoordinatorShard) -> int:
+    time_slice, count = TimeSlice(), 0
     for offset, key, value in replay.records():
         shard.apply(key, value, offset)
         count += 1
-        if turn.is_over:
-            await turn.next()
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
     for producer_id, (offset, key, value) in replay.pending():
         shard.apply_pending(producer_id, key, value, offset)
         count += 1
-        if turn.is_over:
-            await turn.next()
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
     return count

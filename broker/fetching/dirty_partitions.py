@@ -24,16 +24,16 @@ from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
-from odradek.broker.fetching.wanted import Key, Wanted
-from odradek.broker.replicas.waiter import Waiter, leave, stand
+from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionKey
+from odradek.broker.replicas.fetch_watcher import FetchWatcher, register, unregister
 
 #: How late a client may be told of what wakes nobody.  It is less than a fetch waits as a rule, so
 #: an idle session goes over all of its partitions no more often than it would by its fetches.
-WHOLE_PASS_MS = 200
-_rank = attrgetter("rank")
+FULL_SCAN_INTERVAL_MS = 200
+_rank_of = attrgetter("rank")
 
 
-class Asker(NamedTuple):
+class FetchRequester(NamedTuple):
     """On whose behalf partitions were found quiet: for another they may not be."""
 
     replica_id: int
@@ -48,156 +48,162 @@ class Asker(NamedTuple):
 class AllPartitions:
     """Each is due in every pass, and whoever waits stands at all of them until it goes."""
 
-    __slots__ = ("_is_follower", "_places", "_wanted")
-
-    def __init__(self, wanted: dict[Key, Wanted], *, is_follower: bool) -> None:
-        self._wanted = list(wanted.values())
-        self._is_follower = is_follower
-        self._places: list[set[Waiter]] = []
-
-    def __len__(self) -> int:
-        return len(self._wanted)
-
-    def __iter__(self) -> Iterator[Wanted]:
-        return iter(self._wanted)
-
-    def due(self) -> list[Wanted]:
-        return self._wanted
-
-    def pass_over(self, wanted: Wanted) -> None:
-        """It is due the next time all the same."""
-
-    def stand(self, waiter: Waiter) -> None:
-        if self._places:
-            return
-        partitions = [each.partition for each in self._wanted if each.partition is not None]
-        if self._is_follower:
-            self._places = [each.waiting_followers for each in partitions]
-        else:
-            self._places = [each.waiting for each in partitions]
-        stand(waiter, self._places)
-
-    def leave(self, waiter: Waiter) -> None:
-        leave(waiter, self._places)
-        self._places = []
-
-
-class StirredPartitions:
-    """Those of a session: at first all are stirred."""
-
-    __slots__ = (
-        "_asker",
-        "_gone_over_ms",
-        "_is_over",
-        "_now_ms",
-        "_partitions",
-        "_ranks",
-        "_stirred",
-        "_waiters",
-        "_whole_pass_ms",
-    )
+    __slots__ = ("_is_follower", "_partitions", "_watcher_sets")
 
     def __init__(
-        self,
-        partitions: dict[Key, Wanted],
-        asker: Asker,
-        *,
-        now_ms: Callable[[], int],
-        whole_pass_ms: int = WHOLE_PASS_MS,
+        self, partitions: dict[PartitionKey, FetchPartition], *, is_follower: bool
     ) -> None:
-        """``partitions`` are the session's, which changes them."""
-        self._partitions = partitions
-        self._asker = asker
-        self._now_ms = now_ms
-        self._whole_pass_ms = whole_pass_ms
-        #: When the last pass over all of them began.
-        self._gone_over_ms = now_ms()
-        self._stirred: set[Wanted] = set()
-        self._ranks = count()
-        #: The fetches that wait; one, unless the client sent another before it was answered.
-        self._waiters: set[Waiter] = set()
-        self._is_over = False
-        for wanted in partitions.values():
-            self.add(wanted)
+        self._partitions = list(partitions.values())
+        self._is_follower = is_follower
+        self._watcher_sets: list[set[FetchWatcher]] = []
 
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def __iter__(self) -> Iterator[Wanted]:
+    def __iter__(self) -> Iterator[FetchPartition]:
+        return iter(self._partitions)
+
+    def due_partitions(self) -> list[FetchPartition]:
+        return self._partitions
+
+    def mark_clean(self, fetch_partition: FetchPartition) -> None:
+        """It is due the next time all the same."""
+
+    def register(self, watcher: FetchWatcher) -> None:
+        if self._watcher_sets:
+            return
+        partitions = [
+            fetch_partition.partition
+            for fetch_partition in self._partitions
+            if fetch_partition.partition is not None
+        ]
+        if self._is_follower:
+            self._watcher_sets = [partition.follower_fetch_watchers for partition in partitions]
+        else:
+            self._watcher_sets = [partition.fetch_watchers for partition in partitions]
+        register(watcher, self._watcher_sets)
+
+    def unregister(self, watcher: FetchWatcher) -> None:
+        unregister(watcher, self._watcher_sets)
+        self._watcher_sets = []
+
+
+class DirtyPartitions:
+    """Those of a session: at first all are stirred."""
+
+    __slots__ = (
+        "_dirty",
+        "_full_scan_interval_ms",
+        "_is_closed",
+        "_last_full_scan_ms",
+        "_now_ms",
+        "_partitions",
+        "_ranks",
+        "_requester",
+        "_watchers",
+    )
+
+    def __init__(
+        self,
+        partitions: dict[PartitionKey, FetchPartition],
+        requester: FetchRequester,
+        *,
+        now_ms: Callable[[], int],
+        full_scan_interval_ms: int = FULL_SCAN_INTERVAL_MS,
+    ) -> None:
+        """``partitions`` are the session's, which changes them."""
+        self._partitions = partitions
+        self._requester = requester
+        self._now_ms = now_ms
+        self._full_scan_interval_ms = full_scan_interval_ms
+        #: When the last pass over all of them began.
+        self._last_full_scan_ms = now_ms()
+        self._dirty: set[FetchPartition] = set()
+        self._ranks = count()
+        #: The fetches that wait; one, unless the client sent another before it was answered.
+        self._watchers: set[FetchWatcher] = set()
+        self._is_closed = False
+        for fetch_partition in partitions.values():
+            self.add(fetch_partition)
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[FetchPartition]:
         return iter(self._partitions.values())
 
     # What the session says
 
-    def add(self, wanted: Wanted) -> None:
+    def add(self, fetch_partition: FetchPartition) -> None:
         """It is new, or something else is wanted of it."""
-        if wanted.watch is not self:
-            wanted.watch, wanted.rank = self, next(self._ranks)
-        self._stirred.add(wanted)
+        if fetch_partition.dirty_listener is not self:
+            fetch_partition.dirty_listener, fetch_partition.rank = self, next(self._ranks)
+        self._dirty.add(fetch_partition)
 
-    def remove(self, wanted: Wanted) -> None:
-        self._stirred.discard(wanted)
-        wanted.leave()
+    def remove(self, fetch_partition: FetchPartition) -> None:
+        self._dirty.discard(fetch_partition)
+        fetch_partition.unregister()
 
-    def move_to_end(self, wanted: Wanted) -> None:
-        wanted.rank = next(self._ranks)
+    def move_to_end(self, fetch_partition: FetchPartition) -> None:
+        fetch_partition.rank = next(self._ranks)
 
-    def asked_by(self, asker: Asker) -> None:
-        if asker != self._asker:
-            self._asker = asker
-            self._rouse()
+    def set_requester(self, requester: FetchRequester) -> None:
+        if requester != self._requester:
+            self._requester = requester
+            self._mark_all_dirty()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """No other fetch will come.  One that is under way goes on as one without a session."""
-        self._is_over = True
-        self._rouse()
-        self._leave_if_over()
+        self._is_closed = True
+        self._mark_all_dirty()
+        self._unregister_if_closed()
 
     # What its fetches say
 
-    def due(self) -> list[Wanted]:
+    def due_partitions(self) -> list[FetchPartition]:
         """In the order of the session."""
         now_ms = self._now_ms()
-        if now_ms - self._gone_over_ms >= self._whole_pass_ms:
-            self._gone_over_ms = now_ms
-            self._rouse()
-        return sorted(self._stirred, key=_rank)
+        if now_ms - self._last_full_scan_ms >= self._full_scan_interval_ms:
+            self._last_full_scan_ms = now_ms
+            self._mark_all_dirty()
+        return sorted(self._dirty, key=_rank_of)
 
-    def pass_over(self, wanted: Wanted) -> None:
+    def mark_clean(self, fetch_partition: FetchPartition) -> None:
         """It was found quiet just now: nothing can have stirred since."""
         # It may have been forgotten since it was due.
-        if wanted in self._stirred and not self._is_over:
-            self._stirred.discard(wanted)
-            wanted.stand(is_follower=self._asker.is_follower)
+        if fetch_partition in self._dirty and not self._is_closed:
+            self._dirty.discard(fetch_partition)
+            fetch_partition.register(is_follower=self._requester.is_follower)
 
-    def stand(self, waiter: Waiter) -> None:
-        self._waiters.add(waiter)
-        is_follower = self._asker.is_follower
-        for wanted in self._stirred:
-            wanted.stand(is_follower=is_follower)
+    def register(self, watcher: FetchWatcher) -> None:
+        self._watchers.add(watcher)
+        is_follower = self._requester.is_follower
+        for fetch_partition in self._dirty:
+            fetch_partition.register(is_follower=is_follower)
 
-    def leave(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
-        self._leave_if_over()
+    def unregister(self, watcher: FetchWatcher) -> None:
+        self._watchers.discard(watcher)
+        self._unregister_if_closed()
 
     # What partitions say
 
     @property
-    def has_fetch(self) -> bool:
-        return bool(self._waiters)
+    def has_pending_fetch(self) -> bool:
+        return bool(self._watchers)
 
-    def stirs(self, wanted: Wanted) -> None:
-        self._stirred.add(wanted)
-        for waiter in self._waiters:
-            waiter.wake()
+    def mark_dirty(self, fetch_partition: FetchPartition) -> None:
+        self._dirty.add(fetch_partition)
+        for watcher in self._watchers:
+            watcher.notify()
 
-    def _rouse(self) -> None:
-        self._stirred.update(self._partitions.values())
+    def _mark_all_dirty(self) -> None:
+        self._dirty.update(self._partitions.values())
 
-    def _leave_if_over(self) -> None:
-        if self._is_over and not self._waiters:
-            for wanted in self._partitions.values():
-                wanted.leave()
+    def _unregister_if_closed(self) -> None:
+        if self._is_closed and not self._watchers:
+            for fetch_partition in self._partitions.values():
+                fetch_partition.unregister()
 
 
 #: Those that a fetch wants.
-WantedPartitions = AllPartitions | StirredPartitions
+FetchPartitions = AllPartitions | DirtyPartitions

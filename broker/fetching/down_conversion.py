@@ -26,91 +26,111 @@ from collections.abc import Iterator, Sequence
 from random import randrange
 from struct import Struct
 
-from odradek.broker.call import Peer
-from odradek.broker.fetching.wanted import Line, Wanted
-from odradek.broker.turns import Turn
+from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionResponse
+from odradek.broker.request import RequestContext
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import (
     CorruptMessage,
     KafkaError,
-    NotLeader,
+    NotLeaderOrFollower,
     UnsupportedCompressionType,
     UnsupportedVersion,
     code_of,
 )
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, whole_batch_bytes
-from odradek.protocol.records.conversion import down_converted
+from odradek.protocol.records.conversion import down_convert
 from odradek.storage import files
 
 #: How much is read at a time, unless one batch is larger.
-PIECE_BYTES = 256 * 1024
+READ_CHUNK_BYTES = 256 * 1024
 #: As stored or as converted, whichever is more: of an answer, unless one batch is larger.
-CONVERTED_BYTES = 1024 * 1024
+CONVERTED_BYTES_MAX = 1024 * 1024
 _LAST_VERSION_WITH_MAGIC_0 = 1
 _LAST_VERSION_WITH_MAGIC_1 = 3
 _FIRST_VERSION_WITH_ZSTD = 10
-_NO_BATCH_IS_SMALLER = 61
-_HEAD = Struct(">qi")
-_UNENDING = _HEAD.pack(-1, _NO_BATCH_IS_SMALLER)
+_BATCH_BYTES_MIN = 61
+_OFFSET_AND_SIZE = Struct(">qi")
+_OVERFLOW_MESSAGE = _OFFSET_AND_SIZE.pack(-1, _BATCH_BYTES_MIN)
 
 
-def is_old(version: int) -> bool:
+def needs_down_conversion(version: int) -> bool:
     """Whether records have to be looked at before they are sent."""
     return version <= _LAST_VERSION_WITH_MAGIC_1
 
 
-def refuse_unreadable(told: Sequence[Wanted], version: int, *, is_follower: bool) -> None:
+def reject_unsupported(
+    fetch_partitions: Sequence[FetchPartition], version: int, *, is_follower: bool
+) -> None:
     """Lines of partitions whose settings rule a client of this version out become errors."""
     if version >= _FIRST_VERSION_WITH_ZSTD:
         return
-    for wanted in told:
-        if wanted.partition is None:
+    for fetch_partition in fetch_partitions:
+        if fetch_partition.partition is None:
             continue
-        settings = wanted.partition.log.settings
+        settings = fetch_partition.partition.log.settings
         if settings.compression_type == "zstd":
-            wanted.line = _refused(wanted, UnsupportedCompressionType())
-        elif is_old(version) and not (is_follower or settings.message_downconversion_enable):
-            wanted.line = _refused(wanted, UnsupportedVersion())
+            fetch_partition.partition_response = _error_response(
+                fetch_partition, UnsupportedCompressionType()
+            )
+        elif needs_down_conversion(version) and not (
+            is_follower or settings.message_downconversion_enable
+        ):
+            fetch_partition.partition_response = _error_response(
+                fetch_partition, UnsupportedVersion()
+            )
 
 
-async def convert(told: Sequence[Wanted], version: int, peer: Peer) -> None:
+async def convert(
+    fetch_partitions: Sequence[FetchPartition], version: int, context: RequestContext
+) -> None:
     """The records of all lines as a client of this version knows them, or as many as there may be.
 
     Of what is told to a peer that has gone nothing is left.
     """
-    conversion = _Conversion(0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1, peer)
+    conversion = _ResponseConversion(0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1, context)
     # As they were read: one that is moved to another directory meanwhile cannot blame that.
-    pairs = [(each, each.partition.hosted if each.partition else None) for each in told]
-    first = randrange(len(told)) if told else 0
-    for wanted, hosted in (*pairs[first:], *pairs[:first]):
-        line = wanted.line
-        if line is not None and isinstance(line.records, FileRegion):
+    pairs = [
+        (
+            fetch_partition,
+            fetch_partition.partition.hosted_log if fetch_partition.partition else None,
+        )
+        for fetch_partition in fetch_partitions
+    ]
+    first = randrange(len(fetch_partitions)) if fetch_partitions else 0
+    for fetch_partition, hosted_log in (*pairs[first:], *pairs[:first]):
+        response = fetch_partition.partition_response
+        if response is not None and isinstance(response.records, FileRegion):
             try:
-                line.records = await conversion.of(line.records, wanted.asked.fetch_offset)
-            except KafkaError as failure:
-                wanted.line = _refused(wanted, failure)
-            except OSError as failure:
-                assert hosted is not None, wanted
+                response.records = await conversion.convert_region(
+                    response.records, fetch_partition.partition_request.fetch_offset
+                )
+            except KafkaError as error:
+                fetch_partition.partition_response = _error_response(fetch_partition, error)
+            except OSError as error:
+                assert hosted_log is not None, fetch_partition
                 # Such old clients do not know that a disk can fail.
-                wanted.line = _refused(wanted, NotLeader(str(hosted.failed(failure))))
+                fetch_partition.partition_response = _error_response(
+                    fetch_partition, NotLeaderOrFollower(str(hosted_log.handle_os_error(error)))
+                )
 
 
-class _Conversion:
+class _ResponseConversion:
     """Of one answer."""
 
-    __slots__ = ("_left_bytes", "_magic", "_peer", "_turn")
+    __slots__ = ("_context", "_magic", "_remaining_bytes", "_time_slice")
 
-    def __init__(self, magic: int, peer: Peer) -> None:
+    def __init__(self, magic: int, context: RequestContext) -> None:
         self._magic = magic
-        self._peer = peer
-        self._left_bytes = CONVERTED_BYTES
-        self._turn = Turn()
+        self._context = context
+        self._remaining_bytes = CONVERTED_BYTES_MAX
+        self._time_slice = TimeSlice()
 
     def _has_room_for(self, batch: memoryview) -> bool:
-        is_first = self._left_bytes == CONVERTED_BYTES
-        return (is_first or len(batch) <= self._left_bytes) and not self._peer.is_gone
+        is_first = self._remaining_bytes == CONVERTED_BYTES_MAX
+        return (is_first or len(batch) <= self._remaining_bytes) and not self._context.is_closed
 
-    async def of(self, region: FileRegion, first_offset: int) -> bytes | bytearray:
+    async def convert_region(self, region: FileRegion, first_offset: int) -> bytes | bytearray:
         """What comes before the first batch that cannot be converted, if anything does."""
         converted = bytearray()
         is_empty = True
@@ -119,45 +139,45 @@ class _Conversion:
                 if not self._has_room_for(batch):
                     break
                 is_empty = False
-                for part in down_converted(batch, magic=self._magic, first_offset=first_offset):
+                for part in down_convert(batch, magic=self._magic, first_offset=first_offset):
                     converted += part.buffer
-                    self._left_bytes -= len(part.buffer)
-                    if self._turn.is_over:
-                        await self._turn.next()
-                        if self._peer.is_gone:
+                    self._remaining_bytes -= len(part.buffer)
+                    if self._time_slice.is_used_up:
+                        await self._time_slice.yield_to_loop()
+                        if self._context.is_closed:
                             return b""
         except (UnsupportedCompressionType, CorruptMessage):
             # The client asks for the rest next, and is told then.
             if not converted:
                 raise
-        return converted or (b"" if is_empty else _UNENDING)
+        return converted or (b"" if is_empty else _OVERFLOW_MESSAGE)
 
 
 def _batches(region: FileRegion) -> Iterator[memoryview]:
     """Those that are whole, each alone."""
-    position, left_bytes = region.position, region.length
-    while left_bytes:
-        piece = files.read_at(region.descriptor, min(left_bytes, PIECE_BYTES), position)
-        size_bytes = whole_batch_bytes(piece, 0)
-        if not size_bytes and len(piece) >= _HEAD.size:
-            wanted_bytes = LOG_OVERHEAD_BYTES + int(_HEAD.unpack_from(piece)[1])
-            piece = files.read_at(region.descriptor, min(left_bytes, wanted_bytes), position)
-            size_bytes = whole_batch_bytes(piece, 0)
+    position, remaining_bytes = region.position, region.length
+    while remaining_bytes:
+        chunk = files.read_at(region.descriptor, min(remaining_bytes, READ_CHUNK_BYTES), position)
+        size_bytes = whole_batch_bytes(chunk, 0)
+        if not size_bytes and len(chunk) >= _OFFSET_AND_SIZE.size:
+            batch_bytes = LOG_OVERHEAD_BYTES + int(_OFFSET_AND_SIZE.unpack_from(chunk)[1])
+            chunk = files.read_at(region.descriptor, min(remaining_bytes, batch_bytes), position)
+            size_bytes = whole_batch_bytes(chunk, 0)
         if not size_bytes:
             return
         begin = 0
         while size_bytes:
-            yield memoryview(piece)[begin : begin + size_bytes]
+            yield memoryview(chunk)[begin : begin + size_bytes]
             begin += size_bytes
-            size_bytes = whole_batch_bytes(piece, begin)
+            size_bytes = whole_batch_bytes(chunk, begin)
         position += begin
-        left_bytes -= begin
+        remaining_bytes -= begin
 
 
-def _refused(wanted: Wanted, failure: KafkaError) -> Line:
-    return Line(
-        partition_index=wanted.asked.partition,
-        error_code=code_of(failure),
+def _error_response(fetch_partition: FetchPartition, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=fetch_partition.partition_request.partition,
+        error_code=code_of(error),
         high_watermark=-1,
         records=None,
     )

@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from odradek.broker.replicas.leader import LeaderRole, Progress
+from odradek.broker.replicas.fetch_watcher import FetchWatcher
+from odradek.broker.replicas.leader_state import LeaderState, ReplicaState
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.replicas.waiter import Waiter
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.types import ZERO_UUID, Uuid
 
-NOT_TOLD = -1
+NOT_SENT = -1
 
-Asked = FetchRequest.Topic.Partition
-Line = FetchResponse.Topic.Partition
+PartitionRequest = FetchRequest.Topic.Partition
+PartitionResponse = FetchResponse.Topic.Partition
 #: A topic's name, or its id in versions that have ids, and the partition's number.
-Key = tuple[str | Uuid, int]
+PartitionKey = tuple[str | Uuid, int]
 
 
-class Watch(Protocol):
+class DirtyListener(Protocol):
     """Of a session, which wants to know when one of its partitions has stirred."""
 
     @property
-    def has_fetch(self) -> bool:
+    def has_pending_fetch(self) -> bool:
         """Whether one waits."""
 
-    def stirs(self, wanted: Wanted, /) -> None: ...
+    def mark_dirty(self, fetch_partition: FetchPartition, /) -> None: ...
 
 
-class Wanted:
+class FetchPartition:
     """A partition that somebody wants to read.
 
     ``line`` is what was found last.  If that was nothing, ``role`` is the leader's role of then: as
@@ -44,142 +44,161 @@ class Wanted:
     """
 
     __slots__ = (
-        "_place",
-        "asked",
-        "is_committed",
-        "line",
+        "_watcher_set",
+        "dirty_listener",
+        "is_read_committed",
+        "last_sent_high_watermark",
+        "last_sent_log_start_offset",
+        "leader_state",
         "partition",
-        "progress",
+        "partition_request",
+        "partition_response",
         "rank",
-        "role",
-        "told_high_watermark",
-        "told_start_offset",
+        "replica_state",
         "topic",
         "topic_id",
-        "watch",
     )
 
-    def __init__(self, topic: str | None, topic_id: Uuid, asked: Asked) -> None:
+    def __init__(
+        self, topic: str | None, topic_id: Uuid, partition_request: PartitionRequest
+    ) -> None:
         """``topic`` is None as long as it is not known which name belongs to the id."""
         self.topic = topic
         self.topic_id = topic_id
-        self.asked = asked
+        self.partition_request = partition_request
         self.partition: Partition | None = None
-        self.role: LeaderRole | None = None
+        self.leader_state: LeaderState | None = None
         #: Of the follower that wants it, once that has been noted.
-        self.progress: Progress | None = None
-        self.is_committed = False
-        self.told_high_watermark = NOT_TOLD
-        self.told_start_offset = NOT_TOLD
-        self.line: Line | None = None
-        self.watch: Watch | None = None
+        self.replica_state: ReplicaState | None = None
+        self.is_read_committed = False
+        self.last_sent_high_watermark = NOT_SENT
+        self.last_sent_log_start_offset = NOT_SENT
+        self.partition_response: PartitionResponse | None = None
+        self.dirty_listener: DirtyListener | None = None
         #: Its place in the order of the session.
         self.rank = 0
         #: Where it stands, if it does.
-        self._place: set[Waiter] | None = None
+        self._watcher_set: set[FetchWatcher] | None = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> PartitionKey:
         name = self.topic_id if self.topic_id != ZERO_UUID else self.topic
         assert name is not None, self
-        return name, self.asked.partition
+        return name, self.partition_request.partition
 
-    def ask(self, asked: Asked) -> None:
+    def update_request(self, partition_request: PartitionRequest) -> None:
         """From another offset, or in another epoch, than before."""
-        if asked.current_leader_epoch != self.asked.current_leader_epoch:
+        if partition_request.current_leader_epoch != self.partition_request.current_leader_epoch:
             # The last answer may have come when its epoch was over, and not have been taken.
-            self.told_high_watermark = NOT_TOLD
-        self.asked = asked
-        self.role = None
+            self.last_sent_high_watermark = NOT_SENT
+        self.partition_request = partition_request
+        self.leader_state = None
 
-    def forgotten(self) -> None:
+    def leave_session(self) -> None:
         """The session that wanted it does so no more."""
-        if self.progress is not None:
-            self.progress.leave_session()
+        if self.replica_state is not None:
+            self.replica_state.leave_session()
 
     # Waiting
 
-    def stand(self, *, is_follower: bool) -> None:
+    def register(self, *, is_follower: bool) -> None:
         """At its partition, until that stirs; one that nobody knows has no place."""
         partition = self.partition
         if partition is None:
             return
-        place = partition.waiting_followers if is_follower else partition.waiting
-        if place is not self._place:
-            self.leave()
-            place.add(self)
-            self._place = place
+        watcher_set = partition.follower_fetch_watchers if is_follower else partition.fetch_watchers
+        if watcher_set is not self._watcher_set:
+            self.unregister()
+            watcher_set.add(self)
+            self._watcher_set = watcher_set
 
-    def leave(self) -> None:
-        if self._place is not None:
-            self._place.discard(self)
-            self._place = None
+    def unregister(self) -> None:
+        if self._watcher_set is not None:
+            self._watcher_set.discard(self)
+            self._watcher_set = None
 
     @property
     def is_waiting(self) -> bool:
-        return self.watch is not None and self.watch.has_fetch
+        return self.dirty_listener is not None and self.dirty_listener.has_pending_fetch
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         """Once: many sessions whose clients have gone should not burden every append."""
-        self.leave()
-        assert self.watch is not None, self
-        self.watch.stirs(self)
+        self.unregister()
+        assert self.dirty_listener is not None, self
+        self.dirty_listener.mark_dirty(self)
 
     # Telling
 
-    def tell(self) -> bool:
+    def maybe_update_response_data(self) -> bool:
         """Note what the client is being told; False if it knows all of it already."""
-        line = self.line
-        assert line is not None, self
-        is_news = bool(line.records) or line.error_code != 0 or line.diverging_epoch.epoch >= 0
-        is_news = is_news or line.preferred_read_replica >= 0
-        if line.high_watermark != self.told_high_watermark:
-            is_news = True
-        if line.log_start_offset != self.told_start_offset:
-            is_news = True
-        self.told_start_offset = line.log_start_offset
-        self.told_high_watermark = line.high_watermark
-        return is_news
+        response = self.partition_response
+        assert response is not None, self
+        is_changed = (
+            bool(response.records)
+            or response.error_code != 0
+            or response.diverging_epoch.epoch >= 0
+        )
+        is_changed = is_changed or response.preferred_read_replica >= 0
+        if response.high_watermark != self.last_sent_high_watermark:
+            is_changed = True
+        if response.log_start_offset != self.last_sent_log_start_offset:
+            is_changed = True
+        self.last_sent_log_start_offset = response.log_start_offset
+        self.last_sent_high_watermark = response.high_watermark
+        return is_changed
 
 
-def wanted_in(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
+def parse_fetch_partitions(
+    request: FetchRequest, *, uses_topic_ids: bool
+) -> dict[PartitionKey, FetchPartition]:
     """In the order of the request; of one that is named twice, what is said last."""
-    wanted: dict[Key, Wanted] = {}
+    fetch_partitions: dict[PartitionKey, FetchPartition] = {}
     for topic in request.topics:
-        _want(wanted, topic, topic.partitions, has_ids=has_ids)
-    return wanted
+        _add_fetch_partitions(
+            fetch_partitions, topic, topic.partitions, uses_topic_ids=uses_topic_ids
+        )
+    return fetch_partitions
 
 
-async def wanted_in_turns(request: FetchRequest, *, has_ids: bool) -> dict[Key, Wanted]:
+async def parse_fetch_partitions_sliced(
+    request: FetchRequest, *, uses_topic_ids: bool
+) -> dict[PartitionKey, FetchPartition]:
     """The same, for many."""
-    wanted: dict[Key, Wanted] = {}
-    turn = Turn()
+    fetch_partitions: dict[PartitionKey, FetchPartition] = {}
+    time_slice = TimeSlice()
     for topic in request.topics:
-        for begin in range(0, len(topic.partitions), FEW):
-            _want(wanted, topic, topic.partitions[begin : begin + FEW], has_ids=has_ids)
-            if turn.is_over:
-                await turn.next()
-    return wanted
+        for begin in range(0, len(topic.partitions), INLINE_ENTRIES_MAX):
+            _add_fetch_partitions(
+                fetch_partitions,
+                topic,
+                topic.partitions[begin : begin + INLINE_ENTRIES_MAX],
+                uses_topic_ids=uses_topic_ids,
+            )
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+    return fetch_partitions
 
 
-def _want(
-    wanted: dict[Key, Wanted],
+def _add_fetch_partitions(
+    fetch_partitions: dict[PartitionKey, FetchPartition],
     topic: FetchRequest.Topic,
-    partitions: Iterable[Asked],
+    partitions: Iterable[PartitionRequest],
     *,
-    has_ids: bool,
+    uses_topic_ids: bool,
 ) -> None:
     topic_id = topic.topic_id
-    name = None if has_ids else topic.topic
-    for asked in partitions:
-        wanted[topic_id if has_ids else topic.topic, asked.partition] = Wanted(
-            name, topic_id, asked
-        )
+    name = None if uses_topic_ids else topic.topic
+    for partition_request in partitions:
+        fetch_partitions[
+            topic_id if uses_topic_ids else topic.topic, partition_request.partition
+        ] = FetchPartition(name, topic_id, partition_request)
 
 
-def forgotten_in(request: FetchRequest, *, has_ids: bool) -> list[Key]:
+def parse_forgotten_partitions(
+    request: FetchRequest, *, uses_topic_ids: bool
+) -> list[PartitionKey]:
     return [
-        (topic.topic_id if has_ids else topic.topic, index)
+        (topic.topic_id if uses_topic_ids else topic.topic, index)
         for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]

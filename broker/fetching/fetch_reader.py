@@ -26,171 +26,208 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.broker.fetching.partition_reading import NOTHING, UNKNOWN, PartitionReading
-from odradek.broker.fetching.stirred_partitions import WantedPartitions
-from odradek.broker.fetching.wanted import Line, Wanted
-from odradek.broker.replicas.leader import Heard
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.fetching.dirty_partitions import FetchPartitions
+from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionResponse
+from odradek.broker.fetching.partition_reader import (
+    EMPTY_RECORDS,
+    INVALID_HIGH_WATERMARK,
+    PartitionReader,
+)
+from odradek.broker.replicas.leader_state import FollowerFetchState
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 
 
-class FetchPlan:
+class FetchReader:
     """The partitions of one fetch, read once, or again and again until there is enough."""
 
     __slots__ = (
-        "_due",
-        "_has_news",
-        "_heard",
+        "_first_due",
+        "_follower_fetch_state",
         "_is_first_pass",
-        "_reading",
+        "_must_respond",
+        "_partition_reader",
         "_size_bytes",
-        "_unknown",
-        "found",
+        "_unknown_partitions",
         "is_large",
-        "wanted",
+        "partitions",
+        "results",
     )
 
     def __init__(
-        self, reading: PartitionReading, wanted: WantedPartitions, heard: Heard | None = None
+        self,
+        partition_reader: PartitionReader,
+        partitions: FetchPartitions,
+        follower_fetch_state: FollowerFetchState | None = None,
     ) -> None:
         """``heard`` is of the session that a follower has."""
-        self._heard = heard
-        self._reading = reading
-        self.wanted = wanted
+        self._follower_fetch_state = follower_fetch_state
+        self._partition_reader = partition_reader
+        self.partitions = partitions
         #: What the first pass goes over; before each other one it is asked for again.
-        self._due: list[Wanted] | None = wanted.due()
+        self._first_due: list[FetchPartition] | None = partitions.due_partitions()
         #: Whether it has to be, or was, read in turns at first.
-        self.is_large = len(self._due) > FEW
-        self._unknown: dict[Wanted, None] = {}
+        self.is_large = len(self._first_due) > INLINE_ENTRIES_MAX
+        self._unknown_partitions: dict[FetchPartition, None] = {}
         self._is_first_pass = True
         self._size_bytes = 0
-        self._has_news = False
+        self._must_respond = False
         #: Each with its line, as of the last ``read``; those that are passed over are not here.
-        self.found: list[Wanted] = []
+        self.results: list[FetchPartition] = []
 
     @property
     def has_records(self) -> bool:
         return self._size_bytes > 0
 
-    def is_enough(self) -> bool:
+    def is_satisfied(self) -> bool:
         """Whether what was read is worth an answer."""
         return (
-            self._has_news
-            or self._size_bytes >= self._reading.terms.min_bytes
-            or len(self._unknown) == len(self.wanted)
-            or any(self._reading.goes_on_elsewhere(wanted) for wanted in self.found)
+            self._must_respond
+            or self._size_bytes >= self._partition_reader.params.min_bytes
+            or len(self._unknown_partitions) == len(self.partitions)
+            or any(
+                self._partition_reader.has_records_in_later_segment(fetch_partition)
+                for fetch_partition in self.results
+            )
         )
 
-    def forget(self) -> None:
+    def discard_responses(self) -> None:
         """What was read: it is read again, or nobody is told."""
-        for wanted in self.found:
-            wanted.line = None
+        for fetch_partition in self.results:
+            fetch_partition.partition_response = None
 
     def read(self) -> None:
         """Go over all that is due once."""
-        for _ in self.going_over():
+        for _ in self.read_stepwise():
             pass
 
-    async def read_in_turns(self) -> None:
+    async def read_sliced(self) -> None:
         """The same, for many."""
         self.is_large = True
-        turn = Turn()
-        for _ in self.going_over():
-            if turn.is_over:
-                await turn.next()
-        self.forget_gone()
+        time_slice = TimeSlice()
+        for _ in self.read_stepwise():
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+        self.drop_discarded()
 
-    def forget_gone(self) -> None:
+    def drop_discarded(self) -> None:
         """Another request of the session, which should not have come, may have forgotten some."""
-        self.found = [wanted for wanted in self.found if wanted.line is not None]
+        self.results = [
+            fetch_partition
+            for fetch_partition in self.results
+            if fetch_partition.partition_response is not None
+        ]
 
-    def going_over(self) -> Iterator[None]:
+    def read_stepwise(self) -> Iterator[None]:
         """One partition after the other; what is found stands at the end."""
-        terms = self._reading.terms
-        left_bytes, at_least_one = terms.max_bytes, not terms.has_hard_limits
-        self.found = found = []
-        size_bytes, has_news = 0, False
-        for wanted in self._next_due():
+        params = self._partition_reader.params
+        remaining_bytes, at_least_one = params.max_bytes, not params.has_hard_limits
+        self.results = results = []
+        size_bytes, must_respond = 0, False
+        for fetch_partition in self._take_due():
             yield
-            if self._is_passed_over(wanted):
+            if self._is_unchanged(fetch_partition):
                 continue
-            line = self._line_of(wanted, left_bytes, at_least_one=at_least_one)
-            if line is None:
-                self._unknown[wanted] = None
+            response = self._read_partition(
+                fetch_partition, remaining_bytes, at_least_one=at_least_one
+            )
+            if response is None:
+                self._unknown_partitions[fetch_partition] = None
                 continue
-            wanted.line = line
-            found.append(wanted)
-            if line.records:
+            fetch_partition.partition_response = response
+            results.append(fetch_partition)
+            if response.records:
                 at_least_one = False
-                size_bytes += len(line.records)
-                left_bytes = max(0, left_bytes - len(line.records))
+                size_bytes += len(response.records)
+                remaining_bytes = max(0, remaining_bytes - len(response.records))
             elif (
-                line.error_code
-                or line.diverging_epoch.epoch >= 0
-                or line.preferred_read_replica >= 0
+                response.error_code
+                or response.diverging_epoch.epoch >= 0
+                or response.preferred_read_replica >= 0
             ):
-                has_news = True
-                left_bytes = max(0, left_bytes)  # a limit below none spoils the first only
-        if self._is_first_pass and self._heard is not None:
-            self._heard.gone_over()
+                must_respond = True
+                remaining_bytes = max(
+                    0, remaining_bytes
+                )  # a limit below none spoils the first only
+        if self._is_first_pass and self._follower_fetch_state is not None:
+            self._follower_fetch_state.mark_completed()
         self._is_first_pass = False
-        self._size_bytes, self._has_news = size_bytes, has_news
-        self._tell_unknown()
+        self._size_bytes, self._must_respond = size_bytes, must_respond
+        self._add_unknown_responses()
 
-    def _next_due(self) -> list[Wanted]:
+    def _take_due(self) -> list[FetchPartition]:
         """Without what nobody knew at first."""
-        due, self._due = self._due, None
+        due, self._first_due = self._first_due, None
         if due is not None:
             return due
-        unknown = self._unknown
-        return [wanted for wanted in self.wanted.due() if wanted not in unknown]
+        unknown = self._unknown_partitions
+        return [
+            fetch_partition
+            for fetch_partition in self.partitions.due_partitions()
+            if fetch_partition not in unknown
+        ]
 
-    def _is_passed_over(self, wanted: Wanted) -> bool:
+    def _is_unchanged(self, fetch_partition: FetchPartition) -> bool:
         """Whether there is nothing new; if there cannot be before it stirs, it is quiet."""
-        role, partition, terms = wanted.role, wanted.partition, self._reading.terms
-        if role is None or partition is None or partition.leader is not role:
+        leader_state, partition, params = (
+            fetch_partition.leader_state,
+            fetch_partition.partition,
+            self._partition_reader.params,
+        )
+        if leader_state is None or partition is None or partition.leader_state is not leader_state:
             return False
-        log = partition.hosted.log
+        log = partition.hosted_log.log
         if (
-            log.high_watermark != wanted.told_high_watermark
-            or log.start_offset != wanted.told_start_offset
+            log.high_watermark != fetch_partition.last_sent_high_watermark
+            or log.log_start_offset != fetch_partition.last_sent_log_start_offset
         ):
             return False
-        if not terms.is_follower:
+        if not params.is_follower:
             # The last stable offset moves only when the high watermark does.
-            is_quiet = is_passed_over = wanted.is_committed is terms.is_committed
-        elif log.end_offset == wanted.asked.fetch_offset:
+            is_clean = is_skipped = fetch_partition.is_read_committed is params.is_read_committed
+        elif log.log_end_offset == fetch_partition.partition_request.fetch_offset:
             # At first that it has come to ask is news by itself, unless it has and had all.
-            heard = self._heard
-            is_quiet = heard is not None and self._reading.tells_nothing(wanted, role, heard)
-            is_passed_over = is_quiet or not self._is_first_pass
+            follower_fetch_state = self._follower_fetch_state
+            is_clean = (
+                follower_fetch_state is not None
+                and self._partition_reader.is_follower_state_unchanged(
+                    fetch_partition, leader_state, follower_fetch_state
+                )
+            )
+            is_skipped = is_clean or not self._is_first_pass
         else:
             return False
-        if is_quiet:
-            self.wanted.pass_over(wanted)
-        return is_passed_over
+        if is_clean:
+            self.partitions.mark_clean(fetch_partition)
+        return is_skipped
 
-    def _line_of(self, wanted: Wanted, left_bytes: int, *, at_least_one: bool) -> Line | None:
+    def _read_partition(
+        self, fetch_partition: FetchPartition, remaining_bytes: int, *, at_least_one: bool
+    ) -> PartitionResponse | None:
         """None if nobody knows the partition."""
-        reading = self._reading
+        partition_reader = self._partition_reader
         try:
-            line = reading.line_of(wanted, left_bytes, at_least_one=at_least_one)
-            if self._is_first_pass and reading.terms.is_follower:
-                reading.note_follower(wanted, line, self._heard)
-        except (UnknownTopicOrPartition, UnknownTopicId) as failure:
-            line = reading.failed(wanted, failure)
-            return None if self._is_first_pass else line
-        except KafkaError as failure:
-            return reading.failed(wanted, failure)
-        return line
-
-    def _tell_unknown(self) -> None:
-        for wanted in self._unknown:
-            failure = UnknownTopicId if wanted.topic is None else UnknownTopicOrPartition
-            wanted.line = Line(
-                partition_index=wanted.asked.partition,
-                error_code=failure.error.code,
-                high_watermark=UNKNOWN,
-                records=NOTHING,
+            response = partition_reader.read(
+                fetch_partition, remaining_bytes, at_least_one=at_least_one
             )
-        self.found += self._unknown
+            if self._is_first_pass and partition_reader.params.is_follower:
+                partition_reader.update_follower_fetch_state(
+                    fetch_partition, response, self._follower_fetch_state
+                )
+        except (UnknownTopicOrPartition, UnknownTopicId) as error:
+            response = partition_reader.error_response(fetch_partition, error)
+            return None if self._is_first_pass else response
+        except KafkaError as error:
+            return partition_reader.error_response(fetch_partition, error)
+        return response
+
+    def _add_unknown_responses(self) -> None:
+        for fetch_partition in self._unknown_partitions:
+            error = UnknownTopicId if fetch_partition.topic is None else UnknownTopicOrPartition
+            fetch_partition.partition_response = PartitionResponse(
+                partition_index=fetch_partition.partition_request.partition,
+                error_code=error.error_code.code,
+                high_watermark=INVALID_HIGH_WATERMARK,
+                records=EMPTY_RECORDS,
+            )
+        self.results += self._unknown_partitions

@@ -20,20 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from odradek.broker.fetching.stirred_partitions import AllPartitions, StirredPartitions
-from odradek.broker.fetching.wanted import Key, Wanted
-from odradek.broker.replicas.leader import Heard
+from odradek.broker.fetching.dirty_partitions import AllPartitions, DirtyPartitions
+from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionKey
+from odradek.broker.replicas.leader_state import FollowerFetchState
 from odradek.protocol.errors import InvalidFetchSessionEpoch
 
-NO_SESSION = 0
+INVALID_SESSION_ID = 0
 #: What asks for a new session, and what ends one or does without.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
 #: How many partitions that are not here a session may have.
-ABSENT_MAX = 1000
+UNKNOWN_PARTITIONS_MAX = 1000
 
 
-def epoch_after(epoch: int) -> int:
+def next_epoch(epoch: int) -> int:
     """Zero is passed over when it wraps around: it would ask for a new session."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
@@ -43,106 +43,128 @@ class FetchSession:
 
     __slots__ = (
         "created_ms",
+        "dirty_partitions",
         "epoch",
-        "has_ids",
-        "heard",
+        "follower_fetch_state",
         "id",
         "is_privileged",
         "last_used_ms",
         "partitions",
         "size",
-        "stirred",
+        "uses_topic_ids",
     )
 
     def __init__(
         self,
         session_id: int,
-        partitions: dict[Key, Wanted],
-        stirred: StirredPartitions,
+        partitions: dict[PartitionKey, FetchPartition],
+        dirty_partitions: DirtyPartitions,
         *,
         is_privileged: bool,
-        has_ids: bool,
+        uses_topic_ids: bool,
         now_ms: int,
     ) -> None:
         """``is_privileged``: a follower, whose session consumers do not drive out."""
         self.id = session_id
         self.partitions = partitions
-        self.stirred = stirred
+        self.dirty_partitions = dirty_partitions
         self.is_privileged = is_privileged
-        self.has_ids = has_ids
+        self.uses_topic_ids = uses_topic_ids
         self.created_ms = self.last_used_ms = now_ms
-        self.heard = Heard(now_ms)
+        self.follower_fetch_state = FollowerFetchState(now_ms)
         #: The epoch that the next request must have.
-        self.epoch = epoch_after(INITIAL_EPOCH)
+        self.epoch = next_epoch(INITIAL_EPOCH)
         #: How many partitions it had when it was last used: what its place in the cache is worth.
         self.size = len(partitions)
 
-    def update(self, wanted: dict[Key, Wanted], forgotten: Iterable[Key]) -> None:
+    def update(
+        self, requested: dict[PartitionKey, FetchPartition], forgotten: Iterable[PartitionKey]
+    ) -> None:
         partitions = self.partitions
-        for key, new in wanted.items():
-            known = partitions.get(key)
-            if known is None:
-                partitions[key] = known = new
+        for key, requested_partition in requested.items():
+            fetch_partition = partitions.get(key)
+            if fetch_partition is None:
+                partitions[key] = fetch_partition = requested_partition
             else:
-                known.ask(new.asked)
-            self.stirred.add(known)
+                fetch_partition.update_request(requested_partition.partition_request)
+            self.dirty_partitions.add(fetch_partition)
         for key in forgotten:
-            gone = partitions.pop(key, None)
-            if gone is not None:
-                gone.forgotten()
-                self.stirred.remove(gone)
+            forgotten_partition = partitions.pop(key, None)
+            if forgotten_partition is not None:
+                forgotten_partition.leave_session()
+                self.dirty_partitions.remove(forgotten_partition)
 
-    def move_to_end(self, wanted: Wanted) -> None:
+    def move_to_end(self, fetch_partition: FetchPartition) -> None:
         """Unless it was forgotten while the answer waited."""
-        key = wanted.key
+        key = fetch_partition.key
         if self.partitions.pop(key, None) is not None:
-            self.partitions[key] = wanted
-            self.stirred.move_to_end(wanted)
+            self.partitions[key] = fetch_partition
+            self.dirty_partitions.move_to_end(fetch_partition)
 
 
-def has_too_many_absent(found: Sequence[Wanted]) -> bool:
-    return len(found) > ABSENT_MAX and sum(each.partition is None for each in found) > ABSENT_MAX
+def has_too_many_unknown(fetch_partitions: Sequence[FetchPartition]) -> bool:
+    return (
+        len(fetch_partitions) > UNKNOWN_PARTITIONS_MAX
+        and sum(fetch_partition.partition is None for fetch_partition in fetch_partitions)
+        > UNKNOWN_PARTITIONS_MAX
+    )
 
 
-class SessionlessFetch:
+class SessionlessFetchContext:
     """All is asked for, all is answered, and nothing is remembered."""
 
-    __slots__ = ("session_id", "wanted")
+    __slots__ = ("partitions", "session_id")
 
-    heard = None
+    follower_fetch_state = None
 
-    def __init__(self, wanted: AllPartitions) -> None:
-        self.wanted = wanted
-        self.session_id = NO_SESSION
+    def __init__(self, partitions: AllPartitions) -> None:
+        self.partitions = partitions
+        self.session_id = INVALID_SESSION_ID
 
-    def settle(self, found: list[Wanted]) -> list[Wanted]:
+    def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
         """Those of which the client is to be told."""
-        return found
+        return results
 
 
-class IncrementalFetch:
+class IncrementalFetchContext:
     """What has changed since the last answer."""
 
-    __slots__ = ("_end", "_epoch", "_session", "heard", "session_id", "wanted")
+    __slots__ = (
+        "_close_session",
+        "_epoch",
+        "_session",
+        "follower_fetch_state",
+        "partitions",
+        "session_id",
+    )
 
-    def __init__(self, session: FetchSession, end: Callable[[int], None]) -> None:
+    def __init__(self, session: FetchSession, close_session: Callable[[int], None]) -> None:
         """The request has been taken into the session, which ``end`` forgets."""
         self._session = session
-        self._end = end
+        self._close_session = close_session
         self._epoch = session.epoch
-        self.wanted = session.stirred
+        self.partitions = session.dirty_partitions
         self.session_id = session.id
-        self.heard = session.heard
+        self.follower_fetch_state = session.follower_fetch_state
 
-    def settle(self, found: list[Wanted]) -> list[Wanted]:
+    def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
         """As above; refused if another request of the session has come while this one waited."""
         session = self._session
         if session.epoch != self._epoch:
-            raise InvalidFetchSessionEpoch(f"session {session.id} is in epoch {session.epoch} now")
-        if has_too_many_absent(found):
-            self._end(session.id)
-        told = [wanted for wanted in found if wanted.tell()]
-        for wanted in told:
-            if wanted.line is not None and wanted.line.records:
-                session.move_to_end(wanted)
-        return told
+            raise InvalidFetchSessionEpoch(
+                f"fetch session {session.id} has a newer request, next epoch {session.epoch}"
+            )
+        if has_too_many_unknown(results):
+            self._close_session(session.id)
+        included = [
+            fetch_partition
+            for fetch_partition in results
+            if fetch_partition.maybe_update_response_data()
+        ]
+        for fetch_partition in included:
+            if (
+                fetch_partition.partition_response is not None
+                and fetch_partition.partition_response.records
+            ):
+                session.move_to_end(fetch_partition)
+        return included

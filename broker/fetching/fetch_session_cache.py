@@ -19,23 +19,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import randrange
 
+from odradek.broker.fetching.dirty_partitions import (
+    FULL_SCAN_INTERVAL_MS,
+    AllPartitions,
+    DirtyPartitions,
+    FetchRequester,
+)
+from odradek.broker.fetching.fetch_partition import (
+    FetchPartition,
+    PartitionKey,
+    parse_fetch_partitions,
+    parse_fetch_partitions_sliced,
+    parse_forgotten_partitions,
+)
 from odradek.broker.fetching.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    NO_SESSION,
+    INVALID_SESSION_ID,
     FetchSession,
-    IncrementalFetch,
-    SessionlessFetch,
-    epoch_after,
-    has_too_many_absent,
+    IncrementalFetchContext,
+    SessionlessFetchContext,
+    has_too_many_unknown,
+    next_epoch,
 )
-from odradek.broker.fetching.stirred_partitions import (
-    WHOLE_PASS_MS,
-    AllPartitions,
-    Asker,
-    StirredPartitions,
-)
-from odradek.broker.fetching.wanted import Key, Wanted, forgotten_in, wanted_in, wanted_in_turns
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.errors import (
     FetchSessionIdNotFound,
@@ -45,10 +51,10 @@ from odradek.protocol.errors import (
 
 #: Kafka's, which has no setting for it.
 EVICTION_MS = 120_000
-_FIRST_VERSION_OF_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
-class FetchSessions:
+class FetchSessionCache:
     """Sessions by id, the one that was not used for longest first."""
 
     def __init__(
@@ -57,11 +63,11 @@ class FetchSessions:
         slots: int,
         now_ms: Callable[[], int],
         eviction_ms: int = EVICTION_MS,
-        whole_pass_ms: int = WHOLE_PASS_MS,
+        full_scan_interval_ms: int = FULL_SCAN_INTERVAL_MS,
     ) -> None:
         self._slots = slots
         self._eviction_ms = eviction_ms
-        self._whole_pass_ms = whole_pass_ms
+        self._full_scan_interval_ms = full_scan_interval_ms
         self._now_ms = now_ms
         self._sessions: dict[int, FetchSession] = {}
         self.evicted_count = 0
@@ -73,162 +79,195 @@ class FetchSessions:
     def partition_count(self) -> int:
         return sum(session.size for session in self._sessions.values())
 
-    def open(self, request: FetchRequest, version: int) -> OpenFetch:
+    def new_context(self, request: FetchRequest, version: int) -> FetchContext:
         """What a request asks for, together with what its session knows.
 
         Refused if there is no such session, or if the request is not the next one in it.
         """
-        has_ids = version >= _FIRST_VERSION_OF_TOPIC_IDS
-        return self._open(request, wanted_in(request, has_ids=has_ids), has_ids=has_ids)
+        uses_topic_ids = version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        return self._new_context(
+            request,
+            parse_fetch_partitions(request, uses_topic_ids=uses_topic_ids),
+            uses_topic_ids=uses_topic_ids,
+        )
 
-    async def open_in_turns(self, request: FetchRequest, version: int) -> OpenFetch:
+    async def new_context_sliced(self, request: FetchRequest, version: int) -> FetchContext:
         """The same, for a request that asks for much."""
-        has_ids = version >= _FIRST_VERSION_OF_TOPIC_IDS
-        wanted = await wanted_in_turns(request, has_ids=has_ids)
-        return self._open(request, wanted, has_ids=has_ids)
+        uses_topic_ids = version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        requested = await parse_fetch_partitions_sliced(request, uses_topic_ids=uses_topic_ids)
+        return self._new_context(request, requested, uses_topic_ids=uses_topic_ids)
 
-    def _open(
-        self, request: FetchRequest, wanted: dict[Key, Wanted], *, has_ids: bool
-    ) -> OpenFetch:
-        epoch, asker = request.session_epoch, _asker_of(request)
+    def _new_context(
+        self,
+        request: FetchRequest,
+        requested: dict[PartitionKey, FetchPartition],
+        *,
+        uses_topic_ids: bool,
+    ) -> FetchContext:
+        epoch, requester = request.session_epoch, _requester_of(request)
         if epoch == FINAL_EPOCH:
-            self._end(request.session_id)
-            return SessionlessFetch(AllPartitions(wanted, is_follower=asker.is_follower))
+            self._close_session(request.session_id)
+            return SessionlessFetchContext(
+                AllPartitions(requested, is_follower=requester.is_follower)
+            )
         if epoch == INITIAL_EPOCH:
-            self._end(request.session_id)
-            return FullFetch(self, wanted, asker, has_ids=has_ids)
-        session = self._next_in(request, has_ids=has_ids)
-        session.update(wanted, forgotten_in(request, has_ids=has_ids))
+            self._close_session(request.session_id)
+            return FullFetchContext(self, requested, requester, uses_topic_ids=uses_topic_ids)
+        session = self._find_session(request, uses_topic_ids=uses_topic_ids)
+        session.update(
+            requested, parse_forgotten_partitions(request, uses_topic_ids=uses_topic_ids)
+        )
         if not session.partitions:
-            self._end(session.id)
-            return SessionlessFetch(AllPartitions(wanted, is_follower=asker.is_follower))
+            self._close_session(session.id)
+            return SessionlessFetchContext(
+                AllPartitions(requested, is_follower=requester.is_follower)
+            )
         self._touch(session)
-        session.stirred.asked_by(asker)
-        session.epoch = epoch_after(session.epoch)
-        return IncrementalFetch(session, self._end)
+        session.dirty_partitions.set_requester(requester)
+        session.epoch = next_epoch(session.epoch)
+        return IncrementalFetchContext(session, self._close_session)
 
-    def _next_in(self, request: FetchRequest, *, has_ids: bool) -> FetchSession:
+    def _find_session(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise FetchSessionIdNotFound(f"there is no session {request.session_id}")
+            raise FetchSessionIdNotFound(f"fetch session {request.session_id} does not exist")
         if session.epoch != request.session_epoch:
             raise InvalidFetchSessionEpoch(
-                f"session {session.id} is in epoch {session.epoch}, not {request.session_epoch}"
+                f"fetch session {session.id} expects epoch {session.epoch}, "
+                f"but got {request.session_epoch}"
             )
-        if session.has_ids != has_ids:
+        if session.uses_topic_ids != uses_topic_ids:
             raise FetchSessionTopicIdError(
-                f"session {session.id} goes {'by' if session.has_ids else 'without'} topic ids"
+                f"fetch session {session.id} was created "
+                f"{'with' if session.uses_topic_ids else 'without'} topic ids"
             )
         return session
 
     def _touch(self, session: FetchSession) -> None:
-        session.last_used_ms = session.heard.asked_ms = self._now_ms()
+        session.last_used_ms = session.follower_fetch_state.last_request_ms = self._now_ms()
         session.size = len(session.partitions)
         self._sessions[session.id] = self._sessions.pop(session.id)
 
-    def create(
-        self, partitions: dict[Key, Wanted], asker: Asker, *, has_ids: bool
+    def maybe_create_session(
+        self,
+        partitions: dict[PartitionKey, FetchPartition],
+        requester: FetchRequester,
+        *,
+        uses_topic_ids: bool,
     ) -> FetchSession | None:
         """None if there is no slot for it."""
-        now_ms, is_privileged = self._now_ms(), asker.is_follower
+        now_ms, is_privileged = self._now_ms(), requester.is_follower
         is_full = len(self._sessions) >= self._slots
-        if is_full and not self._evict(len(partitions), is_privileged=is_privileged, now_ms=now_ms):
+        if is_full and not self._try_evict(
+            len(partitions), is_privileged=is_privileged, now_ms=now_ms
+        ):
             return None
         session = FetchSession(
-            self._new_id(),
+            self._new_session_id(),
             partitions,
-            StirredPartitions(
-                partitions, asker, now_ms=self._now_ms, whole_pass_ms=self._whole_pass_ms
+            DirtyPartitions(
+                partitions,
+                requester,
+                now_ms=self._now_ms,
+                full_scan_interval_ms=self._full_scan_interval_ms,
             ),
             is_privileged=is_privileged,
-            has_ids=has_ids,
+            uses_topic_ids=uses_topic_ids,
             now_ms=now_ms,
         )
         self._sessions[session.id] = session
         return session
 
-    def _evict(self, size: int, *, is_privileged: bool, now_ms: int) -> bool:
-        longest_unused = next(iter(self._sessions.values()), None)
-        if longest_unused is None:
+    def _try_evict(self, size: int, *, is_privileged: bool, now_ms: int) -> bool:
+        least_recently_used = next(iter(self._sessions.values()), None)
+        if least_recently_used is None:
             return False
-        if now_ms - longest_unused.last_used_ms > self._eviction_ms:
-            self._remove(longest_unused)
+        if now_ms - least_recently_used.last_used_ms > self._eviction_ms:
+            self._evict_session(least_recently_used)
             return True
         smallest = min(
-            (each for each in self._sessions.values() if self._yields(each, is_privileged)),
-            key=lambda each: (each.is_privileged, each.size, each.id),
+            (
+                session
+                for session in self._sessions.values()
+                if self._is_evictable(session, is_privileged)
+            ),
+            key=lambda session: (session.is_privileged, session.size, session.id),
             default=None,
         )
         if smallest is None or (is_privileged, size) <= (smallest.is_privileged, smallest.size):
             return False
-        self._remove(smallest)
+        self._evict_session(smallest)
         return True
 
-    def _yields(self, session: FetchSession, to_privileged: bool) -> bool:
+    def _is_evictable(self, session: FetchSession, by_privileged: bool) -> bool:
         is_old = session.last_used_ms - session.created_ms > self._eviction_ms
-        return is_old or (to_privileged and not session.is_privileged)
+        return is_old or (by_privileged and not session.is_privileged)
 
-    def _remove(self, session: FetchSession) -> None:
-        self._end(session.id)
+    def _evict_session(self, session: FetchSession) -> None:
+        self._close_session(session.id)
         self.evicted_count += 1
 
-    def _end(self, session_id: int) -> None:
+    def _close_session(self, session_id: int) -> None:
         """If there is one: nothing of it stays behind at its partitions."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.stirred.end()
+            session.dirty_partitions.close()
 
-    def _new_id(self) -> int:
+    def _new_session_id(self) -> int:
         """At random, lest a client that was restarted, or misled, hits upon another's."""
         while True:
-            new = randrange(NO_SESSION + 1, 2**31)
-            if new not in self._sessions:
-                return new
+            session_id = randrange(INVALID_SESSION_ID + 1, 2**31)
+            if session_id not in self._sessions:
+                return session_id
 
 
-class FullFetch:
+class FullFetchContext:
     """All is asked for, all is answered, and remembered in a new session if there is a slot."""
 
-    __slots__ = ("_asker", "_has_ids", "_sessions", "session_id", "wanted")
+    __slots__ = ("_cache", "_requester", "_uses_topic_ids", "partitions", "session_id")
 
-    heard = None
+    follower_fetch_state = None
 
     def __init__(
         self,
-        sessions: FetchSessions,
-        wanted: dict[Key, Wanted],
-        asker: Asker,
+        cache: FetchSessionCache,
+        requested: dict[PartitionKey, FetchPartition],
+        requester: FetchRequester,
         *,
-        has_ids: bool,
+        uses_topic_ids: bool,
     ) -> None:
-        self.wanted = AllPartitions(wanted, is_follower=asker.is_follower)
-        self.session_id = NO_SESSION
-        self._sessions = sessions
-        self._asker = asker
-        self._has_ids = has_ids
+        self.partitions = AllPartitions(requested, is_follower=requester.is_follower)
+        self.session_id = INVALID_SESSION_ID
+        self._cache = cache
+        self._requester = requester
+        self._uses_topic_ids = uses_topic_ids
 
-    def settle(self, found: list[Wanted]) -> list[Wanted]:
+    def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
         """Those of which the client is to be told; ``session_id`` stands from then on."""
-        if has_too_many_absent(found):
-            return found
-        session = self._sessions.create(
-            {wanted.key: wanted for wanted in found}, self._asker, has_ids=self._has_ids
+        if has_too_many_unknown(results):
+            return results
+        session = self._cache.maybe_create_session(
+            {fetch_partition.key: fetch_partition for fetch_partition in results},
+            self._requester,
+            uses_topic_ids=self._uses_topic_ids,
         )
         if session is not None:
             self.session_id = session.id
-            for wanted in found:
-                wanted.tell()
-        return found
+            for fetch_partition in results:
+                fetch_partition.maybe_update_response_data()
+        return results
 
 
 #: ``wanted`` is to be read; ``settle`` says of what is found what the client is to be told.
-OpenFetch = SessionlessFetch | FullFetch | IncrementalFetch
+FetchContext = SessionlessFetchContext | FullFetchContext | IncrementalFetchContext
 
 
-def replica_in(request: FetchRequest) -> int:
+def replica_id_of(request: FetchRequest) -> int:
     """Who asks: a broker's id, or one below zero; versions from 15 on have it elsewhere."""
     return max(request.replica_id, request.replica_state.replica_id)
 
 
-def _asker_of(request: FetchRequest) -> Asker:
-    return Asker(replica_in(request), request.replica_state.replica_epoch, request.isolation_level)
+def _requester_of(request: FetchRequest) -> FetchRequester:
+    return FetchRequester(
+        replica_id_of(request), request.replica_state.replica_epoch, request.isolation_level
+    )

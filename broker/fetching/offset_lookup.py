@@ -18,79 +18,94 @@ from dataclasses import dataclass
 
 from odradek.broker.replicas.partition import Partition
 from odradek.protocol.errors import KafkaError, OffsetNotAvailable
-from odradek.storage import log_lookup
-from odradek.storage.log import Log
-from odradek.storage.log_lookup import EARLIEST, LATEST, FoundOffset, Look, found_in
+from odradek.storage import timestamp_lookup
+from odradek.storage.timestamp_lookup import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    BatchLookup,
+    TimestampAndOffset,
+    find_in_batch,
+)
+from odradek.storage.unified_log import UnifiedLog
 
-LARGEST_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -3, -4, -5
-_NOWHERE = FoundOffset(-1)
+MAX_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP = -3, -4, -5
+_NO_OFFSET = TimestampAndOffset(-1)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FetchIsolation:
     """How much of a log somebody may see, and of whose."""
 
-    is_limited: bool = True  # to what consumers may read
-    is_committed: bool = False
+    is_bounded: bool = True  # to what consumers may read
+    is_read_committed: bool = False
     needs_leader: bool = True
 
 
 class OffsetLookup:
     """Looks for offsets in one partition."""
 
-    def __init__(self, partition: Partition, sight: Sight, look: Look = found_in) -> None:
+    def __init__(
+        self, partition: Partition, isolation: FetchIsolation, search: BatchLookup = find_in_batch
+    ) -> None:
         self._partition = partition
-        self._sight = sight
-        self._look = look
+        self._isolation = isolation
+        self._search = search
 
-    def at(self, timestamp: int, *, current_leader_epoch: int) -> FoundOffset | None:
+    def find_offset(
+        self, timestamp: int, *, current_leader_epoch: int
+    ) -> TimestampAndOffset | None:
         """None if there is nothing so young, or nothing of it that the asker may see."""
         partition = self._partition
-        self._check_role(current_leader_epoch)
-        end = partition.readable_up_to(
-            is_follower=not self._sight.is_limited, committed=self._sight.is_committed
+        self._check_leader(current_leader_epoch)
+        end = partition.readable_end_offset(
+            is_follower=not self._isolation.is_bounded,
+            is_read_committed=self._isolation.is_read_committed,
         )
-        with partition.hosted as log:
-            if timestamp == LATEST:
-                self._check_end_is_known(log)
-                return FoundOffset(end, leader_epoch=partition.leader_epoch)
-            if timestamp in (EARLIEST, EARLIEST_LOCAL):
-                return log_lookup.earliest(log)
-            if timestamp == LATEST_TIERED:
-                return _NOWHERE
-            if timestamp == LARGEST_TIMESTAMP:
-                found = log_lookup.of_largest_timestamp(log, self._look)
+        with partition.hosted_log as log:
+            if timestamp == LATEST_TIMESTAMP:
+                self._check_offset_available(log)
+                return TimestampAndOffset(end, leader_epoch=partition.leader_epoch)
+            if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+                return timestamp_lookup.earliest_offset(log)
+            if timestamp == LATEST_TIERED_TIMESTAMP:
+                return _NO_OFFSET
+            if timestamp == MAX_TIMESTAMP:
+                result = timestamp_lookup.offset_of_max_timestamp(log, self._search)
             else:
-                found = log_lookup.first_at_or_after(log, timestamp, self._look)
-            if found is None or found.offset >= end:
-                self._check_end_is_known(log)
+                result = timestamp_lookup.offset_for_timestamp(log, timestamp, self._search)
+            if result is None or result.offset >= end:
+                self._check_offset_available(log)
                 return None
-            return found
+            return result
 
-    def before(self, timestamp: int, *, max_offsets: int, now_ms: int) -> list[int]:
+    def legacy_offsets_before(self, timestamp: int, *, max_offsets: int, now_ms: int) -> list[int]:
         """Where segments begin that are no younger, newest first, as the oldest version asks."""
-        self._check_role()
+        self._check_leader()
         if max_offsets < 0:
-            raise KafkaError(f"{max_offsets} offsets cannot be listed")
-        with self._partition.hosted as log:
-            offsets = log_lookup.offsets_before(
+            raise KafkaError(f"max_num_offsets={max_offsets}: must not be negative")
+        with self._partition.hosted_log as log:
+            offsets = timestamp_lookup.legacy_offsets_before(
                 log, timestamp, max_offsets=max_offsets, now_ms=now_ms
             )
-            if not self._sight.is_limited or not offsets or offsets[0] <= log.high_watermark:
+            if not self._isolation.is_bounded or not offsets or offsets[0] <= log.high_watermark:
                 return offsets
             visible = [offset for offset in offsets if offset <= log.high_watermark]
             return [log.high_watermark, *visible]
 
-    def _check_role(self, current_leader_epoch: int = -1) -> None:
-        if self._sight.needs_leader:
-            self._partition.leading(current_leader_epoch)
+    def _check_leader(self, current_leader_epoch: int = -1) -> None:
+        if self._isolation.needs_leader:
+            self._partition.require_leader(current_leader_epoch)
         else:
-            self._partition.check_epoch(current_leader_epoch)
+            self._partition.check_current_leader_epoch(current_leader_epoch)
 
-    def _check_end_is_known(self, log: Log) -> None:
-        role = self._partition.leader
-        if self._sight.is_limited and role is not None and role.start_offset > log.high_watermark:
+    def _check_offset_available(self, log: UnifiedLog) -> None:
+        leader_state = self._partition.leader_state
+        if (
+            self._isolation.is_bounded
+            and leader_state is not None
+            and leader_state.leader_epoch_start_offset > log.high_watermark
+        ):
             raise OffsetNotAvailable(
-                f"the high watermark of {self._partition.topic_partition} is "
-                f"{log.high_watermark}, and its leader began at {role.start_offset}"
+                f"high watermark of {self._partition.topic_partition} is {log.high_watermark}, "
+                f"below the leader epoch start offset {leader_state.leader_epoch_start_offset}"
             )

@@ -17,17 +17,21 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Protocol
 
-from odradek.broker.fetching.closest_replica import ClosestReplica, Place
-from odradek.broker.fetching.wanted import Asked, Line, Wanted
-from odradek.broker.replicas.leader import Heard, LeaderRole
+from odradek.broker.fetching.fetch_partition import (
+    FetchPartition,
+    PartitionRequest,
+    PartitionResponse,
+)
+from odradek.broker.fetching.replica_selector import ClientMetadata, RackAwareReplicaSelector
+from odradek.broker.replicas.fetch_data_info import FetchDataInfo
+from odradek.broker.replicas.leader_state import FollowerFetchState, LeaderState
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition
-from odradek.broker.replicas.portion import Portion
-from odradek.broker.replicas.throttles import Throttle
+from odradek.broker.replicas.replication_quota_manager import ReplicationQuotaManager
 from odradek.protocol.errors import (
     InconsistentTopicId,
     KafkaError,
     KafkaStorageError,
-    NotLeader,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
     UnknownTopicId,
@@ -37,42 +41,42 @@ from odradek.protocol.errors import (
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import ZERO_UUID, Uuid
 from odradek.storage import files
-from odradek.storage.leader_epochs import UNKNOWN_END
+from odradek.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_END
 
-NOTHING = b""
-UNKNOWN = -1
+EMPTY_RECORDS = b""
+INVALID_HIGH_WATERMARK = -1
 _LAST_VERSION_WITH_HARD_LIMITS = 2
 _FIRST_VERSION_WITH_STORAGE_ERRORS = 6
 #: The beginning of a batch in every format: its offset, and the size of what follows.
-_HEAD = Struct(">8xi")
-_DivergingEpoch = Line.EpochEndOffset
+_BATCH_SIZE_FIELD = Struct(">8xi")
+_DivergingEpoch = PartitionResponse.EpochEndOffset
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that reading needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Topics(Protocol):
+class TopicMetadata(Protocol):
     """The part of the cluster's picture that reading needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
-    def name_of(self, topic_id: Uuid, /) -> str | None: ...
+    def topic_name(self, topic_id: Uuid, /) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class FetchPolicy:
     """What a broker serves at most, holds back from followers, and sends consumers away for."""
 
     fetch_max_bytes: int
-    throttle: Throttle
-    closest: ClosestReplica | None = None
+    leader_quota: ReplicationQuotaManager
+    replica_selector: RackAwareReplicaSelector | None = None
 
 
 @dataclass(slots=True)
-class Terms:
+class FetchParams:
     """What holds for all partitions of one fetch; treat as immutable."""
 
     version: int
@@ -80,9 +84,9 @@ class Terms:
     replica_epoch: int  # in which the follower is registered, if it tells
     max_bytes: int
     min_bytes: int
-    is_committed: bool  # only what no open transaction can undo
+    is_read_committed: bool  # only what no open transaction can undo
     needs_leader: bool
-    place: Place
+    client_metadata: ClientMetadata
 
     @property
     def is_follower(self) -> bool:
@@ -92,227 +96,295 @@ class Terms:
     def has_hard_limits(self) -> bool:
         return self.version <= _LAST_VERSION_WITH_HARD_LIMITS
 
-    def code_of(self, failure: KafkaError) -> int:
+    def error_code(self, error: KafkaError) -> int:
         """Old consumers do not know that a disk can fail; they are sent to look for the leader."""
-        is_too_new = isinstance(failure, KafkaStorageError)
+        is_too_new = isinstance(error, KafkaStorageError)
         if is_too_new and self.version < _FIRST_VERSION_WITH_STORAGE_ERRORS:
-            return NotLeader.error.code
-        return code_of(failure)
+            return NotLeaderOrFollower.error_code.code
+        return code_of(error)
 
 
-class PartitionReading:
+class PartitionReader:
     """Reads partitions, one after the other, on the same terms."""
 
-    __slots__ = ("_closest", "_replicas", "_throttle", "_topics", "terms")
+    __slots__ = (
+        "_leader_quota",
+        "_metadata_cache",
+        "_replica_manager",
+        "_replica_selector",
+        "params",
+    )
 
-    def __init__(self, replicas: Replicas, topics: Topics, policy: Policy, terms: Terms) -> None:
-        self._replicas = replicas
-        self._topics = topics
-        self._throttle = policy.throttle
-        self._closest = None if terms.is_follower else policy.closest
-        self.terms = terms
+    def __init__(
+        self,
+        replica_manager: HostedPartitions,
+        metadata_cache: TopicMetadata,
+        policy: FetchPolicy,
+        params: FetchParams,
+    ) -> None:
+        self._replica_manager = replica_manager
+        self._metadata_cache = metadata_cache
+        self._leader_quota = policy.leader_quota
+        self._replica_selector = None if params.is_follower else policy.replica_selector
+        self.params = params
 
-    def line_of(self, wanted: Wanted, left_bytes: int, *, at_least_one: bool) -> Line:
+    def read(
+        self, fetch_partition: FetchPartition, remaining_bytes: int, *, at_least_one: bool
+    ) -> PartitionResponse:
         """At most as many bytes as are left, unless at least one batch is to be read."""
-        asked, terms = wanted.asked, self.terms
-        partition = self._found(wanted)
-        role = self._role_in(partition, asked)
-        wanted.role = None
-        if self._closest is not None and role is not None:
-            closer = self._closest.than(role, terms.place, asked.fetch_offset)
-            if closer is not None:
-                line = _empty_line(asked, partition)
-                line.preferred_read_replica = closer
-                return line
-        if asked.last_fetched_epoch >= 0:
-            diverging = _diverging(partition, asked)
+        partition_request, params = fetch_partition.partition_request, self.params
+        partition = self._find_partition(fetch_partition)
+        leader_state = self._check_leader_state(partition, partition_request)
+        fetch_partition.leader_state = None
+        if self._replica_selector is not None and leader_state is not None:
+            preferred_replica = self._replica_selector.select(
+                leader_state, params.client_metadata, partition_request.fetch_offset
+            )
+            if preferred_replica is not None:
+                response = _empty_response(partition_request, partition)
+                response.preferred_read_replica = preferred_replica
+                return response
+        if partition_request.last_fetched_epoch >= 0:
+            diverging = _find_diverging_epoch(partition, partition_request)
             if diverging is not None:
-                line = _empty_line(asked, partition)
-                line.diverging_epoch = diverging
-                return line
-        up_to = self._end_of(partition)
-        limit_bytes = min(asked.partition_max_bytes, left_bytes)
-        offset, log = asked.fetch_offset, partition.hosted.log
-        has_none = (
+                response = _empty_response(partition_request, partition)
+                response.diverging_epoch = diverging
+                return response
+        up_to = self._readable_end_offset(partition)
+        limit_bytes = min(partition_request.partition_max_bytes, remaining_bytes)
+        offset, log = partition_request.fetch_offset, partition.hosted_log.log
+        is_empty = (
             offset >= up_to
             or (limit_bytes == 0 and not at_least_one)
-            or (terms.is_follower and self._is_held_up(partition, role))
+            or (params.is_follower and self._should_throttle(partition, leader_state))
         )
-        if has_none and log.start_offset <= offset <= log.end_offset and partition.hosted.is_usable:
+        if (
+            is_empty
+            and log.log_start_offset <= offset <= log.log_end_offset
+            and partition.hosted_log.is_usable
+        ):
             if offset >= up_to:
-                wanted.role, wanted.is_committed = role, terms.is_committed
-            line = _empty_line(asked, partition)
-            if terms.is_committed:
-                line.aborted_transactions = []
-            return line
-        return self._read(partition, asked, limit_bytes, up_to, at_least_one)
+                fetch_partition.leader_state, fetch_partition.is_read_committed = (
+                    leader_state,
+                    params.is_read_committed,
+                )
+            response = _empty_response(partition_request, partition)
+            if params.is_read_committed:
+                response.aborted_transactions = []
+            return response
+        return self._read_records(partition, partition_request, limit_bytes, up_to, at_least_one)
 
-    def _is_held_up(self, partition: Partition, role: LeaderRole | None) -> bool:
+    def _should_throttle(self, partition: Partition, leader_state: LeaderState | None) -> bool:
         """A follower that is in sync never is."""
-        is_in_sync = role is not None and self.terms.replica_id in role.in_sync
-        return not is_in_sync and self._throttle.holds_up(partition.topic_partition)
+        is_in_sync = leader_state is not None and self.params.replica_id in leader_state.isr
+        return not is_in_sync and self._leader_quota.should_throttle(partition.topic_partition)
 
-    def told(self, lines: Iterable[Wanted]) -> None:
+    def record_sent_bytes(self, fetch_partitions: Iterable[FetchPartition]) -> None:
         """What a follower is sent counts, in sync or not."""
-        if not self.terms.is_follower:
+        if not self.params.is_follower:
             return
-        for wanted in lines:
-            if wanted.line is not None and wanted.line.records and wanted.partition is not None:
-                where = wanted.partition.topic_partition
-                self._throttle.record(where, len(wanted.line.records))
+        for fetch_partition in fetch_partitions:
+            if (
+                fetch_partition.partition_response is not None
+                and fetch_partition.partition_response.records
+                and fetch_partition.partition is not None
+            ):
+                topic_partition = fetch_partition.partition.topic_partition
+                self._leader_quota.record(
+                    topic_partition, len(fetch_partition.partition_response.records)
+                )
 
-    def note_follower(self, wanted: Wanted, line: Line, heard: Heard | None) -> None:
+    def update_follower_fetch_state(
+        self,
+        fetch_partition: FetchPartition,
+        partition_response: PartitionResponse,
+        follower_fetch_state: FollowerFetchState | None,
+    ) -> None:
         """What a follower asks for tells what it has, unless that has to be cut."""
-        asked = wanted.asked
-        if wanted.partition is not None and line.diverging_epoch.epoch < 0:
-            wanted.progress = wanted.partition.follower_fetched(
-                self.terms.replica_id,
-                offset=asked.fetch_offset,
-                start_offset=asked.log_start_offset,
-                broker_epoch=self.terms.replica_epoch,
-                heard=heard,
+        partition_request = fetch_partition.partition_request
+        if fetch_partition.partition is not None and partition_response.diverging_epoch.epoch < 0:
+            fetch_partition.replica_state = fetch_partition.partition.update_follower_fetch_state(
+                self.params.replica_id,
+                fetch_offset=partition_request.fetch_offset,
+                follower_start_offset=partition_request.log_start_offset,
+                broker_epoch=self.params.replica_epoch,
+                follower_fetch_state=follower_fetch_state,
             )
         else:
-            wanted.forgotten()
+            fetch_partition.leave_session()
 
-    def tells_nothing(self, wanted: Wanted, role: LeaderRole, heard: Heard) -> bool:
+    def is_follower_state_unchanged(
+        self,
+        fetch_partition: FetchPartition,
+        leader_state: LeaderState,
+        follower_fetch_state: FollowerFetchState,
+    ) -> bool:
         """Whether a follower that asks again has been noted to have all, as all others have."""
-        progress, partition = wanted.progress, wanted.partition
+        replica_state, partition = fetch_partition.replica_state, fetch_partition.partition
         return (
-            progress is not None
+            replica_state is not None
             and partition is not None
-            and progress.heard is heard
-            and role.followers.get(self.terms.replica_id) is progress
-            and partition.log.high_watermark == partition.log.end_offset
-            and self.terms.replica_id in role.in_sync
-            and progress.broker_epoch == self.terms.replica_epoch
+            and replica_state.follower_fetch_state is follower_fetch_state
+            and leader_state.followers.get(self.params.replica_id) is replica_state
+            and partition.log.high_watermark == partition.log.log_end_offset
+            and self.params.replica_id in leader_state.isr
+            and replica_state.broker_epoch == self.params.replica_epoch
         )
 
-    def failed(self, wanted: Wanted, failure: KafkaError) -> Line:
-        wanted.role = None
-        wanted.forgotten()  # that its session asks says nothing of this partition any more
-        return Line(
-            partition_index=wanted.asked.partition,
-            error_code=self.terms.code_of(failure),
-            high_watermark=UNKNOWN,
+    def error_response(
+        self, fetch_partition: FetchPartition, error: KafkaError
+    ) -> PartitionResponse:
+        fetch_partition.leader_state = None
+        fetch_partition.leave_session()  # that its session asks says nothing of this partition any more
+        return PartitionResponse(
+            partition_index=fetch_partition.partition_request.partition,
+            error_code=self.params.error_code(error),
+            high_watermark=INVALID_HIGH_WATERMARK,
             aborted_transactions=None,
-            records=NOTHING,
+            records=EMPTY_RECORDS,
         )
 
-    def goes_on_elsewhere(self, wanted: Wanted) -> bool:
+    def has_records_in_later_segment(self, fetch_partition: FetchPartition) -> bool:
         """Whether a later segment has readable records too: one read ends with its segment."""
-        line, partition = wanted.line, wanted.partition
-        if line is None or not line.records or partition is None:
+        response, partition = fetch_partition.partition_response, fetch_partition.partition
+        if response is None or not response.records or partition is None:
             return False
-        last = partition.log.segments.holding(self._end_of(partition) - 1)
-        return last is not None and last.base_offset > wanted.asked.fetch_offset
+        last = partition.log.segments.floor_segment(self._readable_end_offset(partition) - 1)
+        return (
+            last is not None and last.base_offset > fetch_partition.partition_request.fetch_offset
+        )
 
-    def _found(self, wanted: Wanted) -> Partition:
+    def _find_partition(self, fetch_partition: FetchPartition) -> Partition:
         """The partition, if it is here and of the topic that is meant."""
-        index = wanted.asked.partition
-        if wanted.topic is None:
-            wanted.topic = self._topics.name_of(wanted.topic_id)
-            if wanted.topic is None:
-                raise UnknownTopicId(f"no topic has the id {wanted.topic_id}")
-        if not self._topics.has_partition(wanted.topic, index):
-            raise UnknownTopicOrPartition(f"there is no {wanted.topic}-{index}")
-        wanted.partition = partition = self._replicas.partition(wanted.topic, index)
-        if wanted.topic_id != ZERO_UUID and partition.topic_id not in (None, wanted.topic_id):
-            raise InconsistentTopicId(f"{wanted.topic}-{index} has the id {partition.topic_id}")
+        index = fetch_partition.partition_request.partition
+        if fetch_partition.topic is None:
+            fetch_partition.topic = self._metadata_cache.topic_name(fetch_partition.topic_id)
+            if fetch_partition.topic is None:
+                raise UnknownTopicId(f"no topic has the id {fetch_partition.topic_id}")
+        if not self._metadata_cache.has_partition(fetch_partition.topic, index):
+            raise UnknownTopicOrPartition(f"there is no {fetch_partition.topic}-{index}")
+        fetch_partition.partition = partition = self._replica_manager.partition(
+            fetch_partition.topic, index
+        )
+        if fetch_partition.topic_id != ZERO_UUID and partition.topic_id not in (
+            None,
+            fetch_partition.topic_id,
+        ):
+            raise InconsistentTopicId(
+                f"{fetch_partition.topic}-{index} has the topic id {partition.topic_id}"
+            )
         return partition
 
-    def _role_in(self, partition: Partition, asked: Asked) -> LeaderRole | None:
+    def _check_leader_state(
+        self, partition: Partition, partition_request: PartitionRequest
+    ) -> LeaderState | None:
         """None where a consumer reads from a follower."""
-        terms = self.terms
+        params = self.params
         # All below zero stands for none here; elsewhere only -1 does.
-        known_epoch = max(NO_LEADER_EPOCH, asked.current_leader_epoch)
-        if not terms.needs_leader:
-            partition.check_epoch(known_epoch)
-            return partition.leader
-        role = partition.leading(known_epoch)
-        is_other = terms.replica_id != partition.leader_id
-        if terms.is_follower and not (is_other and terms.replica_id in role.replicas):
+        known_epoch = max(NO_LEADER_EPOCH, partition_request.current_leader_epoch)
+        if not params.needs_leader:
+            partition.check_current_leader_epoch(known_epoch)
+            return partition.leader_state
+        leader_state = partition.require_leader(known_epoch)
+        is_other = params.replica_id != partition.leader_id
+        if params.is_follower and not (is_other and params.replica_id in leader_state.replicas):
             # It may know of its assignment before we do: it should ask again.
-            failure = NotLeader if known_epoch == NO_LEADER_EPOCH else UnknownLeaderEpoch
-            raise failure(f"{terms.replica_id} has no replica of {partition.topic_partition}")
-        return role
+            error_type = (
+                NotLeaderOrFollower if known_epoch == NO_LEADER_EPOCH else UnknownLeaderEpoch
+            )
+            raise error_type(
+                f"broker {params.replica_id} is not a replica of {partition.topic_partition}"
+            )
+        return leader_state
 
-    def _end_of(self, partition: Partition) -> int:
-        terms = self.terms
-        return partition.readable_up_to(
-            is_follower=terms.replica_id >= 0, committed=terms.is_committed
+    def _readable_end_offset(self, partition: Partition) -> int:
+        params = self.params
+        return partition.readable_end_offset(
+            is_follower=params.replica_id >= 0, is_read_committed=params.is_read_committed
         )
 
-    def _read(
-        self, partition: Partition, asked: Asked, limit_bytes: int, up_to: int, at_least_one: bool
-    ) -> Line:
-        if limit_bytes < 0 and asked.fetch_offset < up_to:
-            raise KafkaError(f"{limit_bytes} bytes cannot be read")
-        portion = partition.read(
-            asked.fetch_offset,
+    def _read_records(
+        self,
+        partition: Partition,
+        partition_request: PartitionRequest,
+        limit_bytes: int,
+        up_to: int,
+        at_least_one: bool,
+    ) -> PartitionResponse:
+        if limit_bytes < 0 and partition_request.fetch_offset < up_to:
+            raise KafkaError(f"fetch limit of {limit_bytes} bytes: must not be negative")
+        fetch_data_info = partition.read(
+            partition_request.fetch_offset,
             max_bytes=limit_bytes,
             up_to=up_to,
-            committed=self.terms.is_committed,
+            is_read_committed=self.params.is_read_committed,
             at_least_one=at_least_one,
         )
-        records = portion.records
+        records = fetch_data_info.records
         if records.length <= limit_bytes and not at_least_one:
-            with partition.hosted:
-                is_whole = self._is_whole(records)
+            with partition.hosted_log:
+                is_whole = self._has_whole_batch(records)
             if not is_whole:
-                return _empty_line(asked, partition)
-        return Line(
-            partition_index=asked.partition,
+                return _empty_response(partition_request, partition)
+        return PartitionResponse(
+            partition_index=partition_request.partition,
             error_code=0,
-            high_watermark=portion.high_watermark,
-            last_stable_offset=portion.last_stable_offset,
-            log_start_offset=portion.start_offset,
-            aborted_transactions=_aborted(portion),
-            records=records if records.length else NOTHING,
+            high_watermark=fetch_data_info.high_watermark,
+            last_stable_offset=fetch_data_info.last_stable_offset,
+            log_start_offset=fetch_data_info.log_start_offset,
+            aborted_transactions=_aborted_transactions(fetch_data_info),
+            records=records if records.length else EMPTY_RECORDS,
         )
 
-    def _is_whole(self, records: FileRegion) -> bool:
+    def _has_whole_batch(self, records: FileRegion) -> bool:
         """Whether the first batch is, or need not be."""
-        if self.terms.has_hard_limits or not records.length:
+        if self.params.has_hard_limits or not records.length:
             return True
-        if records.length < _HEAD.size:
+        if records.length < _BATCH_SIZE_FIELD.size:
             return False
-        head = files.read_at(records.descriptor, _HEAD.size, records.position)
-        return _HEAD.size + int(_HEAD.unpack(head)[0]) <= records.length
+        head = files.read_at(records.descriptor, _BATCH_SIZE_FIELD.size, records.position)
+        return _BATCH_SIZE_FIELD.size + int(_BATCH_SIZE_FIELD.unpack(head)[0]) <= records.length
 
 
-def _diverging(partition: Partition, asked: Asked) -> _DivergingEpoch | None:
+def _find_diverging_epoch(
+    partition: Partition, partition_request: PartitionRequest
+) -> _DivergingEpoch | None:
     """Where the logs part, if the reader has records that are not in this one (KIP-595)."""
-    log, epoch = partition.log, asked.last_fetched_epoch
-    end = log.epochs.end_offset_for(epoch, log_end_offset=log.end_offset)
-    if end == UNKNOWN_END:
-        raise OffsetOutOfRange(f"{partition.topic_partition} does not know epoch {epoch}")
-    if asked.fetch_offset < log.start_offset:
+    log, epoch = partition.log, partition_request.last_fetched_epoch
+    end = log.leader_epoch_cache.end_offset_for(epoch, log_end_offset=log.log_end_offset)
+    if end == UNDEFINED_EPOCH_END:
+        raise OffsetOutOfRange(f"{partition.topic_partition} has no leader epoch {epoch}")
+    if partition_request.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRange(
-            f"{partition.topic_partition} begins at {log.start_offset}, not {asked.fetch_offset}"
+            f"{partition.topic_partition}: log start offset {log.log_start_offset} is above "
+            f"fetch offset {partition_request.fetch_offset}"
         )
-    if end.epoch < epoch or end.end_offset < asked.fetch_offset:
+    if end.epoch < epoch or end.end_offset < partition_request.fetch_offset:
         return _DivergingEpoch(epoch=end.epoch, end_offset=end.end_offset)
     return None
 
 
-def _empty_line(asked: Asked, partition: Partition) -> Line:
-    log = partition.hosted.log
-    return Line(
-        partition_index=asked.partition,
+def _empty_response(partition_request: PartitionRequest, partition: Partition) -> PartitionResponse:
+    log = partition.hosted_log.log
+    return PartitionResponse(
+        partition_index=partition_request.partition,
         error_code=0,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.start_offset,
+        log_start_offset=log.log_start_offset,
         aborted_transactions=None,
-        records=NOTHING,
+        records=EMPTY_RECORDS,
     )
 
 
-def _aborted(portion: Portion) -> list[Line.AbortedTransaction] | None:
-    if portion.aborted is None:
+def _aborted_transactions(
+    fetch_data_info: FetchDataInfo,
+) -> list[PartitionResponse.AbortedTransaction] | None:
+    if fetch_data_info.aborted_transactions is None:
         return None
     return [
-        Line.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in portion.aborted
+        PartitionResponse.AbortedTransaction(
+            producer_id=transaction.producer_id, first_offset=transaction.first_offset
+        )
+        for transaction in fetch_data_info.aborted_transactions
     ]

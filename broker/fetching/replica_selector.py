@@ -13,43 +13,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from odradek.broker.metadata.picture import Node
-from odradek.broker.replicas.leader import LeaderRole
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.replicas.leader_state import LeaderState
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """Where brokers are, for clients of a listener."""
 
     def nodes(self, listener: str, /) -> Mapping[int, Node]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClientMetadata:
     """From where a consumer reads: its rack, empty if it does not say, and how it comes here."""
 
-    rack: str
+    rack_id: str
     listener: str
 
 
-class ClosestReplica:
+class RackAwareReplicaSelector:
     """What Kafka calls the rack-aware selector of replicas."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, metadata_cache: ClusterMetadata) -> None:
+        self._metadata_cache = metadata_cache
 
-    def than(self, leader: LeaderRole, place: Place, offset: int) -> int | None:
+    def select(
+        self, leader_state: LeaderState, client_metadata: ClientMetadata, offset: int
+    ) -> int | None:
         """Closer than the leader; None if none is."""
-        if not place.rack:
+        if not client_metadata.rack_id:
             return None
-        nodes = self._cluster.nodes(place.listener)
-        close = {broker for broker, node in nodes.items() if node.rack == place.rack}
-        if leader.local_id in close:
+        nodes = self._metadata_cache.nodes(client_metadata.listener)
+        same_rack = {
+            broker for broker, node in nodes.items() if node.rack == client_metadata.rack_id
+        }
+        if leader_state.local_broker_id in same_rack:
             return None
-        fit = [
-            (progress.end_offset, progress.last_at_end_ms, replica)
-            for replica, progress in leader.followers.items()
-            if replica in close
-            and replica in leader.in_sync
-            and progress.start_offset <= offset <= progress.end_offset
+        candidates = [
+            (replica_state.log_end_offset, replica_state.last_caught_up_time_ms, replica)
+            for replica, replica_state in leader_state.followers.items()
+            if replica in same_rack
+            and replica in leader_state.isr
+            and replica_state.log_start_offset <= offset <= replica_state.log_end_offset
         ]
-        return max(fit)[-1] if fit else None
+        return max(candidates)[-1] if candidates else None

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from odradek.broker.coordinator.loading import Shards
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_log import Means, PartitionLog
-from odradek.broker.groups.committing import forgetting_partitions
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.offset_expiry import forgetting_unused
-from odradek.broker.groups.shard import GroupShard
-from odradek.broker.groups.world import World
+from odradek.broker.coordinator.partition_log import CoordinatorContext, CoordinatorPartitionLog
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
+from odradek.broker.groups.context import GroupContext
+from odradek.broker.groups.offset_commits import remove_deleted_partition_offsets
+from odradek.broker.groups.offset_expiry import cleanup_expired_offsets
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from odradek.broker.turns import Turn
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import InvalidGroupId, KafkaError
 from odradek.protocol.types import TopicPartition
 
@@ -30,87 +30,107 @@ from odradek.protocol.types import TopicPartition
 class GroupCoordinator:
     """All groups that this broker coordinates."""
 
-    def __init__(self, lookup: CoordinatorLookup, world: World, means: Means) -> None:
-        self.world = world
+    def __init__(
+        self,
+        lookup: CoordinatorLookup,
+        context: GroupContext,
+        coordinator_context: CoordinatorContext,
+    ) -> None:
+        self.context = context
         self.lookup = lookup
-        self._means = means
-        self.shards: Shards[GroupShard] = Shards(CONSUMER_OFFSETS, self._new_shard, means)
+        self._coordinator_context = coordinator_context
+        self.runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
+            CONSUMER_OFFSETS, self._new_shard, coordinator_context
+        )
 
-    def _new_shard(self, partition_log: PartitionLog) -> GroupShard:
-        return GroupShard(partition_log, self.world)
+    def _new_shard(self, partition_log: CoordinatorPartitionLog) -> GroupCoordinatorShard:
+        return GroupCoordinatorShard(partition_log, self.context)
 
-    def __iter__(self) -> Iterator[GroupShard]:
-        return iter(self.shards)
+    def __iter__(self) -> Iterator[GroupCoordinatorShard]:
+        return iter(self.runtime)
 
-    def shard(self, group_id: str) -> GroupShard:
+    def shard(self, group_id: str) -> GroupCoordinatorShard:
         """Of any id; raises what whoever asks is told if it is not here."""
-        return self.shards.shard(self.lookup.led_partition_of(group_id))
+        return self.runtime.shard(self.lookup.known_partition_for(group_id))
 
-    def find_shard(self, group_id: str) -> GroupShard | None:
+    def find_shard(self, group_id: str) -> GroupCoordinatorShard | None:
         """None if it is not here."""
         try:
             return self.shard(group_id)
         except KafkaError:
             return None
 
-    def shard_of_members(self, group_id: str) -> GroupShard:
+    def shard_for_nonempty_id(self, group_id: str) -> GroupCoordinatorShard:
         """Of a group that may have members."""
         if not group_id:
             raise InvalidGroupId()
         return self.shard(group_id)
 
-    def forget_unused_expressions(self) -> None:
+    def evict_unused_regexes(self) -> None:
         """If there are many whose topics are remembered."""
-        remembered = self.world.topics.expressions
-        if remembered.are_many:
-            groups = (group for shard in self.shards for group in shard.groups.values())
-            live = [group.group for group in groups if isinstance(group, LiveGroup)]
-            remembered.forget_all_but({each for group in live for each in group.used_expressions()})
+        cache = self.context.topics_provider.regex_cache
+        if cache.is_over_capacity:
+            groups = (group for shard in self.runtime for group in shard.groups.values())
+            consumer_groups = [
+                group.group for group in groups if isinstance(group, ConsumerGroupRuntime)
+            ]
+            cache.retain_only(
+                {regex for group in consumer_groups for regex in group.subscribed_regexes()}
+            )
 
-    def transaction_ended(self, index: int, producer_id: int, *, is_commit: bool) -> None:
+    def on_transaction_completed(
+        self, partition_index: int, producer_id: int, *, is_commit: bool
+    ) -> None:
         """A marker is in partition ``index`` of the log; perhaps after what is being loaded."""
-        self.shards.when_loaded(
-            index, lambda shard: shard.complete(producer_id, is_commit=is_commit)
+        self.runtime.run_when_loaded(
+            partition_index,
+            lambda shard: shard.complete_transaction(producer_id, is_commit=is_commit),
         )
 
-    def partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """Their offsets go too; not what is committed meanwhile, for a topic of the same name."""
-        self._start_forgetting(partitions, [*self.shards])
-        self.shards.after_loading(lambda shard: self._start_forgetting(partitions, [shard]))
-
-    def _start_forgetting(
-        self, partitions: Sequence[TopicPartition], shards: Iterable[GroupShard]
-    ) -> None:
-        ends = [(shard, shard.log.end_offset) for shard in shards]
-        work = self._forget_partitions(partitions, ends)
-        self._means.start(work, "offsets of deleted partitions")
-
-    async def _forget_partitions(
-        self, partitions: Sequence[TopicPartition], ends: Iterable[tuple[GroupShard, int]]
-    ) -> None:
-        await _in_turns(
-            step
-            for shard, end in ends
-            for group_id in [*shard.offsets]
-            for step in forgetting_partitions(shard, group_id, partitions, before=end)
+        self._start_offset_removal(partitions, [*self.runtime])
+        self.runtime.run_after_pending_loads(
+            lambda shard: self._start_offset_removal(partitions, [shard])
         )
 
-    async def forget_unused(self) -> None:
-        """Offsets that nobody uses any more, and groups that are left without."""
-        await _in_turns(
+    def _start_offset_removal(
+        self, partitions: Sequence[TopicPartition], shards: Iterable[GroupCoordinatorShard]
+    ) -> None:
+        end_offsets = [(shard, shard.log.log_end_offset) for shard in shards]
+        removal = self._remove_partition_offsets(partitions, end_offsets)
+        self._coordinator_context.start_task(removal, "offsets of deleted partitions")
+
+    async def _remove_partition_offsets(
+        self,
+        partitions: Sequence[TopicPartition],
+        shard_end_offsets: Iterable[tuple[GroupCoordinatorShard, int]],
+    ) -> None:
+        await _run_sliced(
             step
-            for shard in self.shards
+            for shard, end in shard_end_offsets
+            for group_id in [*shard.offsets]
+            for step in remove_deleted_partition_offsets(
+                shard, group_id, partitions, before_log_offset=end
+            )
+        )
+
+    async def cleanup_group_metadata(self) -> None:
+        """Offsets that nobody uses any more, and groups that are left without."""
+        await _run_sliced(
+            step
+            for shard in self.runtime
             for group_id in {**shard.offsets, **shard.groups}
-            for step in forgetting_unused(shard, group_id)
+            for step in cleanup_expired_offsets(shard, group_id)
         )
 
     async def close(self) -> None:
         """No timer is left, and nobody who waits."""
-        self.shards.close()
+        self.runtime.close()
 
 
-async def _in_turns(steps: Iterable[None]) -> None:
-    turn = Turn()
+async def _run_sliced(steps: Iterable[None]) -> None:
+    time_slice = TimeSlice()
     for _ in steps:
-        if turn.is_over:
-            await turn.next()
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()

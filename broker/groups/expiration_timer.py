@@ -16,66 +16,66 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 #: How late a timer may ring before it is no longer the member's fault.
-_LATE_S = 0.1
+_GRACE_S = 0.1
 
 
-class Timer(Protocol):
+class TimerHandle(Protocol):
     """What can be called off."""
 
     def cancel(self) -> None: ...
 
 
-class Timers(Protocol):
+class EventLoopTimers(Protocol):
     """The part of an event loop that keeps time."""
 
     def time(self) -> float: ...
 
-    def call_at(self, when: float, callback: Callable[..., Any], /) -> Timer: ...
+    def call_at(self, when: float, callback: Callable[..., Any], /) -> TimerHandle: ...
 
 
-class Deadline:
+class ExpirationTimer:
     """``passed`` is called once, unless it was called off or put off before."""
 
-    __slots__ = ("_at", "_has_waited", "_passed", "_rings_at", "_timer", "_timers")
+    __slots__ = ("_expires_at", "_fires_at", "_handle", "_has_used_grace", "_loop", "_on_expired")
 
-    def __init__(self, timers: Timers, passed: Callable[[], None]) -> None:
-        self._timers = timers
-        self._passed = passed
-        self._timer: Timer | None = None
-        self._at = self._rings_at = 0.0
-        self._has_waited = False
+    def __init__(self, loop: EventLoopTimers, on_expired: Callable[[], None]) -> None:
+        self._loop = loop
+        self._on_expired = on_expired
+        self._handle: TimerHandle | None = None
+        self._expires_at = self._fires_at = 0.0
+        self._has_used_grace = False
 
     @property
-    def is_set(self) -> bool:
-        return self._timer is not None
+    def is_scheduled(self) -> bool:
+        return self._handle is not None
 
-    def put_off(self, *, by_ms: int) -> None:
+    def reset(self, *, timeout_ms: int) -> None:
         """To so long from now."""
-        self._at = at = self._timers.time() + by_ms / 1000
-        self._has_waited = False
-        if self._timer is None:
-            self._set(at)
-        elif self._rings_at > at:
-            self._timer.cancel()
-            self._set(at)
+        self._expires_at = at = self._loop.time() + timeout_ms / 1000
+        self._has_used_grace = False
+        if self._handle is None:
+            self._schedule(at)
+        elif self._fires_at > at:
+            self._handle.cancel()
+            self._schedule(at)
 
-    def call_off(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
-    def _set(self, at: float) -> None:
+    def _schedule(self, at: float) -> None:
         # Not every loop's timers tell when they ring.
-        self._rings_at = at
-        self._timer = self._timers.call_at(at, self._ring)
+        self._fires_at = at
+        self._handle = self._loop.call_at(at, self._fire)
 
-    def _ring(self) -> None:
-        now = self._timers.time()
-        if now < self._at:
-            self._set(self._at)
-        elif now - self._rings_at > _LATE_S and not self._has_waited:
-            self._has_waited = True
-            self._set(now + _LATE_S)
+    def _fire(self) -> None:
+        now = self._loop.time()
+        if now < self._expires_at:
+            self._schedule(self._expires_at)
+        elif now - self._fires_at > _GRACE_S and not self._has_used_grace:
+            self._has_used_grace = True
+            self._schedule(now + _GRACE_S)
         else:
-            self._timer = None
-            self._passed()
+            self._handle = None
+            self._on_expired()

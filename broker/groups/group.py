@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from odradek.broker.groups.offsets import Commit
+from odradek.broker.groups.offsets import OffsetAndMetadata
 
 
 class GroupType(Enum):
@@ -24,14 +24,18 @@ class Committer(NamedTuple):
     member_id: str
     instance_id: str | None
     #: Of a consumer group, the member's epoch.
-    generation: int
+    generation_or_member_epoch: int
     #: Whether the request is of a version that has epochs.
-    knows_epochs: bool = True
+    supports_member_epochs: bool = True
 
     @property
     def is_member(self) -> bool:
         """Whether a member is named; else somebody commits from outside."""
-        return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None
+        return (
+            self.generation_or_member_epoch >= 0
+            or bool(self.member_id)
+            or self.instance_id is not None
+        )
 
 
 class Group(Protocol):
@@ -55,26 +59,28 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether it has no members, and so may be deleted, even if somebody was told an id."""
 
-    def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
+    def validate_offset_commit(self, committer: Committer, *, is_transactional: bool) -> None:
         """Refuse whoever may not commit; who may has shown that it is alive."""
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Refuse whoever may not ask for offsets."""
 
-    def check_offset_delete(self) -> None:
+    def validate_offset_delete(self) -> None:
         """Refuse where nobody can tell which offsets the members need."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether its offsets must stay; true if the group does not know."""
 
-    def unused_since(self, topic: str, commit: Commit) -> int | None:
+    def offset_expiration_base_ms(
+        self, topic: str, offset_and_metadata: OffsetAndMetadata
+    ) -> int | None:
         """Since when nobody uses the commit, in ms; None if somebody may."""
 
-    def tombstones(self) -> list[bytes]:
+    def tombstone_keys(self) -> list[bytes]:
         """The keys of its records in the log, if there are any."""
 
-    def begin(self) -> None:
+    def on_loaded(self) -> None:
         """It has been loaded: sessions begin to count."""
 
-    def end(self) -> None:
+    def on_unloaded(self) -> None:
         """It is no longer ours, or no longer at all: who waits is told, and no timer is left."""

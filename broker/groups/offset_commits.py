@@ -12,12 +12,20 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from odradek.broker.coordinator.append_errors import (
+    GROUP_UPDATE_ERRORS,
+    OFFSET_COMMIT_ERRORS,
+    map_append_error,
+)
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.log_failures import OF_A_CHANGE, OF_A_COMMIT, told
 from odradek.broker.groups.group import Committer, Group
-from odradek.broker.groups.offsets import NEVER, Commit, Place
+from odradek.broker.groups.offsets import (
+    NO_EXPIRE_TIMESTAMP,
+    OffsetAndMetadata,
+    TopicPartitionTuple,
+)
 from odradek.broker.groups.records import offset_key, offset_value
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
     GroupIdNotFound,
@@ -27,27 +35,27 @@ from odradek.protocol.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-from odradek.storage.log import Written
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.verification_guards import VerificationGuard
+from odradek.storage.unified_log import LogAppendInfo
 
 log = logging.getLogger(__name__)
 
 #: So many offsets are deleted at once: far from the size that a batch may have, and in a turn.
-AT_ONCE = 500
+MAX_TOMBSTONES_PER_BATCH = 500
 
 
-class NewCommit(NamedTuple):
+class OffsetCommitEntry(NamedTuple):
     """What is to be committed."""
 
-    place: Place
+    partition: TopicPartitionTuple
     offset: int
     leader_epoch: int
     metadata: str
-    committed_ms: int
-    expires_ms: int = NEVER
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP
 
 
-class InTransaction(NamedTuple):
+class TransactionalProducer(NamedTuple):
     """Whose transaction, and what its first commit here has to present."""
 
     producer_id: int
@@ -55,101 +63,119 @@ class InTransaction(NamedTuple):
     guard: VerificationGuard | None = None
 
 
-def commit(
-    shard: GroupShard, group_id: str, committer: Committer, commits: Sequence[NewCommit]
-) -> Written | None:
+def commit_offsets(
+    shard: GroupCoordinatorShard,
+    group_id: str,
+    committer: Committer,
+    commits: Sequence[OffsetCommitEntry],
+) -> LogAppendInfo | None:
     """Raises what the group or its log says against it; None if there was nothing to write."""
-    _check(shard, group_id, committer)
+    _validate_offset_commit(shard, group_id, committer)
     if not commits:
         return None
     try:
-        written = shard.log.append(_records(group_id, commits))
-    except KafkaError as failure:
-        raise told(failure, OF_A_COMMIT) from failure
-    offsets, at = shard.offsets_of(group_id), written.first_offset
-    for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
-        offsets.commit(place, Commit(offset, leader_epoch, metadata, committed_ms, expires_ms, at))
-        at += 1
-    return written
+        append_info = shard.log.append(_records(group_id, commits))
+    except KafkaError as error:
+        raise map_append_error(error, OFFSET_COMMIT_ERRORS) from error
+    offsets, record_offset = shard.get_or_create_offsets(group_id), append_info.first_offset
+    for partition, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
+        offsets.commit(
+            partition,
+            OffsetAndMetadata(
+                offset, leader_epoch, metadata, committed_ms, expires_ms, record_offset
+            ),
+        )
+        record_offset += 1
+    return append_info
 
 
-def commit_in_transaction(
-    shard: GroupShard,
+def commit_transactional_offsets(
+    shard: GroupCoordinatorShard,
     group_id: str,
     committer: Committer,
-    transaction: InTransaction,
-    commits: Sequence[NewCommit],
-) -> Written | None:
+    producer: TransactionalProducer,
+    commits: Sequence[OffsetCommitEntry],
+) -> LogAppendInfo | None:
     """As ``commit``, but pending until the producer's marker comes."""
     try:
-        _check(shard, group_id, committer, is_transactional=True)
+        _validate_offset_commit(shard, group_id, committer, is_transactional=True)
     except StaleMemberEpoch as stale:
         raise IllegalGeneration(stale.message) from stale  # which is what producers know
     if not commits:
         return None
-    producer_id = transaction.producer_id
-    if producer_id < 0 or transaction.producer_epoch < 0:
+    producer_id = producer.producer_id
+    if producer_id < 0 or producer.producer_epoch < 0:
         raise KafkaError("a transaction of no producer")
     try:
-        written = shard.log.append_in_transaction(
+        append_info = shard.log.append_in_transaction(
             _records(group_id, commits),
             producer_id=producer_id,
-            producer_epoch=transaction.producer_epoch,
-            guard=transaction.guard,
+            producer_epoch=producer.producer_epoch,
+            guard=producer.guard,
         )
-    except KafkaError as failure:
-        raise told(failure, OF_A_COMMIT) from failure
-    shard.note_pending(producer_id, group_id)
-    offsets, at = shard.offsets_of(group_id), written.first_offset
-    for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
+    except KafkaError as error:
+        raise map_append_error(error, OFFSET_COMMIT_ERRORS) from error
+    shard.register_pending_commit(producer_id, group_id)
+    offsets, record_offset = shard.get_or_create_offsets(group_id), append_info.first_offset
+    for partition, offset, leader_epoch, metadata, committed_ms, expires_ms in commits:
         offsets.commit_pending(
             producer_id,
-            place,
-            Commit(offset, leader_epoch, metadata, committed_ms, expires_ms, at),
+            partition,
+            OffsetAndMetadata(
+                offset, leader_epoch, metadata, committed_ms, expires_ms, record_offset
+            ),
         )
-        at += 1
-    return written
+        record_offset += 1
+    return append_info
 
 
-async def wait_until_replicated(shard: GroupShard, written: Written) -> None:
+async def wait_until_replicated(shard: GroupCoordinatorShard, append_info: LogAppendInfo) -> None:
     """Raises what whoever committed is told."""
     try:
-        await shard.log.wait_until_replicated(written)
-    except KafkaError as failure:
-        raise told(failure, OF_A_COMMIT) from failure
+        await shard.log.wait_until_replicated(append_info)
+    except KafkaError as error:
+        raise map_append_error(error, OFFSET_COMMIT_ERRORS) from error
 
 
-def unverified(error: ErrorCode) -> KafkaError:
+def verification_error(error: ErrorCode) -> KafkaError:
     """What whoever commits in a transaction is told if its coordinator does not know of it."""
-    return told(KafkaError(error=error), OF_A_COMMIT)
+    return map_append_error(KafkaError(error_code=error), OFFSET_COMMIT_ERRORS)
 
 
-def _check(
-    shard: GroupShard, group_id: str, committer: Committer, *, is_transactional: bool = False
+def _validate_offset_commit(
+    shard: GroupCoordinatorShard,
+    group_id: str,
+    committer: Committer,
+    *,
+    is_transactional: bool = False,
 ) -> None:
     """Whoever commits from outside needs no group."""
     group = shard.groups.get(group_id)
     if group is not None:
-        group.check_commit(committer, is_transactional=is_transactional)
-    elif committer.generation >= 0 and group_id in shard.offsets:
+        group.validate_offset_commit(committer, is_transactional=is_transactional)
+    elif committer.generation_or_member_epoch >= 0 and group_id in shard.offsets:
         raise UnknownMemberId()
-    elif committer.generation >= 0:
+    elif committer.generation_or_member_epoch >= 0:
         raise IllegalGeneration()  # of a group that is gone
 
 
-def _records(group_id: str, commits: Iterable[NewCommit]) -> list[KeyValue]:
+def _records(group_id: str, commits: Iterable[OffsetCommitEntry]) -> list[KeyValue]:
     return [
         (
-            offset_key(group_id, *place),
+            offset_key(group_id, *partition),
             offset_value(
-                offset, leader_epoch, metadata, committed_ms=committed_ms, expires_ms=expires_ms
+                offset,
+                leader_epoch,
+                metadata,
+                commit_timestamp_ms=committed_ms,
+                expire_timestamp_ms=expires_ms,
             ),
         )
-        for place, offset, leader_epoch, metadata, committed_ms, expires_ms in commits
+        for partition, offset, leader_epoch, metadata, committed_ms, expires_ms in commits
     ]
 
 
-def check_exists(shard: GroupShard, group_id: str) -> Group | None:
+def check_group_exists(shard: GroupCoordinatorShard, group_id: str) -> Group | None:
     """The group, if it ever had members; raises GroupIdNotFound if there are no offsets either."""
     group = shard.groups.get(group_id)
     if group is None and group_id not in shard.offsets:
@@ -158,75 +184,98 @@ def check_exists(shard: GroupShard, group_id: str) -> Group | None:
 
 
 def delete_offsets(
-    shard: GroupShard, group_id: str, places: Iterable[Place]
-) -> dict[Place, KafkaError | None]:
+    shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
+) -> dict[TopicPartitionTuple, KafkaError | None]:
     """What becomes of each; raises what stands against all of it."""
-    group = check_exists(shard, group_id)
+    group = check_group_exists(shard, group_id)
     if group is not None:
-        group.check_offset_delete()
-    outcomes: dict[Place, KafkaError | None] = {
-        place: GroupSubscribedToTopic()
-        if group is not None and group.is_subscribed_to(place[0])
+        group.validate_offset_delete()
+    outcomes: dict[TopicPartitionTuple, KafkaError | None] = {
+        partition: GroupSubscribedToTopic()
+        if group is not None and group.is_subscribed_to(partition[0])
         else None
-        for place in places
+        for partition in partitions
     }
-    forget(shard, group_id, [place for place, failure in outcomes.items() if failure is None])
-    forget_group_if_unused(shard, group_id)
+    remove_offsets(
+        shard, group_id, [partition for partition, error in outcomes.items() if error is None]
+    )
+    maybe_delete_group(shard, group_id)
     return outcomes
 
 
-def _forget(shard: GroupShard, group_id: str, places: Iterable[Place]) -> int:
+def _remove_offsets_batch(
+    shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
+) -> int:
     """Delete what there is at these places; how many there were.  Raises what the log does."""
     offsets = shard.offsets.get(group_id)
-    gone = [] if offsets is None else [place for place in places if offsets.has(place)]
-    if offsets is None or not gone:
+    existing = (
+        [] if offsets is None else [partition for partition in partitions if offsets.has(partition)]
+    )
+    if offsets is None or not existing:
         return 0
     try:
-        shard.log.append([(offset_key(group_id, *place), None) for place in gone])
-    except KafkaError as failure:
-        raise told(failure, OF_A_CHANGE) from failure
-    for place in gone:
-        offsets.forget(place)
-    shard.forget_offsets_if_none(group_id)
-    return len(gone)
+        shard.log.append([(offset_key(group_id, *partition), None) for partition in existing])
+    except KafkaError as error:
+        raise map_append_error(error, GROUP_UPDATE_ERRORS) from error
+    for partition in existing:
+        offsets.remove(partition)
+    shard.maybe_remove_offsets(group_id)
+    return len(existing)
 
 
-def _older(
-    shard: GroupShard, group_id: str, places: Iterable[Place], before: int
-) -> Iterable[Place]:
+def _committed_before(
+    shard: GroupCoordinatorShard,
+    group_id: str,
+    partitions: Iterable[TopicPartitionTuple],
+    before_log_offset: int,
+) -> Iterable[TopicPartitionTuple]:
     offsets = shard.offsets.get(group_id)
-    return () if offsets is None else [each for each in places if offsets.is_older(each, before)]
-
-
-def forget(shard: GroupShard, group_id: str, places: Sequence[Place]) -> int:
-    """All of them, some at a time, in one go."""
-    return sum(
-        _forget(shard, group_id, places[begin : begin + AT_ONCE])
-        for begin in range(0, len(places), AT_ONCE)
+    return (
+        ()
+        if offsets is None
+        else [
+            partition
+            for partition in partitions
+            if offsets.is_older_than(partition, before_log_offset)
+        ]
     )
 
 
-def forget_group_if_unused(shard: GroupShard, group_id: str) -> None:
+def remove_offsets(
+    shard: GroupCoordinatorShard, group_id: str, partitions: Sequence[TopicPartitionTuple]
+) -> int:
+    """All of them, some at a time, in one go."""
+    return sum(
+        _remove_offsets_batch(shard, group_id, partitions[start : start + MAX_TOMBSTONES_PER_BATCH])
+        for start in range(0, len(partitions), MAX_TOMBSTONES_PER_BATCH)
+    )
+
+
+def maybe_delete_group(shard: GroupCoordinatorShard, group_id: str) -> None:
     """One that is empty, and has no offsets left.  Raises what the log does."""
     group = shard.groups.get(group_id)
     if group is not None and group.is_empty and group_id not in shard.offsets:
-        forget_group(shard, group)
+        remove_group(shard, group)
 
 
-def forget_group(shard: GroupShard, group: Group) -> None:
+def remove_group(shard: GroupCoordinatorShard, group: Group) -> None:
     """The log comes first, so that the group is still there where it cannot be written."""
-    tombstones = group.tombstones()
+    tombstones = group.tombstone_keys()
     if tombstones:
         try:
             shard.log.append([(key, None) for key in tombstones])
-        except KafkaError as failure:
-            raise told(failure, OF_A_CHANGE) from failure
-    group.end()
+        except KafkaError as error:
+            raise map_append_error(error, GROUP_UPDATE_ERRORS) from error
+    group.on_unloaded()
     del shard.groups[group.id]
 
 
-def forgetting_partitions(
-    shard: GroupShard, group_id: str, partitions: Sequence[Place], *, before: int
+def remove_deleted_partition_offsets(
+    shard: GroupCoordinatorShard,
+    group_id: str,
+    partitions: Sequence[TopicPartitionTuple],
+    *,
+    before_log_offset: int,
 ) -> Iterator[None]:
     """They are gone, and so is what was committed for them before this offset of the log.
 
@@ -234,14 +283,16 @@ def forgetting_partitions(
     """
     count = 0
     try:
-        for begin in range(0, len(partitions), AT_ONCE):
-            some = partitions[begin : begin + AT_ONCE]
-            count += _forget(shard, group_id, _older(shard, group_id, some, before))
+        for start in range(0, len(partitions), MAX_TOMBSTONES_PER_BATCH):
+            batch = partitions[start : start + MAX_TOMBSTONES_PER_BATCH]
+            count += _remove_offsets_batch(
+                shard, group_id, _committed_before(shard, group_id, batch, before_log_offset)
+            )
             yield
         if count:
-            forget_group_if_unused(shard, group_id)
-    except KafkaError as failure:
-        log.warning("Offsets of %r for deleted partitions stay: %s", group_id, failure)
+            maybe_delete_group(shard, group_id)
+    except KafkaError as error:
+        log.warning("Offsets of %r for deleted partitions stay: %s", group_id, error)
         return
     if count:
         log.info("%d offsets of %r are deleted with their partitions", count, group_id)

@@ -15,75 +15,93 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from odradek.broker.groups.committing import (
-    AT_ONCE,
-    check_exists,
-    forget,
-    forget_group,
-    forget_group_if_unused,
-)
 from odradek.broker.groups.group import Group
-from odradek.broker.groups.offsets import NEVER, Commit, Place
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.offset_commits import (
+    MAX_TOMBSTONES_PER_BATCH,
+    check_group_exists,
+    maybe_delete_group,
+    remove_group,
+    remove_offsets,
+)
+from odradek.broker.groups.offsets import (
+    NO_EXPIRE_TIMESTAMP,
+    OffsetAndMetadata,
+    TopicPartitionTuple,
+)
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.protocol.errors import KafkaError, NonEmptyGroup
 
 log = logging.getLogger(__name__)
 
 
-def forgetting_unused(shard: GroupShard, group_id: str) -> Iterator[None]:
+def cleanup_expired_offsets(shard: GroupCoordinatorShard, group_id: str) -> Iterator[None]:
     """Some offsets at a time: in between, others may have their turns.
 
     What cannot be written now is tried again the next time.
     """
     offsets, count = shard.offsets.get(group_id), 0
-    places = [] if offsets is None else [*offsets.committed]
+    partitions = [] if offsets is None else [*offsets.committed]
     try:
-        for begin in range(0, len(places) or 1, AT_ONCE):
-            count += forget(
-                shard, group_id, _unused(shard, group_id, places[begin : begin + AT_ONCE])
+        for start in range(0, len(partitions) or 1, MAX_TOMBSTONES_PER_BATCH):
+            count += remove_offsets(
+                shard,
+                group_id,
+                _expired_offsets(
+                    shard, group_id, partitions[start : start + MAX_TOMBSTONES_PER_BATCH]
+                ),
             )
             yield
-        forget_group_if_unused(shard, group_id)
-    except KafkaError as failure:
-        log.warning("Offsets of %r have expired, but stay: %s", group_id, failure)
+        maybe_delete_group(shard, group_id)
+    except KafkaError as error:
+        log.warning("Offsets of %r have expired, but stay: %s", group_id, error)
     if count:
         log.info("%d offsets of %r have expired", count, group_id)
 
 
-def _unused(shard: GroupShard, group_id: str, places: Iterable[Place]) -> list[Place]:
+def _expired_offsets(
+    shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
+) -> list[TopicPartitionTuple]:
     """Of these, now."""
     group, offsets = shard.groups.get(group_id), shard.offsets.get(group_id)
     if offsets is None:
         return []
-    world, committed = shard.world, offsets.committed
-    now_ms, retention_ms = world.now_ms(), world.settings.retention_ms
+    context, committed = shard.context, offsets.committed
+    now_ms, retention_ms = context.now_ms(), context.settings.retention_ms
     return [
-        place
-        for place in places
-        if place in committed
-        and _is_unused(group, place[0], committed[place], now_ms, retention_ms)
-        and not offsets.is_pending(place)
+        partition
+        for partition in partitions
+        if partition in committed
+        and _is_offset_expired(group, partition[0], committed[partition], now_ms, retention_ms)
+        and not offsets.is_pending(partition)
     ]
 
 
-def _is_unused(
-    group: Group | None, topic: str, commit: Commit, now_ms: int, retention_ms: int
+def _is_offset_expired(
+    group: Group | None,
+    topic: str,
+    offset_and_metadata: OffsetAndMetadata,
+    now_ms: int,
+    retention_ms: int,
 ) -> bool:
-    since = commit.committed_ms if group is None else group.unused_since(topic, commit)
-    if since is None:
+    base_ms = (
+        offset_and_metadata.commit_timestamp_ms
+        if group is None
+        else group.offset_expiration_base_ms(topic, offset_and_metadata)
+    )
+    if base_ms is None:
         return False
-    if commit.expires_ms != NEVER:
-        return now_ms >= commit.expires_ms
-    return now_ms - since >= retention_ms
+    if offset_and_metadata.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
+        return now_ms >= offset_and_metadata.expire_timestamp_ms
+    return now_ms - base_ms >= retention_ms
 
 
-def delete_group(shard: GroupShard, group_id: str) -> None:
+def delete_group(shard: GroupCoordinatorShard, group_id: str) -> None:
     """With its offsets; raises what is said against it."""
-    group = check_exists(shard, group_id)
+    group = check_group_exists(shard, group_id)
     if group is not None and not group.is_empty:
         raise NonEmptyGroup()
     offsets = shard.offsets.get(group_id)
     if offsets is not None:
-        forget(shard, group_id, list(offsets.places()))
+        remove_offsets(shard, group_id, list(offsets.partitions()))
     if group is not None:
-        forget_group(shard, group)
+        remove_group(shard, group)

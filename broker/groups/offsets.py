@@ -18,20 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-NEVER = -1
+NO_EXPIRE_TIMESTAMP = -1
 
 #: A topic and a partition's number.
-Place = tuple[str, int]
+TopicPartitionTuple = tuple[str, int]
 
 
-class Commit(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """How far somebody has read."""
 
     offset: int
     leader_epoch: int  # -1 if the client did not say
     metadata: str
-    committed_ms: int
-    expires_ms: int  # NEVER: the group decides
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int  # NEVER: the group decides
     #: Where the commit is in the group's log.
     record_offset: int
 
@@ -42,55 +42,68 @@ class GroupOffsets:
     __slots__ = ("committed", "pending")
 
     def __init__(self) -> None:
-        self.committed: dict[Place, Commit] = {}
+        self.committed: dict[TopicPartitionTuple, OffsetAndMetadata] = {}
         #: By producer id.
-        self.pending: dict[int, dict[Place, Commit]] = {}
+        self.pending: dict[int, dict[TopicPartitionTuple, OffsetAndMetadata]] = {}
 
     def copy(self) -> GroupOffsets:
         """Commits are shared: they never change."""
-        twin = GroupOffsets()
-        twin.committed = self.committed.copy()
-        twin.pending = {each: commits.copy() for each, commits in self.pending.items()}
-        return twin
+        clone = GroupOffsets()
+        clone.committed = self.committed.copy()
+        clone.pending = {
+            producer_id: commits.copy() for producer_id, commits in self.pending.items()
+        }
+        return clone
 
     @property
     def is_empty(self) -> bool:
         return not self.committed and not self.pending
 
-    def commit(self, place: Place, commit: Commit) -> None:
-        present = self.committed.get(place)
-        if present is None or present.record_offset < commit.record_offset:
-            self.committed[place] = commit
+    def commit(
+        self, partition: TopicPartitionTuple, offset_and_metadata: OffsetAndMetadata
+    ) -> None:
+        current = self.committed.get(partition)
+        if current is None or current.record_offset < offset_and_metadata.record_offset:
+            self.committed[partition] = offset_and_metadata
 
-    def commit_pending(self, producer_id: int, place: Place, commit: Commit) -> None:
-        self.pending.setdefault(producer_id, {})[place] = commit
+    def commit_pending(
+        self,
+        producer_id: int,
+        partition: TopicPartitionTuple,
+        offset_and_metadata: OffsetAndMetadata,
+    ) -> None:
+        self.pending.setdefault(producer_id, {})[partition] = offset_and_metadata
 
-    def forget(self, place: Place) -> None:
-        self.committed.pop(place, None)
+    def remove(self, partition: TopicPartitionTuple) -> None:
+        self.committed.pop(partition, None)
         for producer_id, commits in [*self.pending.items()]:
-            if commits.pop(place, None) is not None and not commits:
+            if commits.pop(partition, None) is not None and not commits:
                 del self.pending[producer_id]
 
-    def complete(self, producer_id: int, *, is_commit: bool) -> None:
+    def complete_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         commits = self.pending.pop(producer_id, {})
         if is_commit:
-            for place, commit in commits.items():
-                self.commit(place, commit)
+            for partition, commit in commits.items():
+                self.commit(partition, commit)
 
-    def is_pending(self, place: Place) -> bool:
+    def is_pending(self, partition: TopicPartitionTuple) -> bool:
         """Whether a transaction may still change what is committed."""
-        return any(place in commits for commits in self.pending.values())
+        return any(partition in commits for commits in self.pending.values())
 
-    def has(self, place: Place) -> bool:
+    def has(self, partition: TopicPartitionTuple) -> bool:
         """Whether there is anything of it."""
-        return place in self.committed or self.is_pending(place)
+        return partition in self.committed or self.is_pending(partition)
 
-    def is_older(self, place: Place, record_offset: int) -> bool:
+    def is_older_than(self, partition: TopicPartitionTuple, record_offset: int) -> bool:
         """Whether all that there is of it comes before this in the log."""
-        found = (commits.get(place) for commits in (self.committed, *self.pending.values()))
-        return all(each.record_offset < record_offset for each in found if each is not None)
+        commits_found = (
+            commits.get(partition) for commits in (self.committed, *self.pending.values())
+        )
+        return all(
+            commit.record_offset < record_offset for commit in commits_found if commit is not None
+        )
 
-    def places(self) -> Iterator[Place]:
+    def partitions(self) -> Iterator[TopicPartitionTuple]:
         """All that there is anything of."""
         seen = dict.fromkeys(self.committed)
         for commits in self.pending.values():

@@ -9,28 +9,30 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.partition_log import Told
+from odradek.broker.coordinator.partition_log import ReplicationCallback
+from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.group import Group
-from odradek.broker.groups.world import World
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 
 
-class HomeLog(Protocol):
+class CoordinatorLog(Protocol):
     """Where groups are stored."""
 
-    def append(self, records: Sequence[KeyValue], /) -> Written: ...
+    def append(self, records: Sequence[KeyValue], /) -> LogAppendInfo: ...
 
-    def when_replicated(self, written: Written, tell: Told, /) -> None: ...
+    def when_replicated(
+        self, append_info: LogAppendInfo, callback: ReplicationCallback, /
+    ) -> None: ...
 
 
-class Home(Protocol):
+class OwningShard(Protocol):
     """The shard; a group that becomes one of the other kind puts that in its own place."""
 
     @property
-    def world(self) -> World: ...
+    def context(self) -> GroupContext: ...
 
     @property
-    def log(self) -> HomeLog: ...
+    def log(self) -> CoordinatorLog: ...
 
     @property
     def groups(self) -> dict[str, Group]: ...

@@ -17,18 +17,21 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.broker.groups.offsets import NEVER, Commit
+from odradek.broker.groups.offsets import NO_EXPIRE_TIMESTAMP, OffsetAndMetadata
 from odradek.protocol.errors import EncodeError
+from odradek.protocol.internal.coordinator_record import (
+    decode_version_prefixed,
+    encode_version_prefixed,
+)
 from odradek.protocol.internal.group_log import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from odradek.protocol.internal.log_record import decode_part, encode_part
 
-OFFSET_KEYS = (0, 1)
-GROUP_KEY = 2
+OFFSET_KEY_VERSIONS = (0, 1)
+GROUP_KEY_VERSION = 2
 
 _OFFSET_KEY_VERSION = 1
 _OFFSET_VALUE_VERSION = 3
@@ -37,10 +40,10 @@ _GROUP_VALUE_VERSION = 3
 
 _VALUE_HEAD = Struct(">hqih")
 _VALUE_TAIL = Struct(">q")
-_LONGEST = 32_767
+_MAX_STRING_BYTES = 32_767
 
 
-class OffsetPlace(NamedTuple):
+class OffsetRecordKey(NamedTuple):
     """What the key of an offset names."""
 
     group_id: str
@@ -52,59 +55,66 @@ class OffsetPlace(NamedTuple):
 @lru_cache(maxsize=65_536)
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    return encode_part(key, _OFFSET_KEY_VERSION)
+    return encode_version_prefixed(key, _OFFSET_KEY_VERSION)
 
 
 def offset_value(
-    offset: int, leader_epoch: int, metadata: str, *, committed_ms: int, expires_ms: int = NEVER
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    *,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int = NO_EXPIRE_TIMESTAMP,
 ) -> bytes:
-    if expires_ms != NEVER:
-        return _expiring_value(offset, metadata, committed_ms, expires_ms)
-    text = metadata.encode()
-    if len(text) > _LONGEST:
-        raise EncodeError(f"metadata: {len(text)} bytes")
-    head = _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, len(text))
-    return head + text + _VALUE_TAIL.pack(committed_ms)
+    if expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
+        return _expiring_value(offset, metadata, commit_timestamp_ms, expire_timestamp_ms)
+    encoded_metadata = metadata.encode()
+    if len(encoded_metadata) > _MAX_STRING_BYTES:
+        raise EncodeError(f"metadata: {len(encoded_metadata)} bytes, at most 32767 are allowed")
+    head = _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, len(encoded_metadata))
+    return head + encoded_metadata + _VALUE_TAIL.pack(commit_timestamp_ms)
 
 
-def _expiring_value(offset: int, metadata: str, committed_ms: int, expires_ms: int) -> bytes:
+def _expiring_value(
+    offset: int, metadata: str, commit_timestamp_ms: int, expire_timestamp_ms: int
+) -> bytes:
     value = OffsetCommitValue(
         offset=offset,
         metadata=metadata,
-        commit_timestamp=committed_ms,
-        expire_timestamp=expires_ms,
+        commit_timestamp=commit_timestamp_ms,
+        expire_timestamp=expire_timestamp_ms,
     )
-    return encode_part(value, _EXPIRING_VALUE_VERSION)
+    return encode_version_prefixed(value, _EXPIRING_VALUE_VERSION)
 
 
-def read_offset_key(key: bytes) -> OffsetPlace:
-    read = decode_part(OffsetCommitKey, key)
-    return OffsetPlace(read.group, read.topic, read.partition)
+def read_offset_key(key: bytes) -> OffsetRecordKey:
+    decoded = decode_version_prefixed(OffsetCommitKey, key)
+    return OffsetRecordKey(decoded.group, decoded.topic, decoded.partition)
 
 
-def read_offset_value(value: bytes, record_offset: int) -> Commit:
-    read = decode_part(OffsetCommitValue, value)
-    return Commit(
-        read.offset,
-        read.leader_epoch,
-        read.metadata,
-        read.commit_timestamp,
-        read.expire_timestamp,
+def read_offset_value(value: bytes, record_offset: int) -> OffsetAndMetadata:
+    decoded = decode_version_prefixed(OffsetCommitValue, value)
+    return OffsetAndMetadata(
+        decoded.offset,
+        decoded.leader_epoch,
+        decoded.metadata,
+        decoded.commit_timestamp,
+        decoded.expire_timestamp,
         record_offset,
     )
 
 
 def group_key(group_id: str) -> bytes:
-    return encode_part(GroupMetadataKey(group=group_id), GROUP_KEY)
+    return encode_version_prefixed(GroupMetadataKey(group=group_id), GROUP_KEY_VERSION)
 
 
 def group_value(value: GroupMetadataValue) -> bytes:
-    return encode_part(value, _GROUP_VALUE_VERSION)
+    return encode_version_prefixed(value, _GROUP_VALUE_VERSION)
 
 
 def read_group_key(key: bytes) -> str:
-    return decode_part(GroupMetadataKey, key).group
+    return decode_version_prefixed(GroupMetadataKey, key).group
 
 
 def read_group_value(value: bytes) -> GroupMetadataValue:
-    return decode_part(GroupMetadataValue, value)
+    return decode_version_prefixed(GroupMetadataValue, value)

@@ -15,127 +15,135 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from odradek.broker.coordinator.partition_log import PartitionLog
+from odradek.broker.coordinator.partition_log import CoordinatorPartitionLog
 from odradek.broker.groups import records
 from odradek.broker.groups.classic.group import ClassicGroup
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
 from odradek.broker.groups.consumer.group import ConsumerGroup
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.consumer.records import KINDS as CONSUMER_GROUP_KEYS
-from odradek.broker.groups.consumer.records import from_stored, group_of
+from odradek.broker.groups.consumer.records import RECORD_KEY_VERSIONS as CONSUMER_GROUP_KEYS
+from odradek.broker.groups.consumer.records import deserialize_record, group_id_of
+from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.group import Group
 from odradek.broker.groups.offsets import GroupOffsets
-from odradek.broker.groups.world import World
 from odradek.protocol.errors import KafkaError
-from odradek.protocol.internal.log_record import part_version
+from odradek.protocol.internal.coordinator_record import read_version_prefix
 
 log = logging.getLogger(__name__)
 
 
-class GroupShard:
+class GroupCoordinatorShard:
     """What this broker coordinates, as long as it leads the partition."""
 
-    def __init__(self, partition_log: PartitionLog, world: World) -> None:
+    def __init__(self, partition_log: CoordinatorPartitionLog, context: GroupContext) -> None:
         self.log = partition_log
-        self.world = world
+        self.context = context
         self.groups: dict[str, Group] = {}
         self.offsets: dict[str, GroupOffsets] = {}
         #: Found in the log beneath later groups of another kind: see _apply_classic_group.
-        self._overtaken: list[Group] = []
+        self._superseded_groups: list[Group] = []
         #: By producer id, the groups that have offsets pending in its transaction.
-        self._groups_of: dict[int, set[str]] = {}
+        self._groups_by_producer_id: dict[int, set[str]] = {}
 
     # Loading and unloading
 
     def apply(self, key: bytes, value: bytes, offset: int) -> None:
-        apply = APPLIED_TO.get(part_version(key))
-        if apply is None:
-            log.debug("A record of kind %d is passed over", part_version(key))
+        handler = RECORD_HANDLERS.get(read_version_prefix(key))
+        if handler is None:
+            log.debug("A record of kind %d is passed over", read_version_prefix(key))
         else:
-            apply(self, key, value, offset)
+            handler(self, key, value, offset)
 
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int) -> None:
-        if part_version(key) in records.OFFSET_KEYS:
-            place = records.read_offset_key(key)
+        if read_version_prefix(key) in records.OFFSET_KEY_VERSIONS:
+            record_key = records.read_offset_key(key)
             commit = records.read_offset_value(value, offset)
-            self.note_pending(producer_id, place.group_id)
-            self.offsets_of(place.group_id).commit_pending(
-                producer_id, (place.topic, place.partition), commit
+            self.register_pending_commit(producer_id, record_key.group_id)
+            self.get_or_create_offsets(record_key.group_id).commit_pending(
+                producer_id, (record_key.topic, record_key.partition), commit
             )
 
-    def begin(self) -> None:
-        self._forget_overtaken()
+    def on_loaded(self) -> None:
+        self._delete_superseded_groups()
         for group in [*self.groups.values()]:
-            group.begin()
+            group.on_loaded()
 
-    def _forget_overtaken(self) -> None:
+    def _delete_superseded_groups(self) -> None:
         """Or their members would be there again, should a group of their kind come back."""
-        for group in self._overtaken:
+        for group in self._superseded_groups:
             try:
-                self.log.append([(key, None) for key in group.tombstones()])
-            except KafkaError as failure:
-                log.warning("What is left of an older group %r stays: %s", group.id, failure)
-        self._overtaken.clear()
+                self.log.append([(key, None) for key in group.tombstone_keys()])
+            except KafkaError as error:
+                log.warning("What is left of an older group %r stays: %s", group.id, error)
+        self._superseded_groups.clear()
 
-    def end(self) -> None:
+    def on_unloaded(self) -> None:
         for group in [*self.groups.values()]:
-            group.end()
+            group.on_unloaded()
         self.groups.clear()
         # Who is still going through them would find offsets that no group needs, and delete them.
         self.offsets.clear()
 
     # Offsets
 
-    def offsets_of(self, group_id: str) -> GroupOffsets:
+    def get_or_create_offsets(self, group_id: str) -> GroupOffsets:
         """To be changed; there may be none yet."""
         offsets = self.offsets.get(group_id)
         if offsets is None:
             offsets = self.offsets[group_id] = GroupOffsets()
         return offsets
 
-    def forget_offsets_if_none(self, group_id: str) -> None:
+    def maybe_remove_offsets(self, group_id: str) -> None:
         offsets = self.offsets.get(group_id)
         if offsets is not None and offsets.is_empty:
             del self.offsets[group_id]
 
-    def note_pending(self, producer_id: int, group_id: str) -> None:
-        self._groups_of.setdefault(producer_id, set()).add(group_id)
+    def register_pending_commit(self, producer_id: int, group_id: str) -> None:
+        self._groups_by_producer_id.setdefault(producer_id, set()).add(group_id)
 
-    def complete(self, producer_id: int, *, is_commit: bool) -> None:
+    def complete_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker of the producer is in the log."""
-        for group_id in self._groups_of.pop(producer_id, ()):
+        for group_id in self._groups_by_producer_id.pop(producer_id, ()):
             offsets = self.offsets.get(group_id)
             if offsets is not None:
-                offsets.complete(producer_id, is_commit=is_commit)
-                self.forget_offsets_if_none(group_id)
+                offsets.complete_transaction(producer_id, is_commit=is_commit)
+                self.maybe_remove_offsets(group_id)
 
 
-def _apply_offset(shard: GroupShard, key: bytes, value: bytes, offset: int) -> None:
-    place = records.read_offset_key(key)
+def _apply_offset(shard: GroupCoordinatorShard, key: bytes, value: bytes, offset: int) -> None:
+    record_key = records.read_offset_key(key)
     commit = records.read_offset_value(value, offset)
-    shard.offsets_of(place.group_id).commit((place.topic, place.partition), commit)
+    shard.get_or_create_offsets(record_key.group_id).commit(
+        (record_key.topic, record_key.partition), commit
+    )
 
 
-def _apply_classic_group(shard: GroupShard, key: bytes, value: bytes, offset: int) -> None:
+def _apply_classic_group(
+    shard: GroupCoordinatorShard, key: bytes, value: bytes, offset: int
+) -> None:
     """A broker that does not know the consumer protocol passes over a group of that, and leaves its
     records, when members of the classic protocol begin one of its name."""
     group_id = records.read_group_key(key)
     if group_id in shard.groups:
-        shard._overtaken.append(shard.groups[group_id])
-    shard.groups[group_id] = ClassicGroup.loaded(shard, group_id, records.read_group_value(value))
+        shard._superseded_groups.append(shard.groups[group_id])
+    shard.groups[group_id] = ClassicGroup.from_record(
+        shard, group_id, records.read_group_value(value)
+    )
 
 
-def _apply_to_consumer_group(shard: GroupShard, key: bytes, value: bytes, offset: int) -> None:
-    record = from_stored(key, value)
-    group_id = group_of(record)
+def _apply_to_consumer_group(
+    shard: GroupCoordinatorShard, key: bytes, value: bytes, offset: int
+) -> None:
+    record = deserialize_record(key, value)
+    group_id = group_id_of(record)
     group = shard.groups.get(group_id)
-    if not isinstance(group, LiveGroup):
-        group = shard.groups[group_id] = LiveGroup(shard, ConsumerGroup(group_id))
+    if not isinstance(group, ConsumerGroupRuntime):
+        group = shard.groups[group_id] = ConsumerGroupRuntime(shard, ConsumerGroup(group_id))
     group.group.apply(record)
 
 
 #: By the version of a record's key, what it is applied to.
-APPLIED_TO: Mapping[int, Callable[[GroupShard, bytes, bytes, int], None]] = {
+RECORD_HANDLERS: Mapping[int, Callable[[GroupCoordinatorShard, bytes, bytes, int], None]] = {
     **dict.fromkeys(CONSUMER_GROUP_KEYS, _apply_to_consumer_group),
-    **dict.fromkeys(records.OFFSET_KEYS, _apply_offset),
-    records.GROUP_KEY: _apply_classic_group,
+    **dict.fromkeys(records.OFFSET_KEY_VERSIONS, _apply_offset),
+    records.GROUP_KEY_VERSION: _apply_classic_group,
 }

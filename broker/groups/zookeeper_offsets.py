@@ -10,49 +10,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.groups.offsets import Place
+from odradek.broker.groups.offsets import TopicPartitionTuple
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Create,
-    Get,
+    GetData,
     MetadataStore,
-    Node,
     NodeExists,
     NoNode,
     Outcome,
     StoreError,
+    ZNode,
 )
-from odradek.controller.store.legal_paths import is_legal
+from odradek.controller.store.path_validation import is_valid_path
 from odradek.controller.store.payloads.consumer_offset import ConsumerOffset
 from odradek.protocol.errors import InvalidGroupId
 from odradek.protocol.types import TopicPartition
 
 
-class OldOffsets:
+class ZooKeeperOffsets:
     """Of all groups, in the one store of a cluster."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
-    async def commit(self, group_id: str, place: Place, offset: int) -> None:
-        path = _path(group_id, place)
+    async def commit(self, group_id: str, partition: TopicPartitionTuple, offset: int) -> None:
+        path = _path(group_id, partition)
         value = ConsumerOffset(offset).encode()
         try:
             await self._store.set(path, value)
         except NoNode:
             await self._create(path, value)
 
-    async def fetch(self, group_id: str, places: Sequence[Place]) -> list[int | None]:
+    async def fetch(
+        self, group_id: str, partitions: Sequence[TopicPartitionTuple]
+    ) -> list[int | None]:
         """In the order of ``places``; None where nothing was committed."""
-        asked = [_path(group_id, place) for place in places]
-        found = await self._store.run([Get(path) for path in asked])
-        return [_offset_in(each, path) for each, path in zip(found, asked, strict=True)]
+        znode_paths = [_path(group_id, partition) for partition in partitions]
+        outcomes = await self._store.run([GetData(path) for path in znode_paths])
+        return [
+            _read_offset(outcome, path) for outcome, path in zip(outcomes, znode_paths, strict=True)
+        ]
 
     async def _create(self, path: str, value: bytes) -> None:
         """With all nodes above it; somebody else may be about to, too."""
         parts = path.split("/")
-        above = ["/".join(parts[:depth]) for depth in range(2, len(parts))]
-        for outcome in await self._store.run([Create(each) for each in above]):
+        parent_paths = ["/".join(parts[:depth]) for depth in range(2, len(parts))]
+        for outcome in await self._store.run([Create(parent) for parent in parent_paths]):
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExists):
                 raise outcome
         try:
@@ -61,17 +65,17 @@ class OldOffsets:
             await self._store.set(path, value)
 
 
-def _path(group_id: str, place: Place) -> str:
-    path = paths.consumer_offset(group_id, TopicPartition(*place))
-    if not is_legal(path):
-        raise InvalidGroupId(f"a group of the name {group_id!r} cannot be kept in the store")
+def _path(group_id: str, partition: TopicPartitionTuple) -> str:
+    path = paths.consumer_offset(group_id, TopicPartition(*partition))
+    if not is_valid_path(path):
+        raise InvalidGroupId(f"group id {group_id!r}: must be a valid part of a ZooKeeper path")
     return path
 
 
-def _offset_in(found: Outcome, path: str) -> int | None:
-    if isinstance(found, Node):
-        return ConsumerOffset.decode(found.value, path).offset
-    if isinstance(found, NoNode):
+def _read_offset(result: Outcome, path: str) -> int | None:
+    if isinstance(result, ZNode):
+        return ConsumerOffset.decode(result.value, path).offset
+    if isinstance(result, NoNode):
         return None
-    assert isinstance(found, StoreError), found
-    raise found
+    assert isinstance(result, StoreError), result
+    raise result

@@ -8,44 +8,52 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.transaction_answers import as_known
+from odradek.broker.handlers.transaction_responses import to_supported_error
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from odradek.broker.request import DelayedOperation, Request
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.shard import Waiting, wait_for
-from odradek.broker.transactions.transaction_state import Producer
+from odradek.broker.transactions.shard import PendingAppend, wait_for_append
+from odradek.broker.transactions.transaction_state import ProducerIdAndEpoch
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 
 
-class Groups(Protocol):
+class GroupPartitioner(Protocol):
     """Which partition keeps the offsets of a group."""
 
-    def partition_of(self, group_id: str, /) -> int: ...
+    def partition_for(self, group_id: str, /) -> int: ...
 
 
 def handle(
-    transactions: TransactionCoordinator, groups: Groups, call: Call[AddOffsetsToTxnRequest]
-) -> AddOffsetsToTxnResponse | Parked[AddOffsetsToTxnResponse]:
-    request = call.request
-    offsets = TopicPartition(CONSUMER_OFFSETS, groups.partition_of(request.group_id))
+    transactions: TransactionCoordinator,
+    groups: GroupPartitioner,
+    request: Request[AddOffsetsToTxnRequest],
+) -> AddOffsetsToTxnResponse | DelayedOperation[AddOffsetsToTxnResponse]:
+    body = request.body
+    offsets_partition = TopicPartition(CONSUMER_OFFSETS, groups.partition_for(body.group_id))
     # Who speaks version 2 does not ask: offsets that are committed are added by that.
-    waiting = transactions.add(
-        request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
-        {offsets},
-        client_version=0,
+    pending_append = transactions.add_partitions(
+        body.transactional_id,
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
+        {offsets_partition},
+        client_transaction_version=0,
     )
-    if waiting is not None:
-        return Parked(partial(_answer_later, waiting), ends_alone=True)
+    if pending_append is not None:
+        return DelayedOperation(
+            partial(_respond_when_replicated, pending_append), completes_on_shutdown=True
+        )
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)
 
 
-async def _answer_later(waiting: Waiting) -> AddOffsetsToTxnResponse:
-    await wait_for(waiting)
+async def _respond_when_replicated(pending_append: PendingAppend) -> AddOffsetsToTxnResponse:
+    await wait_for_append(pending_append)
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)
 
 
-def refused(call: Call[AddOffsetsToTxnRequest], failure: KafkaError) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code_of(as_known(failure, call)))
+def error_response(
+    request: Request[AddOffsetsToTxnRequest], error: KafkaError
+) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(
+        throttle_time_ms=0, error_code=code_of(to_supported_error(error, request))
+    )

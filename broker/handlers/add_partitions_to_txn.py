@@ -13,13 +13,13 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.transaction_answers import as_known
+from odradek.broker.handlers.transaction_responses import to_supported_error
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.shard import Waiting
-from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.transactions.shard import PendingAppend
+from odradek.broker.transactions.transaction_state import TV_2, ProducerIdAndEpoch
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -31,169 +31,224 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 
-_FIRST_VERSION_OF_BROKERS = 4
+_FIRST_BROKER_VERSION = 4
 
-Request = AddPartitionsToTxnRequest
+Body = AddPartitionsToTxnRequest
 Response = AddPartitionsToTxnResponse
-Line = AddPartitionsToTxnPartitionResult
-Codes = Mapping[TopicPartition, int]
+PartitionResult = AddPartitionsToTxnPartitionResult
+ErrorCodes = Mapping[TopicPartition, int]
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TransactionResult:
     """What is told of partitions by name, and of all others."""
 
-    codes: Codes
-    otherwise: int = ErrorCode.NONE.code
+    error_codes: ErrorCodes
+    default_error_code: int = ErrorCode.NONE.code
     #: May say otherwise of all.
-    waiting: Waiting | None = None
+    pending_append: PendingAppend | None = None
 
 
-class Asked(NamedTuple):
+class TransactionRequest(NamedTuple):
     """What is asked for one transaction, in any version."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     topics: Sequence[AddPartitionsToTxnTopic]
-    is_check: bool = False
+    verify_only: bool = False
 
 
 def handle(
-    transactions: TransactionCoordinator, cluster: Cluster, call: Call[Request]
-) -> Response | Awaitable[Response | Parked[Response]]:
-    all_asked = _asked(call)
-    if sum(len(topic.partitions) for asked in all_asked for topic in asked.topics) > FEW:
-        return _answer_in_turns(transactions, cluster, call, all_asked)
-    outcomes = [
-        _outcome(transactions, dict(_checked(cluster, asked, call)), asked, call)
-        for asked in all_asked
+    transactions: TransactionCoordinator, metadata_cache: ClusterMetadata, request: Request[Body]
+) -> Response | Awaitable[Response | DelayedOperation[Response]]:
+    transaction_requests = _transaction_requests(request)
+    if (
+        sum(
+            len(topic.partitions)
+            for transaction_request in transaction_requests
+            for topic in transaction_request.topics
+        )
+        > INLINE_ENTRIES_MAX
+    ):
+        return _respond_sliced(transactions, metadata_cache, request, transaction_requests)
+    results = [
+        _add_or_verify(
+            transactions,
+            dict(_check_partitions(metadata_cache, transaction_request, request)),
+            transaction_request,
+            request,
+        )
+        for transaction_request in transaction_requests
     ]
-    if any(each.waiting is not None for each in outcomes):
-        return Parked(partial(_answer_later, call, all_asked, outcomes), ends_alone=True)
-    return _response(call, all_asked, _lines(all_asked, outcomes))
+    if any(result.pending_append is not None for result in results):
+        return DelayedOperation(
+            partial(_respond_when_replicated, request, transaction_requests, results),
+            completes_on_shutdown=True,
+        )
+    return _build_response(
+        request, transaction_requests, _partition_results(transaction_requests, results)
+    )
 
 
-async def _answer_in_turns(
+async def _respond_sliced(
     transactions: TransactionCoordinator,
-    cluster: Cluster,
-    call: Call[Request],
-    all_asked: Sequence[Asked],
-) -> Response | Parked[Response]:
-    turn, outcomes = Turn(), []
-    for asked in all_asked:
-        checked = await turn.listed(_checked(cluster, asked, call))
-        outcomes.append(_outcome(transactions, dict(checked), asked, call))
-    if any(each.waiting is not None for each in outcomes):
-        return Parked(partial(_answer_later, call, all_asked, outcomes), ends_alone=True)
-    return _response(call, all_asked, await turn.listed(_lines(all_asked, outcomes)))
+    metadata_cache: ClusterMetadata,
+    request: Request[Body],
+    transaction_requests: Sequence[TransactionRequest],
+) -> Response | DelayedOperation[Response]:
+    time_slice, results = TimeSlice(), []
+    for transaction_request in transaction_requests:
+        checked = await time_slice.collect(
+            _check_partitions(metadata_cache, transaction_request, request)
+        )
+        results.append(_add_or_verify(transactions, dict(checked), transaction_request, request))
+    if any(result.pending_append is not None for result in results):
+        return DelayedOperation(
+            partial(_respond_when_replicated, request, transaction_requests, results),
+            completes_on_shutdown=True,
+        )
+    return _build_response(
+        request,
+        transaction_requests,
+        await time_slice.collect(_partition_results(transaction_requests, results)),
+    )
 
 
-async def _answer_later(
-    call: Call[Request], all_asked: Sequence[Asked], outcomes: Sequence[Outcome]
+async def _respond_when_replicated(
+    request: Request[Body],
+    transaction_requests: Sequence[TransactionRequest],
+    results: Sequence[TransactionResult],
 ) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
-    known = []
-    for outcome in outcomes:
-        failure = None if outcome.waiting is None else await outcome.waiting
-        known.append(outcome if failure is None else Outcome({}, code_of(failure)))
-    return _response(call, all_asked, await Turn().listed(_lines(all_asked, known)))
+    final_results = []
+    for result in results:
+        error = None if result.pending_append is None else await result.pending_append
+        final_results.append(result if error is None else TransactionResult({}, code_of(error)))
+    return _build_response(
+        request,
+        transaction_requests,
+        await TimeSlice().collect(_partition_results(transaction_requests, final_results)),
+    )
 
 
-def _asked(call: Call[Request]) -> list[Asked]:
-    request = call.request
-    if call.version < _FIRST_VERSION_OF_BROKERS:
-        producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        return [Asked(request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)]
+def _transaction_requests(request: Request[Body]) -> list[TransactionRequest]:
+    body = request.body
+    if request.version < _FIRST_BROKER_VERSION:
+        producer = ProducerIdAndEpoch(
+            body.v3_and_below_producer_id, body.v3_and_below_producer_epoch
+        )
+        return [
+            TransactionRequest(
+                body.v3_and_below_transactional_id, producer, body.v3_and_below_topics
+            )
+        ]
     return [
-        Asked(
+        TransactionRequest(
             each.transactional_id,
-            Producer(each.producer_id, each.producer_epoch),
+            ProducerIdAndEpoch(each.producer_id, each.producer_epoch),
             each.topics,
             each.verify_only,
         )
-        for each in request.transactions
+        for each in body.transactions
     ]
 
 
-def _checked(
-    cluster: Cluster, asked: Asked, call: Call[Request]
+def _check_partitions(
+    metadata_cache: ClusterMetadata, transaction_request: TransactionRequest, request: Request[Body]
 ) -> Iterator[tuple[TopicPartition, int]]:
     """What stands against each partition: that it is not there, or may not be written to."""
-    is_client = call.version < _FIRST_VERSION_OF_BROKERS
-    for topic in asked.topics:
+    is_client = request.version < _FIRST_BROKER_VERSION
+    for topic in transaction_request.topics:
         is_forbidden = is_client and topic.name in INTERNAL_TOPICS
         for number in topic.partitions:
             error = ErrorCode.NONE
             if is_forbidden:
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif not cluster.has_partition(topic.name, number):
+            elif not metadata_cache.has_partition(topic.name, number):
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield TopicPartition(topic.name, number), error.code
 
 
-def _outcome(
-    transactions: TransactionCoordinator, checked: Codes, asked: Asked, call: Call[Request]
-) -> Outcome:
-    in_the_way = {each: code for each, code in checked.items() if code}
-    if in_the_way:
-        return Outcome(in_the_way, ErrorCode.OPERATION_NOT_ATTEMPTED.code)
-    transactional_id, producer = asked.transactional_id, asked.producer
+def _add_or_verify(
+    transactions: TransactionCoordinator,
+    error_codes: ErrorCodes,
+    transaction_request: TransactionRequest,
+    request: Request[Body],
+) -> TransactionResult:
+    failed = {partition: code for partition, code in error_codes.items() if code}
+    if failed:
+        return TransactionResult(failed, ErrorCode.OPERATION_NOT_ATTEMPTED.code)
+    transactional_id, producer = transaction_request.transactional_id, transaction_request.producer
     try:
-        if asked.is_check:
-            found = transactions.verify(transactional_id, producer, checked.keys())
-            return Outcome({each: code_of(failure) for each, failure in found.items()})
+        if transaction_request.verify_only:
+            errors = transactions.verify_partitions(transactional_id, producer, error_codes.keys())
+            return TransactionResult(
+                {partition: code_of(error) for partition, error in errors.items()}
+            )
         # A broker adds for whoever speaks version 2, and does not add for itself.
-        is_client = call.version < _FIRST_VERSION_OF_BROKERS
-        waiting = transactions.add(
+        is_client = request.version < _FIRST_BROKER_VERSION
+        pending_append = transactions.add_partitions(
             transactional_id,
             producer,
-            {*checked},
-            client_version=0 if is_client else EPOCH_FOR_EACH,
+            {*error_codes},
+            client_transaction_version=0 if is_client else TV_2,
         )
-    except KafkaError as failure:
-        return Outcome({}, code_of(as_known(failure, call)))
-    return Outcome({}, waiting=waiting)
+    except KafkaError as error:
+        return TransactionResult({}, code_of(to_supported_error(error, request)))
+    return TransactionResult({}, pending_append=pending_append)
 
 
-def _lines(all_asked: Sequence[Asked], outcomes: Iterable[Outcome]) -> Iterator[Line]:
+def _partition_results(
+    transaction_requests: Sequence[TransactionRequest], results: Iterable[TransactionResult]
+) -> Iterator[PartitionResult]:
     """Of all partitions, in the order in which they were asked for."""
-    for asked, outcome in zip(all_asked, outcomes, strict=True):
-        codes, otherwise = outcome.codes, outcome.otherwise
-        for topic in asked.topics:
+    for transaction_request, result in zip(transaction_requests, results, strict=True):
+        error_codes, default_error_code = result.error_codes, result.default_error_code
+        for topic in transaction_request.topics:
             for number in topic.partitions:
-                code = codes.get(TopicPartition(topic.name, number), otherwise)
-                yield Line(partition_index=number, partition_error_code=code)
+                code = error_codes.get(TopicPartition(topic.name, number), default_error_code)
+                yield PartitionResult(partition_index=number, partition_error_code=code)
 
 
-def _response(call: Call[Request], all_asked: Sequence[Asked], lines: Iterable[Line]) -> Response:
-    left = iter(lines)
+def _build_response(
+    request: Request[Body],
+    transaction_requests: Sequence[TransactionRequest],
+    partition_results: Iterable[PartitionResult],
+) -> Response:
+    remaining = iter(partition_results)
     results = [
         Response.TransactionResult(
-            transactional_id=asked.transactional_id,
+            transactional_id=transaction_request.transactional_id,
             topic_results=[
                 AddPartitionsToTxnTopicResult(
-                    name=topic.name, results_by_partition=[*islice(left, len(topic.partitions))]
+                    name=topic.name,
+                    results_by_partition=[*islice(remaining, len(topic.partitions))],
                 )
-                for topic in asked.topics
+                for topic in transaction_request.topics
             ],
         )
-        for asked in all_asked
+        for transaction_request in transaction_requests
     ]
-    if call.version >= _FIRST_VERSION_OF_BROKERS:
+    if request.version >= _FIRST_BROKER_VERSION:
         return Response(throttle_time_ms=0, results_by_transaction=results)
-    (only,) = results
-    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=only.topic_results)
+    (result,) = results
+    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=result.topic_results)
 
 
-def refused(call: Call[Request], failure: KafkaError) -> AddPartitionsToTxnResponse:
+def error_response(request: Request[Body], error: KafkaError) -> AddPartitionsToTxnResponse:
     """All of it, for one reason."""
-    if call.version >= _FIRST_VERSION_OF_BROKERS:
-        return Response(throttle_time_ms=0, error_code=code_of(failure))
-    all_asked, outcome = _asked(call), Outcome({}, code_of(failure))
-    return _response(call, all_asked, _lines(all_asked, [outcome]))
+    if request.version >= _FIRST_BROKER_VERSION:
+        return Response(throttle_time_ms=0, error_code=code_of(error))
+    transaction_requests, result = (
+        _transaction_requests(request),
+        TransactionResult({}, code_of(error)),
+    )
+    return _build_response(
+        request, transaction_requests, _partition_results(transaction_requests, [result])
+    )

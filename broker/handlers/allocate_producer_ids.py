@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.controller.store.payloads.cluster import ProducerIdBlock
+from odradek.broker.request import Request
+from odradek.controller.store.payloads.cluster import ProducerIdsBlock
 from odradek.protocol.api.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -18,22 +18,20 @@ class Controller(Protocol):
     """The part of the controller that gives producer ids away."""
 
     async def allocate_producer_ids(
-        self, broker: int, /, *, broker_epoch: int
-    ) -> ProducerIdBlock: ...
+        self, broker_id: int, /, *, broker_epoch: int
+    ) -> ProducerIdsBlock: ...
 
 
 def handle(
-    controller: Controller, call: Call[AllocateProducerIdsRequest]
+    controller: Controller, request: Request[AllocateProducerIdsRequest]
 ) -> Awaitable[AllocateProducerIdsResponse]:
-    return _allocated(controller, call.request)
+    return _allocate(controller, request.body)
 
 
-async def _allocated(
-    controller: Controller, request: AllocateProducerIdsRequest
+async def _allocate(
+    controller: Controller, body: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    block = await controller.allocate_producer_ids(
-        request.broker_id, broker_epoch=request.broker_epoch
-    )
+    block = await controller.allocate_producer_ids(body.broker_id, broker_epoch=body.broker_epoch)
     return AllocateProducerIdsResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE.code,

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from odradek.broker.admin.resources import ResourceType
-from odradek.broker.handlers.refusals import words
+from odradek.broker.admin.config_resources import ResourceType
+from odradek.broker.handlers.error_messages import error_message
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
 
-class Entry(Protocol):
+class AlterConfigsResource(Protocol):
     """One resource in a request."""
 
     resource_type: int
@@ -22,56 +22,64 @@ class Entry(Protocol):
     configs: Any
 
 
-class Request(Protocol):
+class AlterConfigsBody(Protocol):
     """One that names resources."""
 
     @property
-    def resources(self) -> Sequence[Entry]: ...
+    def resources(self) -> Sequence[AlterConfigsResource]: ...
 
     @property
     def validate_only(self) -> bool: ...
 
 
 #: An entry of the response: code and words of an error, type and name of the resource.
-Answer = TypeVar("Answer")
+ResourceResponse = TypeVar("ResourceResponse")
 
 
-async def changed(
-    request: Request, change: Callable[..., Awaitable[None]], answer: Callable[..., Answer]
-) -> list[Answer]:
+async def alter_resources(
+    body: AlterConfigsBody,
+    alter: Callable[..., Awaitable[None]],
+    response_type: Callable[..., ResourceResponse],
+) -> list[ResourceResponse]:
     """An answer for each.
 
     ``change`` takes kind, name, configs and whether only to look; it raises a KafkaError.
     """
-    entries = request.resources
-    named = Counter((each.resource_type, each.resource_name) for each in entries)
-    answers = []
+    entries = body.resources
+    counts = Counter((each.resource_type, each.resource_name) for each in entries)
+    responses = []
     for entry in entries:
-        failure: KafkaError | None = None
+        error: KafkaError | None = None
         try:
-            if named[entry.resource_type, entry.resource_name] > 1:
+            if counts[entry.resource_type, entry.resource_name] > 1:
                 raise InvalidRequest("A resource can be named once in a request.")
-            await change(
-                ResourceType.of(entry.resource_type),
+            await alter(
+                ResourceType.for_id(entry.resource_type),
                 entry.resource_name,
                 entry.configs,
-                validate_only=request.validate_only,
+                validate_only=body.validate_only,
             )
-        except KafkaError as refusal:
-            failure = refusal
-        answers.append(_answer(entry, failure, answer))
-    return answers
+        except KafkaError as raised:
+            error = raised
+        responses.append(_resource_response(entry, error, response_type))
+    return responses
 
 
-def refused(request: Request, failure: KafkaError, answer: Callable[..., Answer]) -> list[Answer]:
+def error_responses(
+    body: AlterConfigsBody, error: KafkaError, response_type: Callable[..., ResourceResponse]
+) -> list[ResourceResponse]:
     """All of them, for one reason."""
-    return [_answer(entry, failure, answer) for entry in request.resources]
+    return [_resource_response(entry, error, response_type) for entry in body.resources]
 
 
-def _answer(entry: Entry, failure: KafkaError | None, answer: Callable[..., Answer]) -> Answer:
-    return answer(
-        error_code=code_of(failure),
-        error_message=words(failure),
-        resource_type=entry.resource_type,
-        resource_name=entry.resource_name,
+def _resource_response(
+    resource: AlterConfigsResource,
+    error: KafkaError | None,
+    response_type: Callable[..., ResourceResponse],
+) -> ResourceResponse:
+    return response_type(
+        error_code=code_of(error),
+        error_message=error_message(error),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )

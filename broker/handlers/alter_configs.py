@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.broker.admin.resources import ResourceType
-from odradek.broker.call import Call
-from odradek.broker.handlers import each_resource
+from odradek.broker.admin.config_resources import ResourceType
+from odradek.broker.handlers import alter_config_resources
+from odradek.broker.request import Request
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.errors import KafkaError
 
 Resource = AlterConfigsRequest.Resource
-Answer = AlterConfigsResponse.Resource
+ResourceResponse = AlterConfigsResponse.Resource
 
 
-class Configurations(Protocol):
+class ConfigManager(Protocol):
     """What replaces them."""
 
-    async def replace(
+    async def alter_configs(
         self,
-        kind: ResourceType,
+        resource_type: ResourceType,
         name: str,
-        texts: Sequence[Resource.Config],
+        configs: Sequence[Resource.Config],
         *,
         validate_only: bool,
     ) -> None:
@@ -34,12 +34,16 @@ class Configurations(Protocol):
 
 
 async def handle(
-    configurations: Configurations, call: Call[AlterConfigsRequest]
+    config_manager: ConfigManager, request: Request[AlterConfigsRequest]
 ) -> AlterConfigsResponse:
-    responses = await each_resource.changed(call.request, configurations.replace, Answer)
+    responses = await alter_config_resources.alter_resources(
+        request.body, config_manager.alter_configs, ResourceResponse
+    )
     return AlterConfigsResponse(throttle_time_ms=0, responses=responses)
 
 
-def refused(call: Call[AlterConfigsRequest], failure: KafkaError) -> AlterConfigsResponse:
-    responses = each_resource.refused(call.request, failure, Answer)
+def error_response(
+    request: Request[AlterConfigsRequest], error: KafkaError
+) -> AlterConfigsResponse:
+    responses = alter_config_resources.error_responses(request.body, error, ResourceResponse)
     return AlterConfigsResponse(throttle_time_ms=0, responses=responses)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.request import Request
 from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 
@@ -18,6 +18,6 @@ class Controller(Protocol):
 
 
 def handle(
-    controller: Controller, call: Call[AlterPartitionRequest]
+    controller: Controller, request: Request[AlterPartitionRequest]
 ) -> Awaitable[AlterPartitionResponse]:
-    return controller.alter_partition(call.request, version=call.version)
+    return controller.alter_partition(request.body, version=request.version)

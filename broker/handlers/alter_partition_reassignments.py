@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.controller.reassignment_requests import Outcomes, Targets, answer, targets
+from odradek.broker.request import Request
+from odradek.controller.reassignment_requests import (
+    ReassignmentResults,
+    ReassignmentTargets,
+    build_alter_response,
+    parse_alter_request,
+)
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -16,22 +21,22 @@ from odradek.protocol.api.alter_partition_reassignments import (
 class Controller(Protocol):
     """The part of the controller that reassigns on request."""
 
-    async def alter_reassignments(
-        self, requested: Targets, /, *, may_change_factor: bool
-    ) -> Outcomes: ...
+    async def alter_partition_reassignments(
+        self, reassignments: ReassignmentTargets, /, *, allow_replication_factor_change: bool
+    ) -> ReassignmentResults: ...
 
 
 def handle(
-    controller: Controller, call: Call[AlterPartitionReassignmentsRequest]
+    controller: Controller, request: Request[AlterPartitionReassignmentsRequest]
 ) -> Awaitable[AlterPartitionReassignmentsResponse]:
-    return _altered(controller, call.request)
+    return _alter(controller, request.body)
 
 
-async def _altered(
-    controller: Controller, request: AlterPartitionReassignmentsRequest
+async def _alter(
+    controller: Controller, body: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    may_change_factor = request.allow_replication_factor_change
-    outcomes = await controller.alter_reassignments(
-        targets(request), may_change_factor=may_change_factor
+    may_change_factor = body.allow_replication_factor_change
+    results = await controller.alter_partition_reassignments(
+        parse_alter_request(body), allow_replication_factor_change=may_change_factor
     )
-    return answer(outcomes, may_change_factor=may_change_factor)
+    return build_alter_response(results, allow_replication_factor_change=may_change_factor)

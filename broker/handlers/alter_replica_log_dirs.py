@@ -8,66 +8,68 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.turns import Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.api.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from odradek.protocol.errors import KafkaError, NotLeader, ReplicaNotAvailable, code_of
+from odradek.protocol.errors import KafkaError, NotLeaderOrFollower, ReplicaNotAvailable, code_of
 from odradek.protocol.types import TopicPartition
 
 Topic = AlterReplicaLogDirsResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
 
-class Moves(Protocol):
+class AlterLogDirsManager(Protocol):
     """Who moves logs."""
 
     async def move(self, partition: TopicPartition, path: str, /) -> None: ...
 
 
 async def handle(
-    moves: Moves, call: Call[AlterReplicaLogDirsRequest]
+    alter_log_dirs_manager: AlterLogDirsManager, request: Request[AlterReplicaLogDirsRequest]
 ) -> AlterReplicaLogDirsResponse:
-    turn, failures = Turn(), {}
-    for partition, path in _paths_in(call.request).items():
-        failures[partition] = await _failure_of(moves, partition, path)
-        if turn.is_over:
-            await turn.next()
-    return _response(failures)
+    time_slice, errors = TimeSlice(), {}
+    for partition, path in _requested_log_dirs(request.body).items():
+        errors[partition] = await _alter_log_dir(alter_log_dirs_manager, partition, path)
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
+    return _build_response(errors)
 
 
-def _paths_in(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+def _requested_log_dirs(body: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     """Of a partition that is named twice, the last."""
     return {
         TopicPartition(topic.name, index): directory.path
-        for directory in request.dirs
+        for directory in body.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
 
 
-async def _failure_of(moves: Moves, partition: TopicPartition, path: str) -> KafkaError | None:
+async def _alter_log_dir(
+    alter_log_dirs_manager: AlterLogDirsManager, partition: TopicPartition, path: str
+) -> KafkaError | None:
     try:
-        await moves.move(partition, path)
-    except NotLeader:
+        await alter_log_dirs_manager.move(partition, path)
+    except NotLeaderOrFollower:
         return ReplicaNotAvailable()
-    except KafkaError as failure:
-        return failure
+    except KafkaError as error:
+        return error
     return None
 
 
-def _response(failures: dict[TopicPartition, KafkaError | None]) -> AlterReplicaLogDirsResponse:
+def _build_response(errors: dict[TopicPartition, KafkaError | None]) -> AlterReplicaLogDirsResponse:
     topics: dict[str, Topic] = {}
-    for (name, index), failure in failures.items():
+    for (name, index), error in errors.items():
         topic = topics.setdefault(name, Topic(topic_name=name, partitions=[]))
-        topic.partitions.append(Line(partition_index=index, error_code=code_of(failure)))
+        topic.partitions.append(PartitionResponse(partition_index=index, error_code=code_of(error)))
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=list(topics.values()))
 
 
-def refused(
-    call: Call[AlterReplicaLogDirsRequest], failure: KafkaError
+def error_response(
+    request: Request[AlterReplicaLogDirsRequest], error: KafkaError
 ) -> AlterReplicaLogDirsResponse:
     """All of it, for one reason."""
-    return _response(dict.fromkeys(_paths_in(call.request), failure))
+    return _build_response(dict.fromkeys(_requested_log_dirs(request.body), error))

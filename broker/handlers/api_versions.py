@@ -10,40 +10,40 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from odradek.broker.call import Call
-from odradek.broker.metadata.agreed_features import Features
+from odradek.broker.metadata.finalized_feature_cache import Features
+from odradek.broker.request import Request
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidRequest
 from odradek.protocol.field import Versions
 
-NAMES_SOFTWARE = 3
-READS_VERSION_0 = 4
+FIRST_VERSION_WITH_CLIENT_SOFTWARE = 3
+FIRST_VERSION_WITH_ZERO_MIN_FEATURE = 4
 
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_PATTERN = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    versions: Mapping[ApiKey, Versions], features: Features, call: Call[ApiVersionsRequest]
+    versions: Mapping[ApiKey, Versions], features: Features, request: Request[ApiVersionsRequest]
 ) -> ApiVersionsResponse:
-    if call.version >= NAMES_SOFTWARE:
-        _note_software(call)
-    lowest = 0 if call.version >= READS_VERSION_0 else 1
+    if request.version >= FIRST_VERSION_WITH_CLIENT_SOFTWARE:
+        _record_client_software(request)
+    lowest_min_version = 0 if request.version >= FIRST_VERSION_WITH_ZERO_MIN_FEATURE else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.NONE.code,
         api_keys=[
             ApiVersionsResponse.ApiVersion(
-                api_key=int(key), min_version=served.low, max_version=served.high
+                api_key=int(key), min_version=supported.low, max_version=supported.high
             )
-            for key, served in sorted(versions.items())
+            for key, supported in sorted(versions.items())
         ],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
-                name=name, min_version=each.low, max_version=each.high
+                name=name, min_version=supported.low, max_version=supported.high
             )
-            for name, each in features.supported.items()
-            if each.low >= lowest
+            for name, supported in features.supported.items()
+            if supported.low >= lowest_min_version
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[
@@ -56,9 +56,9 @@ def handle(
     )
 
 
-def _note_software(call: Call[ApiVersionsRequest]) -> None:
-    name, version = call.request.client_software_name, call.request.client_software_version
-    if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+def _record_client_software(request: Request[ApiVersionsRequest]) -> None:
+    name, version = request.body.client_software_name, request.body.client_software_version
+    if not (_SOFTWARE_PATTERN.fullmatch(name) and _SOFTWARE_PATTERN.fullmatch(version)):
         raise InvalidRequest("That is no name or version of a client's software.")
-    call.peer.client_software_name = name
-    call.peer.client_software_version = version
+    request.context.client_software_name = name
+    request.context.client_software_version = version

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.groups.classic.outcomes import Client
-from odradek.broker.groups.consumer.heartbeat import Told
-from odradek.broker.groups.consumer.partitions import to_topics
-from odradek.broker.groups.consumer.requests import check, heartbeat, unmatched
+from odradek.broker.groups.classic.messages import ClientIdentity
+from odradek.broker.groups.consumer.heartbeat import HeartbeatResult
+from odradek.broker.groups.consumer.partitions import partitions_to_topics
+from odradek.broker.groups.consumer.requests import (
+    check_heartbeat_request,
+    heartbeat,
+    unresolved_regexes,
+)
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.refusals import words
-from odradek.broker.handlers.replicated import when_replicated
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.handlers.replicated_response import respond_when_replicated
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -26,56 +30,60 @@ Response = ConsumerGroupHeartbeatResponse
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest]
-) -> Response | Awaitable[Response | Parked[Response]]:
-    request, settings = call.request, groups.world.consumer_settings
-    check(settings, request, version=call.version)
-    groups.forget_unused_expressions()
-    expressions = unmatched(groups.shard_of_members(request.group_id), request)
-    if expressions:
-        return _handle_in_turns(groups, call, expressions)
-    return _handle_at_once(groups, call)
+    groups: GroupCoordinator, request: Request[ConsumerGroupHeartbeatRequest]
+) -> Response | Awaitable[Response | DelayedOperation[Response]]:
+    body, settings = request.body, groups.context.consumer_settings
+    check_heartbeat_request(settings, body, version=request.version)
+    groups.evict_unused_regexes()
+    regexes = unresolved_regexes(groups.shard_for_nonempty_id(body.group_id), body)
+    if regexes:
+        return _handle_sliced(groups, request, regexes)
+    return _handle_inline(groups, request)
 
 
-async def _handle_in_turns(
-    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest], expressions: Iterable[str]
-) -> Response | Parked[Response]:
+async def _handle_sliced(
+    groups: GroupCoordinator,
+    request: Request[ConsumerGroupHeartbeatRequest],
+    regexes: Iterable[str],
+) -> Response | DelayedOperation[Response]:
     """Names that come meanwhile are few: they are matched at once, or this might never end."""
-    await groups.world.topics.match_in_turns(expressions)
-    return _handle_at_once(groups, call)
+    await groups.context.topics_provider.match_sliced(regexes)
+    return _handle_inline(groups, request)
 
 
-def _handle_at_once(
-    groups: GroupCoordinator, call: Call[ConsumerGroupHeartbeatRequest]
-) -> Response | Parked[Response]:
-    request, shard = call.request, groups.shard_of_members(call.request.group_id)
+def _handle_inline(
+    groups: GroupCoordinator, request: Request[ConsumerGroupHeartbeatRequest]
+) -> Response | DelayedOperation[Response]:
+    body, shard = request.body, groups.shard_for_nonempty_id(request.body.group_id)
     # As Java shows an address.
-    client = Client(call.client_id or "", f"/{call.peer.client_host}")
-    told = heartbeat(shard, request, client)
-    timings = groups.world.timings_of(request.group_id)
-    response = _response(told, interval_ms=timings.heartbeat_interval_ms)
-    return when_replicated(shard.log, response)
+    client = ClientIdentity(request.client_id or "", f"/{request.context.client_host}")
+    result = heartbeat(shard, body, client)
+    group_settings = groups.context.group_settings_for(body.group_id)
+    response = _build_response(result, heartbeat_interval_ms=group_settings.heartbeat_interval_ms)
+    return respond_when_replicated(shard.log, response)
 
 
-def _response(told: Told, *, interval_ms: int) -> Response:
+def _build_response(result: HeartbeatResult, *, heartbeat_interval_ms: int) -> Response:
     """Whoever leaves need not know when to come again."""
     return Response(
         throttle_time_ms=0,
         error_code=0,
-        member_id=told.member_id,
-        member_epoch=told.epoch,
-        heartbeat_interval_ms=interval_ms if told.epoch >= 0 else 0,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms if result.member_epoch >= 0 else 0,
         assignment=None
-        if told.assigned is None
-        else Response.Assignment(topic_partitions=to_topics(told.assigned, TopicPartitions)),
+        if result.assigned is None
+        else Response.Assignment(
+            topic_partitions=partitions_to_topics(result.assigned, TopicPartitions)
+        ),
     )
 
 
-def refused(call: Call[ConsumerGroupHeartbeatRequest], failure: KafkaError) -> Response:
+def error_response(request: Request[ConsumerGroupHeartbeatRequest], error: KafkaError) -> Response:
     return Response(
         throttle_time_ms=0,
-        error_code=code_of(failure),
-        error_message=words(failure),
+        error_code=code_of(error),
+        error_message=error_message(error),
         member_epoch=0,
         heartbeat_interval_ms=0,
     )

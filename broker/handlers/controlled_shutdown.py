@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.request import Request
 from odradek.protocol.api.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -22,30 +22,32 @@ from odradek.protocol.types import TopicPartition
 class Controller(Protocol):
     """The part of the controller that lets brokers go."""
 
-    async def shut_down(
-        self, broker: int, /, *, broker_epoch: int
+    async def controlled_shutdown(
+        self, broker_id: int, /, *, broker_epoch: int
     ) -> Collection[TopicPartition]: ...
 
 
 def handle(
-    controller: Controller, call: Call[ControlledShutdownRequest]
+    controller: Controller, request: Request[ControlledShutdownRequest]
 ) -> Awaitable[ControlledShutdownResponse]:
-    return _still_led(controller, call.request)
+    return _shut_down(controller, request.body)
 
 
-async def _still_led(
-    controller: Controller, request: ControlledShutdownRequest
+async def _shut_down(
+    controller: Controller, body: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     try:
-        left = await controller.shut_down(request.broker_id, broker_epoch=request.broker_epoch)
-    except NotController as refusal:
-        raise StaleControllerEpoch from refusal
+        remaining = await controller.controlled_shutdown(
+            body.broker_id, broker_epoch=body.broker_epoch
+        )
+    except NotController as error:
+        raise StaleControllerEpoch from error
     return ControlledShutdownResponse(
         error_code=ErrorCode.NONE.code,
         remaining_partitions=[
             ControlledShutdownResponse.RemainingPartition(
-                topic_name=each.topic, partition_index=each.partition
+                topic_name=partition.topic, partition_index=partition.partition
             )
-            for each in left
+            for partition in remaining
         ],
     )

@@ -17,24 +17,24 @@ from odradek.protocol.errors import NotController
 
 log = logging.getLogger(__name__)
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class Office(Protocol):
+class ControllerGuard(Protocol):
     """Whether this broker's controller is the one in office."""
 
     @property
     def is_active(self) -> bool: ...
 
 
-def check_active(office: Office) -> None:
-    if not office.is_active:
+def check_active(controller: ControllerGuard) -> None:
+    if not controller.is_active:
         raise NotController
 
 
-async def answered_in_office(work: Awaitable[Answer]) -> Answer:
+async def run_as_controller(work: Awaitable[Result]) -> Result:
     try:
         return await work
-    except SessionExpired as over:
-        log.warning("What was asked of the controller may be done or not: %r", over)
-        raise NotController from over
+    except SessionExpired as error:
+        log.warning("What was asked of the controller may be done or not: %r", error)
+        raise NotController from error

@@ -9,11 +9,15 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.create_topics import Cluster
-from odradek.broker.handlers.office import Office, answered_in_office, check_active
-from odradek.broker.handlers.refusals import words
-from odradek.controller.topic_requests import Growth, GrowthEntry
+from odradek.broker.handlers.controller_guard import (
+    ControllerGuard,
+    check_active,
+    run_as_controller,
+)
+from odradek.broker.handlers.create_topics import ClusterMetadata
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.request import DelayedOperation, Request
+from odradek.controller.topic_planning import CreatePartitionsTopic, NewPartitions
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -24,65 +28,74 @@ from odradek.protocol.errors import KafkaError, RequestTimedOut, code_of
 class Admin(Protocol):
     """The part of the administration of topics that lets them grow."""
 
-    async def plan_growths(
-        self, entries: Sequence[GrowthEntry], /
-    ) -> Mapping[str, Growth | KafkaError]: ...
+    async def plan_partitions(
+        self, entries: Sequence[CreatePartitionsTopic], /
+    ) -> Mapping[str, NewPartitions | KafkaError]: ...
 
-    async def grow_topics(self, growths: Sequence[Growth], /) -> Mapping[str, KafkaError]: ...
+    async def create_partitions(
+        self, new_partitions: Sequence[NewPartitions], /
+    ) -> Mapping[str, KafkaError]: ...
 
 
 def handle(
-    office: Office, admin: Admin, cluster: Cluster, call: Call[CreatePartitionsRequest]
-) -> Awaitable[CreatePartitionsResponse | Parked[CreatePartitionsResponse]]:
-    check_active(office)
-    return answered_in_office(_grown(admin, cluster, call.request))
+    controller: ControllerGuard,
+    admin: Admin,
+    metadata_cache: ClusterMetadata,
+    request: Request[CreatePartitionsRequest],
+) -> Awaitable[CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]]:
+    check_active(controller)
+    return run_as_controller(_create_partitions(admin, metadata_cache, request.body))
 
 
-def refused(call: Call[CreatePartitionsRequest], failure: KafkaError) -> CreatePartitionsResponse:
-    return _response({each.name: failure for each in call.request.topics})
+def error_response(
+    request: Request[CreatePartitionsRequest], error: KafkaError
+) -> CreatePartitionsResponse:
+    return _build_response({each.name: error for each in request.body.topics})
 
 
-async def _grown(
-    admin: Admin, cluster: Cluster, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse | Parked[CreatePartitionsResponse]:
-    plans = await admin.plan_growths(request.topics)
-    outcomes: dict[str, KafkaError | None] = {
+async def _create_partitions(
+    admin: Admin, metadata_cache: ClusterMetadata, body: CreatePartitionsRequest
+) -> CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]:
+    plans = await admin.plan_partitions(body.topics)
+    errors: dict[str, KafkaError | None] = {
         each.name: plan if isinstance(plan := plans[each.name], KafkaError) else None
-        for each in request.topics
+        for each in body.topics
     }
-    growths = [plan for plan in plans.values() if isinstance(plan, Growth)]
-    if not growths or request.validate_only:
-        return _response(outcomes)
-    outcomes |= await admin.grow_topics(growths)
-    grown = {
+    new_partitions = [plan for plan in plans.values() if isinstance(plan, NewPartitions)]
+    if not new_partitions or body.validate_only:
+        return _build_response(errors)
+    errors |= await admin.create_partitions(new_partitions)
+    created = {
         each.entry.name: range(each.entry.count)
-        for each in growths
-        if outcomes[each.entry.name] is None
+        for each in new_partitions
+        if errors[each.entry.name] is None
     }
-    timeout_ms = request.timeout_ms
-    return Parked(partial(_answer_when_led, cluster, outcomes, grown, timeout_ms=timeout_ms))
+    timeout_ms = body.timeout_ms
+    return DelayedOperation(
+        partial(_respond_when_led, metadata_cache, errors, created, timeout_ms=timeout_ms)
+    )
 
 
-async def _answer_when_led(
-    cluster: Cluster,
-    outcomes: dict[str, KafkaError | None],
-    grown: Mapping[str, Collection[int]],
+async def _respond_when_led(
+    metadata_cache: ClusterMetadata,
+    errors: dict[str, KafkaError | None],
+    partitions: Mapping[str, Collection[int]],
     *,
     timeout_ms: int,
 ) -> CreatePartitionsResponse:
-    late: Collection[str] = grown
+    timed_out: Collection[str] = partitions
     if timeout_ms > 0:
-        late = await cluster.wait_for_leaders(grown, timeout_s=timeout_ms / 1000)
-    return _response(outcomes | dict.fromkeys(late, RequestTimedOut()))
+        timed_out = await metadata_cache.wait_for_leaders(partitions, timeout_s=timeout_ms / 1000)
+    return _build_response(errors | dict.fromkeys(timed_out, RequestTimedOut()))
 
 
-def _response(outcomes: Mapping[str, KafkaError | None]) -> CreatePartitionsResponse:
+def _build_response(errors: Mapping[str, KafkaError | None]) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         throttle_time_ms=0,
         results=[
             CreatePartitionsResponse.Topic(
-                name=name, error_code=code_of(failure), error_message=words(failure)
+                name=name, error_code=code_of(error), error_message=error_message(error)
             )
-            for name, failure in outcomes.items()
+            for name, error in errors.items()
         ],
     )

@@ -10,21 +10,25 @@ from collections.abc import Awaitable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.office import Office, answered_in_office, check_active
-from odradek.broker.handlers.refusals import words
-from odradek.broker.metadata.topic_creator import Admin
-from odradek.broker.turns import Turn
-from odradek.controller.topic_requests import NewTopic
+from odradek.broker.handlers.controller_guard import (
+    ControllerGuard,
+    check_active,
+    run_as_controller,
+)
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.metadata.auto_topic_creation_manager import TopicAdmin
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.time_slice import TimeSlice
+from odradek.controller.topic_planning import NewTopic
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, RequestTimedOut, code_of
 
-Answer = CreateTopicsResponse.Topic
-Plans = Mapping[str, NewTopic | KafkaError]
+TopicResponse = CreateTopicsResponse.Topic
+TopicPlans = Mapping[str, NewTopic | KafkaError]
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """Where it is seen that topics have leaders."""
 
     async def wait_for_leaders(
@@ -33,85 +37,92 @@ class Cluster(Protocol):
 
 
 def handle(
-    office: Office, admin: Admin, cluster: Cluster, call: Call[CreateTopicsRequest]
-) -> Awaitable[CreateTopicsResponse | Parked[CreateTopicsResponse]]:
-    check_active(office)
-    return answered_in_office(_created(admin, cluster, call.request))
+    controller: ControllerGuard,
+    admin: TopicAdmin,
+    metadata_cache: ClusterMetadata,
+    request: Request[CreateTopicsRequest],
+) -> Awaitable[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
+    check_active(controller)
+    return run_as_controller(_create(admin, metadata_cache, request.body))
 
 
-def refused(call: Call[CreateTopicsRequest], failure: KafkaError) -> CreateTopicsResponse:
+def error_response(
+    request: Request[CreateTopicsRequest], error: KafkaError
+) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[_failed(each.name, failure) for each in call.request.topics]
+        topics=[_topic_error(each.name, error) for each in request.body.topics]
     )
 
 
-async def _created(
-    admin: Admin, cluster: Cluster, request: CreateTopicsRequest
-) -> CreateTopicsResponse | Parked[CreateTopicsResponse]:
-    plans = dict(await admin.plan_topics(request.topics))
+async def _create(
+    admin: TopicAdmin, metadata_cache: ClusterMetadata, body: CreateTopicsRequest
+) -> CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]:
+    plans = dict(await admin.plan_topics(body.topics))
     created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
-    if not created or request.validate_only:
-        return await _response(request, plans)
+    if not created or body.validate_only:
+        return await _build_response(body, plans)
     plans |= await admin.create_topics(created)
-    return Parked(partial(_answer_when_led, cluster, request, plans))
+    return DelayedOperation(partial(_respond_when_led, metadata_cache, body, plans))
 
 
-async def _answer_when_led(
-    cluster: Cluster, request: CreateTopicsRequest, plans: Plans
+async def _respond_when_led(
+    metadata_cache: ClusterMetadata, body: CreateTopicsRequest, plans: TopicPlans
 ) -> CreateTopicsResponse:
     created = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
-    late = await _without_leaders(cluster, created, timeout_ms=request.timeout_ms)
-    return await _response(request, plans, late)
+    timed_out = await _wait_for_leaders(metadata_cache, created, timeout_ms=body.timeout_ms)
+    return await _build_response(body, plans, timed_out)
 
 
-async def _response(
-    request: CreateTopicsRequest, plans: Plans, late: Collection[str] = ()
+async def _build_response(
+    body: CreateTopicsRequest, plans: TopicPlans, timed_out: Collection[str] = ()
 ) -> CreateTopicsResponse:
-    answers = (
-        _answer(entry.name, plans[entry.name], request, is_late=entry.name in late)
-        for entry in request.topics
+    topic_responses = (
+        _topic_response(entry.name, plans[entry.name], body, is_timed_out=entry.name in timed_out)
+        for entry in body.topics
     )
-    return CreateTopicsResponse(topics=await Turn().listed(answers))
+    return CreateTopicsResponse(topics=await TimeSlice().collect(topic_responses))
 
 
-async def _without_leaders(
-    cluster: Cluster, created: Collection[NewTopic], *, timeout_ms: int
+async def _wait_for_leaders(
+    metadata_cache: ClusterMetadata, topics: Collection[NewTopic], *, timeout_ms: int
 ) -> Collection[str]:
-    partitions = {each.name: each.topic.partitions.keys() for each in created}
+    partitions = {each.name: each.assignment.partitions.keys() for each in topics}
     if timeout_ms <= 0:
         return partitions.keys()
-    return await cluster.wait_for_leaders(partitions, timeout_s=timeout_ms / 1000)
+    return await metadata_cache.wait_for_leaders(partitions, timeout_s=timeout_ms / 1000)
 
 
-def _answer(
-    name: str, plan: NewTopic | KafkaError, request: CreateTopicsRequest, *, is_late: bool
-) -> Answer:
+def _topic_response(
+    name: str, plan: NewTopic | KafkaError, body: CreateTopicsRequest, *, is_timed_out: bool
+) -> TopicResponse:
     if isinstance(plan, KafkaError):
-        return _failed(name, plan)
-    answer = _failed(name, RequestTimedOut()) if is_late else _planned(plan)
-    if not request.validate_only and plan.topic.topic_id is not None:
-        answer.topic_id = plan.topic.topic_id
-    return answer
+        return _topic_error(name, plan)
+    response = (
+        _topic_error(name, RequestTimedOut()) if is_timed_out else _created_topic_response(plan)
+    )
+    if not body.validate_only and plan.assignment.topic_id is not None:
+        response.topic_id = plan.assignment.topic_id
+    return response
 
 
-def _failed(name: str, failure: KafkaError) -> Answer:
-    return Answer(name=name, error_code=code_of(failure), error_message=words(failure))
+def _topic_error(name: str, error: KafkaError) -> TopicResponse:
+    return TopicResponse(name=name, error_code=code_of(error), error_message=error_message(error))
 
 
-def _planned(plan: NewTopic) -> Answer:
+def _created_topic_response(plan: NewTopic) -> TopicResponse:
     described = [plan.settings.describe(name) for name in plan.settings.by_name]
-    return Answer(
+    return TopicResponse(
         name=plan.name,
         error_code=ErrorCode.NONE.code,
         error_message=None,
-        num_partitions=len(plan.topic.partitions),
+        num_partitions=len(plan.assignment.partitions),
         replication_factor=plan.replication_factor,
         configs=[
-            Answer.Config(
+            TopicResponse.Config(
                 name=each.setting.name,
-                value=each.text,
+                value=each.value,
                 read_only=each.read_only,
-                config_source=each.layer.value,
+                config_source=each.source.value,
                 is_sensitive=each.setting.sensitive,
             )
             for each in described

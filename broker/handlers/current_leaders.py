@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
-from odradek.broker.metadata.picture import Node, PartitionState
+from odradek.broker.metadata.metadata_snapshot import Node, PartitionState
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH, Partition
 
-NOBODY = -1
+UNKNOWN_LEADER_ID = -1
 
 Endpoint = TypeVar("Endpoint")
 
 
-class Cluster(Protocol):
+class LeaderMetadata(Protocol):
     """The part of the cluster's picture that hints need."""
 
     def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
@@ -34,33 +34,33 @@ class Leader(NamedTuple):
     epoch: int
 
 
-class LeaderHints:
+class CurrentLeaders:
     """Those of one response, to a client of one listener."""
 
-    def __init__(self, cluster: Cluster, listener: str) -> None:
-        self._cluster = cluster
-        self._reachable = cluster.nodes(listener)
-        self._nodes: dict[int, Node] = {}
+    def __init__(self, metadata_cache: LeaderMetadata, listener: str) -> None:
+        self._metadata_cache = metadata_cache
+        self._alive_nodes = metadata_cache.nodes(listener)
+        self._leader_nodes: dict[int, Node] = {}
 
-    def leader_of(self, topic: str, index: int, partition: Partition | None) -> Leader:
+    def current_leader(self, topic: str, index: int, partition: Partition | None) -> Leader:
         """As the controller told us, if the partition is here, or else as it told everybody."""
-        leader = self._known(topic, index, partition)
-        node = self._reachable.get(leader.id)
+        leader = self._find_leader(topic, index, partition)
+        node = self._alive_nodes.get(leader.id)
         if node is not None:
-            self._nodes[node.id] = node
+            self._leader_nodes[node.id] = node
         return leader
 
-    def _known(self, topic: str, index: int, partition: Partition | None) -> Leader:
+    def _find_leader(self, topic: str, index: int, partition: Partition | None) -> Leader:
         if partition is not None:
             return Leader(partition.leader_id, partition.leader_epoch)
-        state = self._cluster.partition(topic, index)
+        state = self._metadata_cache.partition(topic, index)
         if state is None:
-            return Leader(NOBODY, NO_LEADER_EPOCH)
+            return Leader(UNKNOWN_LEADER_ID, NO_LEADER_EPOCH)
         return Leader(state.leader, state.leader_epoch)
 
-    def endpoints(self, kind: Callable[..., Endpoint]) -> list[Endpoint]:
+    def node_endpoints(self, endpoint_type: Callable[..., Endpoint]) -> list[Endpoint]:
         """Each of the leaders once, as an entry of the response."""
         return [
-            kind(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in self._nodes.values()
+            endpoint_type(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in self._leader_nodes.values()
         ]

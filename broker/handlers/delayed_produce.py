@@ -9,77 +9,88 @@ import asyncio
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Parked, Promised
-from odradek.broker.handlers.leader_hints import LeaderHints
-from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
+from odradek.broker.handlers.current_leaders import CurrentLeaders
+from odradek.broker.replicas.partition import ACKS_ALL, Partition
+from odradek.broker.request import DelayedFuture, DelayedOperation
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import KafkaError
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 
 Topic = ProduceRequest.Topic
-Line = ProduceResponse.Topic.Partition
+PartitionResponse = ProduceResponse.Topic.Partition
 
 
-class Waiting(NamedTuple):
+class ProducePartitionStatus(NamedTuple):
     """A line that tells of success, once that is certain."""
 
-    line: Line
+    partition_response: PartitionResponse
     topic: Topic
     partition: Partition
-    written: Written
+    append_info: LogAppendInfo
 
 
-class Appended(Protocol):
+class AttemptedAppends(Protocol):
     """The appends of one request, all of which have been tried."""
 
-    waiting: list[Waiting]
-    hints: LeaderHints | None
+    unacknowledged: list[ProducePartitionStatus]
+    current_leaders: CurrentLeaders | None
 
-    def failed(
-        self, line: Line, topic: Topic, partition: Partition | None, failure: KafkaError, /
+    def set_error(
+        self,
+        partition_response: PartitionResponse,
+        topic: Topic,
+        partition: Partition | None,
+        error: KafkaError,
+        /,
     ) -> None: ...
 
 
-def parked(
-    appending: Appended, request: ProduceRequest, response: ProduceResponse
-) -> Parked[ProduceResponse]:
+def delay_response(
+    appends: AttemptedAppends, body: ProduceRequest, response: ProduceResponse
+) -> DelayedOperation[ProduceResponse]:
     """Without a task where one partition is waited for, until it is replicated."""
-    if len(appending.waiting) == 1 and request.acks == ALL_IN_SYNC:
-        _, _, partition, written = appending.waiting[0]
-        replicated = partition.replicated(written, timeout_s=request.timeout_ms / 1000)
-        if replicated is not None:
-            finish = partial(_answer_replicated, appending, response)
-            return Promised(replicated, finish, ends_alone=True)
-    return Parked(partial(_answer_later, appending, request, response), ends_alone=True)
+    if len(appends.unacknowledged) == 1 and body.acks == ACKS_ALL:
+        _, _, partition, append_info = appends.unacknowledged[0]
+        future = partition.replication_future(append_info, timeout_s=body.timeout_ms / 1000)
+        if future is not None:
+            build_response = partial(_respond_when_replicated, appends, response)
+            return DelayedFuture(future, build_response, completes_on_shutdown=True)
+    return DelayedOperation(
+        partial(_respond_when_acknowledged, appends, body, response), completes_on_shutdown=True
+    )
 
 
-def _answer_replicated(
-    appending: Appended, response: ProduceResponse, failure: Exception | None
+def _respond_when_replicated(
+    appends: AttemptedAppends, response: ProduceResponse, error: Exception | None
 ) -> ProduceResponse:
-    line, topic, partition, written = appending.waiting[0]
+    partition_response, topic, partition, append_info = appends.unacknowledged[0]
     try:
-        partition.check_replicated(written, failure)
-    except KafkaError as refused:
-        appending.failed(line, topic, partition, refused)
-    return hinted(appending, response)
+        partition.check_replicated(append_info, error)
+    except KafkaError as raised:
+        appends.set_error(partition_response, topic, partition, raised)
+    return add_node_endpoints(appends, response)
 
 
-def hinted(appending: Appended, response: ProduceResponse) -> ProduceResponse:
-    if appending.hints is not None:
-        response.node_endpoints = appending.hints.endpoints(ProduceResponse.NodeEndpoint)
+def add_node_endpoints(appends: AttemptedAppends, response: ProduceResponse) -> ProduceResponse:
+    if appends.current_leaders is not None:
+        response.node_endpoints = appends.current_leaders.node_endpoints(
+            ProduceResponse.NodeEndpoint
+        )
     return response
 
 
-async def _answer_later(
-    appending: Appended, request: ProduceRequest, response: ProduceResponse
+async def _respond_when_acknowledged(
+    appends: AttemptedAppends, body: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse:
     """Each in turn: what the first waited for, the others had time for as well."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.timeout_ms / 1000
-    for line, topic, partition, written in appending.waiting:
-        left_s = max(0.0, deadline - loop.time())
+    deadline = loop.time() + body.timeout_ms / 1000
+    for partition_response, topic, partition, append_info in appends.unacknowledged:
+        remaining_s = max(0.0, deadline - loop.time())
         try:
-            await partition.wait_until_acknowledged(written, acks=request.acks, timeout_s=left_s)
-        except KafkaError as failure:
-            appending.failed(line, topic, partition, failure)
-    return hinted(appending, response)
+            await partition.wait_until_acknowledged(
+                append_info, acks=body.acks, timeout_s=remaining_s
+            )
+        except KafkaError as error:
+            appends.set_error(partition_response, topic, partition, error)
+    return add_node_endpoints(appends, response)

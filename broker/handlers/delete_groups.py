@@ -8,55 +8,63 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.coordinator.log_failures import OF_A_CHANGE, told
+from odradek.broker.coordinator.append_errors import GROUP_UPDATE_ERRORS, map_append_error
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.offset_expiry import delete_group
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.shard import GroupCoordinatorShard
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.errors import KafkaError, code_of
 
-Line = DeleteGroupsResponse.Group
+GroupResult = DeleteGroupsResponse.Group
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[DeleteGroupsRequest]
-) -> DeleteGroupsResponse | Parked[DeleteGroupsResponse]:
+    groups: GroupCoordinator, request: Request[DeleteGroupsRequest]
+) -> DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]:
     """Each name once, however often it is given."""
     response = DeleteGroupsResponse(throttle_time_ms=0, results=[])
-    unsettled: dict[GroupShard, list[Line]] = {}
-    for group_id in dict.fromkeys(call.request.groups_names):
-        line = Line(group_id=group_id, error_code=0)
-        response.results.append(line)
+    unreplicated: dict[GroupCoordinatorShard, list[GroupResult]] = {}
+    for group_id in dict.fromkeys(request.body.groups_names):
+        result = GroupResult(group_id=group_id, error_code=0)
+        response.results.append(result)
         try:
             shard = groups.shard(group_id)
             delete_group(shard, group_id)
-        except KafkaError as failure:
-            line.error_code = code_of(failure)
+        except KafkaError as error:
+            result.error_code = code_of(error)
         else:
-            if not shard.log.is_settled:
-                unsettled.setdefault(shard, []).append(line)
-    if not unsettled:
+            if not shard.log.is_fully_replicated:
+                unreplicated.setdefault(shard, []).append(result)
+    if not unreplicated:
         return response
-    return Parked(partial(_replicated, unsettled, response), ends_alone=True)
+    return DelayedOperation(
+        partial(_respond_when_replicated, unreplicated, response), completes_on_shutdown=True
+    )
 
 
-async def _replicated(
-    unsettled: Mapping[GroupShard, Iterable[Line]], response: DeleteGroupsResponse
+async def _respond_when_replicated(
+    unreplicated: Mapping[GroupCoordinatorShard, Iterable[GroupResult]],
+    response: DeleteGroupsResponse,
 ) -> DeleteGroupsResponse:
-    for shard, lines in unsettled.items():
+    for shard, results in unreplicated.items():
         try:
-            await shard.log.wait_until_settled()
-        except KafkaError as failure:
-            for line in lines:
-                line.error_code = code_of(told(failure, OF_A_CHANGE))
+            await shard.log.wait_until_fully_replicated()
+        except KafkaError as error:
+            for result in results:
+                result.error_code = code_of(map_append_error(error, GROUP_UPDATE_ERRORS))
     return response
 
 
-def refused(call: Call[DeleteGroupsRequest], failure: KafkaError) -> DeleteGroupsResponse:
+def error_response(
+    request: Request[DeleteGroupsRequest], error: KafkaError
+) -> DeleteGroupsResponse:
     """All of it, for one reason."""
-    code = code_of(failure)
+    code = code_of(error)
     return DeleteGroupsResponse(
         throttle_time_ms=0,
-        results=[Line(group_id=each, error_code=code) for each in call.request.groups_names],
+        results=[
+            GroupResult(group_id=group_id, error_code=code)
+            for group_id in request.body.groups_names
+        ],
     )

@@ -12,155 +12,180 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.replicas.delete_records import RecordDeletion
+from odradek.broker.replicas.delayed_delete_records import DelayedDeleteRecords
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition, code_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage.manager.hosted_log import HostedLog
 
-NO_LOW_WATERMARK = -1
+INVALID_LOW_WATERMARK = -1
 
-Asked = DeleteRecordsRequest.Topic.Partition
+PartitionRequest = DeleteRecordsRequest.Topic.Partition
 Topic = DeleteRecordsResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that is needed here."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Copies(Protocol):
+class FutureLogs(Protocol):
     """Logs on their way to other directories."""
 
     def find_future(self, partition: TopicPartition, /) -> HostedLog | None: ...
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """The part of the cluster's picture that is needed here."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
-    def is_alive(self, broker: int, /) -> bool: ...
+    def is_alive(self, broker_id: int, /) -> bool: ...
 
 
 @dataclass(slots=True)
-class Outcome:
+class DeleteRecordsPartitionStatus:
     """What became of one partition; changed while it waits, and then told."""
 
     index: int
-    deletion: RecordDeletion | None = None
-    failure: KafkaError | None = None
+    deletion: DelayedDeleteRecords | None = None
+    error: KafkaError | None = None
 
 
-Answer = DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]
+HandlerResult = DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]
 #: Of each topic, in the order of the request.
-Outcomes = list[list[Outcome]]
+PartitionStatuses = list[list[DeleteRecordsPartitionStatus]]
 
 
 def handle(
-    replicas: Replicas, copies: Copies, cluster: Cluster, call: Call[DeleteRecordsRequest]
-) -> Answer | Awaitable[Answer]:
-    request = call.request
-    deleting = Deleting(replicas, copies, cluster)
-    if sum(len(topic.partitions) for topic in request.topics) > FEW:
-        return _delete_in_turns(deleting, request)
-    return _answer(request, [list(deleting.outcomes(topic)) for topic in request.topics])
+    replica_manager: HostedPartitions,
+    future_logs: FutureLogs,
+    metadata_cache: ClusterMetadata,
+    request: Request[DeleteRecordsRequest],
+) -> HandlerResult | Awaitable[HandlerResult]:
+    body = request.body
+    deleter = RecordsDeleter(replica_manager, future_logs, metadata_cache)
+    if sum(len(topic.partitions) for topic in body.topics) > INLINE_ENTRIES_MAX:
+        return _delete_sliced(deleter, body)
+    return _respond(body, [list(deleter.delete(topic)) for topic in body.topics])
 
 
-async def _delete_in_turns(deleting: Deleting, request: DeleteRecordsRequest) -> Answer:
-    turn = Turn()
-    outcomes = [await turn.listed(deleting.outcomes(topic)) for topic in request.topics]
-    return _answer(request, outcomes)
+async def _delete_sliced(deleter: RecordsDeleter, body: DeleteRecordsRequest) -> HandlerResult:
+    time_slice = TimeSlice()
+    statuses = [await time_slice.collect(deleter.delete(topic)) for topic in body.topics]
+    return _respond(body, statuses)
 
 
-def _answer(request: DeleteRecordsRequest, outcomes: Outcomes) -> Answer:
-    waiting = [
-        outcome
-        for outcomes_of in outcomes
-        for outcome in outcomes_of
-        if outcome.deletion is not None and not outcome.deletion.is_done()
+def _respond(body: DeleteRecordsRequest, statuses: PartitionStatuses) -> HandlerResult:
+    pending = [
+        status
+        for topic_statuses in statuses
+        for status in topic_statuses
+        if status.deletion is not None and not status.deletion.is_done()
     ]
-    if waiting:
-        return Parked(partial(_answer_later, request, outcomes, waiting))
-    return _response(request, outcomes)
+    if pending:
+        return DelayedOperation(partial(_respond_when_deleted, body, statuses, pending))
+    return _build_response(body, statuses)
 
 
-class Deleting:
+class RecordsDeleter:
     """Deletes on this broker."""
 
-    def __init__(self, replicas: Replicas, copies: Copies, cluster: Cluster) -> None:
-        self._replicas = replicas
-        self._copies = copies
-        self._cluster = cluster
+    def __init__(
+        self,
+        replica_manager: HostedPartitions,
+        future_logs: FutureLogs,
+        metadata_cache: ClusterMetadata,
+    ) -> None:
+        self._replica_manager = replica_manager
+        self._future_logs = future_logs
+        self._metadata_cache = metadata_cache
 
-    def outcomes(self, topic: DeleteRecordsRequest.Topic) -> Iterator[Outcome]:
-        return (self._outcome(topic.name, asked) for asked in topic.partitions)
+    def delete(self, topic: DeleteRecordsRequest.Topic) -> Iterator[DeleteRecordsPartitionStatus]:
+        return (
+            self._delete_from_partition(topic.name, partition_request)
+            for partition_request in topic.partitions
+        )
 
-    def _outcome(self, topic: str, asked: Asked) -> Outcome:
-        index = asked.partition_index
+    def _delete_from_partition(
+        self, topic: str, partition_request: PartitionRequest
+    ) -> DeleteRecordsPartitionStatus:
+        index = partition_request.partition_index
         try:
-            if not self._cluster.has_partition(topic, index):
-                raise UnknownTopicOrPartition(f"there is no {topic}-{index}")
+            if not self._metadata_cache.has_partition(topic, index):
+                raise UnknownTopicOrPartition(f"unknown partition {topic}-{index}")
             if topic in INTERNAL_TOPICS:
-                raise InvalidTopic(f"records of {topic} are not deleted by clients")
-            deletion = RecordDeletion(
-                self._replicas.partition(topic, index),
-                asked.offset,
-                is_alive=self._cluster.is_alive,
-                copy=partial(self._copies.find_future, TopicPartition(topic, index)),
+                raise InvalidTopic(f"Cannot delete records of internal topic {topic}")
+            deletion = DelayedDeleteRecords(
+                self._replica_manager.partition(topic, index),
+                partition_request.offset,
+                is_alive=self._metadata_cache.is_alive,
+                future_log=partial(self._future_logs.find_future, TopicPartition(topic, index)),
             )
-        except KafkaError as failure:
-            return Outcome(index, failure=failure)
-        return Outcome(index, deletion)
+        except KafkaError as error:
+            return DeleteRecordsPartitionStatus(index, error=error)
+        return DeleteRecordsPartitionStatus(index, deletion)
 
 
-async def _answer_later(
-    request: DeleteRecordsRequest, outcomes: Outcomes, waiting: list[Outcome]
+async def _respond_when_deleted(
+    body: DeleteRecordsRequest,
+    statuses: PartitionStatuses,
+    pending: list[DeleteRecordsPartitionStatus],
 ) -> DeleteRecordsResponse:
     """One after the other: what the first waited for, the others had time for as well."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + request.timeout_ms / 1000
-    for outcome in waiting:
-        assert outcome.deletion is not None, outcome
+    deadline = loop.time() + body.timeout_ms / 1000
+    for status in pending:
+        assert status.deletion is not None, status
         try:
-            await outcome.deletion.wait_until_done(max(0.0, deadline - loop.time()))
-        except KafkaError as failure:
-            outcome.failure = failure
-    return _response(request, outcomes)
+            await status.deletion.wait_until_done(max(0.0, deadline - loop.time()))
+        except KafkaError as error:
+            status.error = error
+    return _build_response(body, statuses)
 
 
-def _response(request: DeleteRecordsRequest, outcomes: Outcomes) -> DeleteRecordsResponse:
+def _build_response(
+    body: DeleteRecordsRequest, statuses: PartitionStatuses
+) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[
-            Topic(name=topic.name, partitions=[_line(outcome) for outcome in outcomes_of])
-            for topic, outcomes_of in zip(request.topics, outcomes, strict=True)
+            Topic(
+                name=topic.name,
+                partitions=[_partition_response(status) for status in topic_statuses],
+            )
+            for topic, topic_statuses in zip(body.topics, statuses, strict=True)
         ],
     )
 
 
-def _line(outcome: Outcome) -> Line:
-    failure, low_watermark = outcome.failure, NO_LOW_WATERMARK
+def _partition_response(status: DeleteRecordsPartitionStatus) -> PartitionResponse:
+    error, low_watermark = status.error, INVALID_LOW_WATERMARK
     try:
-        if outcome.deletion is not None:
-            low_watermark = outcome.deletion.low_watermark()
-    except KafkaError as lost:
-        failure = failure or lost
-    return Line(
-        partition_index=outcome.index, low_watermark=low_watermark, error_code=code_of(failure)
+        if status.deletion is not None:
+            low_watermark = status.deletion.low_watermark()
+    except KafkaError as raised:
+        error = error or raised
+    return PartitionResponse(
+        partition_index=status.index, low_watermark=low_watermark, error_code=code_of(error)
     )
 
 
-def refused(call: Call[DeleteRecordsRequest], failure: KafkaError) -> DeleteRecordsResponse:
+def error_response(
+    request: Request[DeleteRecordsRequest], error: KafkaError
+) -> DeleteRecordsResponse:
     """All of it, for one reason."""
-    outcomes = [
-        [Outcome(asked.partition_index, failure=failure) for asked in topic.partitions]
-        for topic in call.request.topics
+    statuses = [
+        [
+            DeleteRecordsPartitionStatus(partition_request.partition_index, error=error)
+            for partition_request in topic.partitions
+        ]
+        for topic in request.body.topics
     ]
-    return _response(call.request, outcomes)
+    return _build_response(request.body, statuses)

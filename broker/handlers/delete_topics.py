@@ -10,8 +10,12 @@ from collections.abc import Awaitable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.office import Office, answered_in_office, check_active
+from odradek.broker.handlers.controller_guard import (
+    ControllerGuard,
+    check_active,
+    run_as_controller,
+)
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
@@ -22,12 +26,12 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import ZERO_UUID, Uuid
 
-BY_TOPIC_ID = 6
+FIRST_VERSION_WITH_TOPIC_IDS = 6
 #: Before it, clients do not know that deletion can be disabled.
-KNOWS_DISABLED = 3
+FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
-Asked = DeleteTopicsRequest.Topic
-Answer = DeleteTopicsResponse.Topic
+TopicRequest = DeleteTopicsRequest.Topic
+TopicResponse = DeleteTopicsResponse.Topic
 
 
 class Admin(Protocol):
@@ -36,96 +40,122 @@ class Admin(Protocol):
     async def request_deletions(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """Where it is seen which topics there are."""
 
     def has_topic(self, name: str, /) -> bool: ...
 
-    def name_of(self, topic_id: Uuid, /) -> str | None: ...
+    def topic_name(self, topic_id: Uuid, /) -> str | None: ...
 
-    async def wait_until_gone(
+    async def wait_until_deleted(
         self, topics: Collection[str], /, *, timeout_s: float
     ) -> Collection[str]: ...
 
 
 def handle(
-    office: Office,
+    controller: ControllerGuard,
     admin: Admin,
-    cluster: Cluster,
-    is_enabled: bool,
-    call: Call[DeleteTopicsRequest],
-) -> DeleteTopicsResponse | Awaitable[Parked[DeleteTopicsResponse]]:
+    metadata_cache: ClusterMetadata,
+    is_deletion_enabled: bool,
+    request: Request[DeleteTopicsRequest],
+) -> DeleteTopicsResponse | Awaitable[DelayedOperation[DeleteTopicsResponse]]:
     """``is_enabled`` is delete.topic.enable."""
-    check_active(office)
-    if not is_enabled:
-        raise TopicDeletionDisabled if call.version >= KNOWS_DISABLED else InvalidRequest
-    response = DeleteTopicsResponse(responses=[_found(cluster, each) for each in _asked(call)])
+    check_active(controller)
+    if not is_deletion_enabled:
+        raise (
+            TopicDeletionDisabled
+            if request.version >= FIRST_VERSION_WITH_DELETION_DISABLED
+            else InvalidRequest
+        )
+    response = DeleteTopicsResponse(
+        responses=[_resolve_topic(metadata_cache, each) for each in _topic_requests(request)]
+    )
     if all(each.error_code for each in response.responses):
         return response
-    deleted = _deleted(admin, cluster, response, timeout_ms=call.request.timeout_ms)
-    return answered_in_office(deleted)
+    deletion = _delete(admin, metadata_cache, response, timeout_ms=request.body.timeout_ms)
+    return run_as_controller(deletion)
 
 
-def refused(call: Call[DeleteTopicsRequest], failure: KafkaError) -> DeleteTopicsResponse:
-    code = code_of(failure)
+def error_response(
+    request: Request[DeleteTopicsRequest], error: KafkaError
+) -> DeleteTopicsResponse:
+    code = code_of(error)
     return DeleteTopicsResponse(
         responses=[
-            Answer(name=each.name, topic_id=each.topic_id, error_code=code) for each in _asked(call)
+            TopicResponse(name=each.name, topic_id=each.topic_id, error_code=code)
+            for each in _topic_requests(request)
         ]
     )
 
 
-async def _deleted(
-    admin: Admin, cluster: Cluster, response: DeleteTopicsResponse, *, timeout_ms: int
-) -> Parked[DeleteTopicsResponse]:
+async def _delete(
+    admin: Admin,
+    metadata_cache: ClusterMetadata,
+    response: DeleteTopicsResponse,
+    *,
+    timeout_ms: int,
+) -> DelayedOperation[DeleteTopicsResponse]:
     names = {each.name for each in response.responses if each.name and not each.error_code}
-    failed = await admin.request_deletions(names)
-    codes = {name: code_of(failure) for name, failure in failed.items()}
-    going = names - codes.keys()
-    return Parked(
-        partial(_answer_when_gone, cluster, going, codes, response, timeout_ms=timeout_ms)
+    errors = await admin.request_deletions(names)
+    error_codes = {name: code_of(error) for name, error in errors.items()}
+    deleting = names - error_codes.keys()
+    return DelayedOperation(
+        partial(
+            _respond_when_deleted,
+            metadata_cache,
+            deleting,
+            error_codes,
+            response,
+            timeout_ms=timeout_ms,
+        )
     )
 
 
-async def _answer_when_gone(
-    cluster: Cluster,
-    going: Collection[str],
-    codes: dict[str, int],
+async def _respond_when_deleted(
+    metadata_cache: ClusterMetadata,
+    deleting: Collection[str],
+    error_codes: dict[str, int],
     response: DeleteTopicsResponse,
     *,
     timeout_ms: int,
 ) -> DeleteTopicsResponse:
-    late: Collection[str] = going
-    if going and timeout_ms > 0:
-        late = await cluster.wait_until_gone(going, timeout_s=timeout_ms / 1000)
-    codes |= dict.fromkeys(late, ErrorCode.REQUEST_TIMED_OUT.code)
-    for each in response.responses:
-        if not each.error_code and each.name:
-            each.error_code = codes.get(each.name, ErrorCode.NONE.code)
+    timed_out: Collection[str] = deleting
+    if deleting and timeout_ms > 0:
+        timed_out = await metadata_cache.wait_until_deleted(deleting, timeout_s=timeout_ms / 1000)
+    error_codes |= dict.fromkeys(timed_out, ErrorCode.REQUEST_TIMED_OUT.code)
+    for topic in response.responses:
+        if not topic.error_code and topic.name:
+            topic.error_code = error_codes.get(topic.name, ErrorCode.NONE.code)
     return response
 
 
-def _asked(call: Call[DeleteTopicsRequest]) -> list[Asked]:
-    if call.version >= BY_TOPIC_ID:
-        return call.request.topics
-    return [Asked(name=name, topic_id=ZERO_UUID) for name in call.request.topic_names]
+def _topic_requests(request: Request[DeleteTopicsRequest]) -> list[TopicRequest]:
+    if request.version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return request.body.topics
+    return [TopicRequest(name=name, topic_id=ZERO_UUID) for name in request.body.topic_names]
 
 
-def _found(cluster: Cluster, asked: Asked) -> Answer:
+def _resolve_topic(metadata_cache: ClusterMetadata, topic_request: TopicRequest) -> TopicResponse:
     """What is to be deleted; with an error if it cannot be."""
-    name, topic_id = asked.name, asked.topic_id
+    name, topic_id = topic_request.name, topic_request.topic_id
     if name is not None and topic_id != ZERO_UUID:
         raise InvalidRequest("A topic is given by its name or by its id, not by both.")
     if topic_id != ZERO_UUID:
-        name = cluster.name_of(topic_id)
-    return Answer(name=name, topic_id=topic_id, error_code=_fault(cluster, name, topic_id).code)
+        name = metadata_cache.topic_name(topic_id)
+    return TopicResponse(
+        name=name,
+        topic_id=topic_id,
+        error_code=_topic_error_code(metadata_cache, name, topic_id).code,
+    )
 
 
-def _fault(cluster: Cluster, name: str | None, topic_id: Uuid) -> ErrorCode:
+def _topic_error_code(
+    metadata_cache: ClusterMetadata, name: str | None, topic_id: Uuid
+) -> ErrorCode:
     if name is None:
         # Without an id either, Kafka takes it for a topic that the client may not touch.
-        by_nothing = topic_id == ZERO_UUID
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if by_nothing else ErrorCode.UNKNOWN_TOPIC_ID
-    if not cluster.has_topic(name):
+        has_neither = topic_id == ZERO_UUID
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if has_neither else ErrorCode.UNKNOWN_TOPIC_ID
+    if not metadata_cache.has_topic(name):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

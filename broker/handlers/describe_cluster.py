@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from odradek.broker.call import Call
 from odradek.broker.metadata import authorized_operations
-from odradek.broker.metadata.picture import NO_CONTROLLER, Node
+from odradek.broker.metadata.metadata_snapshot import NO_CONTROLLER, Node
+from odradek.broker.request import Request
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 
-BROKERS, CONTROLLERS = 1, 2
+BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     @property
@@ -30,16 +30,20 @@ class Cluster(Protocol):
     def nodes(self, listener: str, /) -> Mapping[int, Node]: ...
 
 
-def handle(cluster: Cluster, call: Call[DescribeClusterRequest]) -> DescribeClusterResponse:
-    request = call.request
-    _check_endpoint_type(request.endpoint_type)
-    nodes = cluster.nodes(call.peer.listener)
-    is_asked = request.include_cluster_authorized_operations
+def handle(
+    metadata_cache: ClusterMetadata, request: Request[DescribeClusterRequest]
+) -> DescribeClusterResponse:
+    body = request.body
+    _check_endpoint_type(body.endpoint_type)
+    nodes = metadata_cache.nodes(request.context.listener)
+    include_operations = body.include_cluster_authorized_operations
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE.code,
-        cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller_id if cluster.controller_id in nodes else NO_CONTROLLER,
+        cluster_id=metadata_cache.cluster_id,
+        controller_id=metadata_cache.controller_id
+        if metadata_cache.controller_id in nodes
+        else NO_CONTROLLER,
         brokers=[
             DescribeClusterResponse.Broker(
                 broker_id=node.id, host=node.host, port=node.port, rack=node.rack
@@ -47,20 +51,21 @@ def handle(cluster: Cluster, call: Call[DescribeClusterRequest]) -> DescribeClus
             for node in nodes.values()
         ],
         cluster_authorized_operations=(
-            authorized_operations.ON_THE_CLUSTER
-            if is_asked
-            else authorized_operations.NOT_ASKED_FOR
+            authorized_operations.CLUSTER_OPERATIONS
+            if include_operations
+            else authorized_operations.AUTHORIZED_OPERATIONS_OMITTED
         ),
     )
 
 
 def _check_endpoint_type(endpoint_type: int) -> None:
-    if endpoint_type == CONTROLLERS:
+    if endpoint_type == CONTROLLER_ENDPOINTS:
         raise KafkaError(
-            "Brokers listen here, and no controllers.", error=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            "Brokers listen here, and no controllers.",
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
         )
-    if endpoint_type != BROKERS:
+    if endpoint_type != BROKER_ENDPOINTS:
         raise KafkaError(
-            f"There are no endpoints of type {endpoint_type}.",
-            error=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"Unsupported endpoint type {endpoint_type}",
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
         )

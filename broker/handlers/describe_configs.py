@@ -9,76 +9,83 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.broker.admin.resources import ResourceType
-from odradek.broker.call import Call
-from odradek.broker.handlers.refusals import words
-from odradek.broker.turns import Turn
+from odradek.broker.admin.config_resources import ResourceType
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.request import Request
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
-Answer = DescribeConfigsResponse.Resource
+ResourceResponse = DescribeConfigsResponse.Resource
 
 
-class Descriptions(Protocol):
+class ConfigDescriber(Protocol):
     """What a broker knows of configurations."""
 
-    async def describe(self, kind: ResourceType, name: str) -> Sequence[Answer.Config]:
+    async def describe_configs(
+        self, resource_type: ResourceType, name: str
+    ) -> Sequence[ResourceResponse.Config]:
         """Raises a KafkaError."""
 
 
 async def handle(
-    descriptions: Descriptions, call: Call[DescribeConfigsRequest]
+    config_describer: ConfigDescriber, request: Request[DescribeConfigsRequest]
 ) -> DescribeConfigsResponse:
-    resources = call.request.resources
+    resources = request.body.resources
     for resource in resources:
-        if ResourceType.of(resource.resource_type) is ResourceType.UNKNOWN:
-            raise InvalidRequest(f"There is no resource of type {resource.resource_type}.")
-    turn, results = Turn(), []
+        if ResourceType.for_id(resource.resource_type) is ResourceType.UNKNOWN:
+            raise InvalidRequest(f"Unexpected resource type {resource.resource_type}.")
+    time_slice, results = TimeSlice(), []
     for resource in resources:
-        results.append(await _described(descriptions, call.request, resource))
-        if turn.is_over:
-            await turn.next()
+        results.append(await _describe_resource(config_describer, request.body, resource))
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
-def refused(call: Call[DescribeConfigsRequest], failure: KafkaError) -> DescribeConfigsResponse:
+def error_response(
+    request: Request[DescribeConfigsRequest], error: KafkaError
+) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        throttle_time_ms=0, results=[_refusal(each, failure) for each in call.request.resources]
+        throttle_time_ms=0,
+        results=[_resource_error(each, error) for each in request.body.resources],
     )
 
 
-async def _described(
-    descriptions: Descriptions,
-    request: DescribeConfigsRequest,
+async def _describe_resource(
+    config_describer: ConfigDescriber,
+    body: DescribeConfigsRequest,
     resource: DescribeConfigsRequest.Resource,
-) -> Answer:
-    kind = ResourceType.of(resource.resource_type)
+) -> ResourceResponse:
+    resource_type = ResourceType.for_id(resource.resource_type)
     try:
-        configs = await descriptions.describe(kind, resource.resource_name)
-    except KafkaError as failure:
-        return _refusal(resource, failure)
+        configs = await config_describer.describe_configs(resource_type, resource.resource_name)
+    except KafkaError as error:
+        return _resource_error(resource, error)
     # No keys at all are those of a client that means every one.
-    wanted = set(resource.configuration_keys or ())
-    chosen = [config for config in configs if not wanted or config.name in wanted]
-    for config in chosen:
-        if not request.include_synonyms:
+    keys = set(resource.configuration_keys or ())
+    selected = [config for config in configs if not keys or config.name in keys]
+    for config in selected:
+        if not body.include_synonyms:
             config.synonyms = []
         # Empty where there is none to be had, as for loggers.
-        if not request.include_documentation and config.documentation:
+        if not body.include_documentation and config.documentation:
             config.documentation = None
-    return Answer(
+    return ResourceResponse(
         error_code=0,
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=chosen,
+        configs=selected,
     )
 
 
-def _refusal(resource: DescribeConfigsRequest.Resource, failure: KafkaError) -> Answer:
-    return Answer(
-        error_code=code_of(failure),
-        error_message=words(failure) or "",
+def _resource_error(
+    resource: DescribeConfigsRequest.Resource, error: KafkaError
+) -> ResourceResponse:
+    return ResourceResponse(
+        error_code=code_of(error),
+        error_message=error_message(error) or "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[],

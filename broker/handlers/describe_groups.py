@@ -8,74 +8,82 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
-from odradek.broker.call import Call
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.state import GroupState
-from odradek.broker.groups.committing import check_exists
+from odradek.broker.groups.classic.state import ClassicGroupState
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.refusals import words
+from odradek.broker.groups.offset_commits import check_group_exists
+from odradek.broker.handlers.error_messages import error_message
 from odradek.broker.metadata import authorized_operations
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, code_of
 
 #: Which also has words for it.
-_FIRST_VERSION_OF_NOT_FOUND = 6
+_FIRST_VERSION_WITH_NOT_FOUND = 6
 
-Shown = DescribeGroupsResponse.Group
+DescribedGroup = DescribeGroupsResponse.Group
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[DescribeGroupsRequest]
+    groups: GroupCoordinator, request: Request[DescribeGroupsRequest]
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    asked = call.request.groups
-    described = (_described(groups, group_id, call) for group_id in asked)
-    if sum(_size(groups, group_id) for group_id in asked) > FEW:
-        return _answer_in_turns(described)
+    group_ids = request.body.groups
+    described = (_describe_group(groups, group_id, request) for group_id in group_ids)
+    if sum(_entry_count(groups, group_id) for group_id in group_ids) > INLINE_ENTRIES_MAX:
+        return _respond_sliced(described)
     return DescribeGroupsResponse(groups=[*described])
 
 
-async def _answer_in_turns(described: Iterable[Shown]) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=await Turn().listed(described))
+async def _respond_sliced(described_groups: Iterable[DescribedGroup]) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=await TimeSlice().collect(described_groups))
 
 
-def _size(groups: GroupCoordinator, group_id: str) -> int:
+def _entry_count(groups: GroupCoordinator, group_id: str) -> int:
     """How much there is to show."""
     shard = groups.find_shard(group_id)
     group = None if shard is None else shard.groups.get(group_id)
-    return 1 + len(group.roster.members) if isinstance(group, ClassicGroup) else 1
+    return 1 + len(group.metadata.members) if isinstance(group, ClassicGroup) else 1
 
 
-def _described(groups: GroupCoordinator, group_id: str, call: Call[DescribeGroupsRequest]) -> Shown:
+def _describe_group(
+    groups: GroupCoordinator, group_id: str, request: Request[DescribeGroupsRequest]
+) -> DescribedGroup:
     try:
-        group = check_exists(groups.shard(group_id), group_id)
+        group = check_group_exists(groups.shard(group_id), group_id)
         if group is not None and not isinstance(group, ClassicGroup):
             raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
-    except GroupIdNotFound as failure:
-        if call.version >= _FIRST_VERSION_OF_NOT_FOUND:
-            return _nobody(group_id, GroupState.DEAD.value, failure, version=call.version)
-        shown = _nobody(group_id, GroupState.DEAD.value)
-    except KafkaError as failure:
-        return _nobody(group_id, "", failure, version=call.version)
+    except GroupIdNotFound as error:
+        if request.version >= _FIRST_VERSION_WITH_NOT_FOUND:
+            return _group_without_members(
+                group_id, ClassicGroupState.DEAD.value, error, version=request.version
+            )
+        described = _group_without_members(group_id, ClassicGroupState.DEAD.value)
+    except KafkaError as error:
+        return _group_without_members(group_id, "", error, version=request.version)
     else:
-        shown = _shown(group) if group else _nobody(group_id, GroupState.EMPTY.value)
-    if call.request.include_authorized_operations:
-        shown.authorized_operations = authorized_operations.ON_A_GROUP
-    return shown
+        described = (
+            _described_group(group)
+            if group
+            else _group_without_members(group_id, ClassicGroupState.EMPTY.value)
+        )
+    if request.body.include_authorized_operations:
+        described.authorized_operations = authorized_operations.GROUP_OPERATIONS
+    return described
 
 
-def _shown(group: ClassicGroup) -> Shown:
+def _described_group(group: ClassicGroup) -> DescribedGroup:
     """What members told one another is shown only once it is settled."""
-    roster = group.roster
-    protocol = roster.protocol if roster.state is GroupState.STABLE else None
-    return Shown(
+    metadata = group.metadata
+    protocol = metadata.protocol if metadata.state is ClassicGroupState.STABLE else None
+    return DescribedGroup(
         error_code=0,
         group_id=group.id,
         group_state=group.state_name,
         protocol_type=group.protocol_type,
         protocol_data=protocol or "",
         members=[
-            Shown.Member(
+            DescribedGroup.Member(
                 member_id=member.id,
                 group_instance_id=member.instance_id,
                 client_id=member.client.id,
@@ -83,17 +91,17 @@ def _shown(group: ClassicGroup) -> Shown:
                 member_metadata=b"" if protocol is None else member.metadata(protocol),
                 member_assignment=b"" if protocol is None else member.assignment,
             )
-            for member in roster.members.values()
+            for member in metadata.members.values()
         ],
     )
 
 
-def _nobody(
-    group_id: str, state: str, failure: KafkaError | None = None, *, version: int = 0
-) -> Shown:
-    return Shown(
-        error_code=code_of(failure),
-        error_message=words(failure) if version >= _FIRST_VERSION_OF_NOT_FOUND else None,
+def _group_without_members(
+    group_id: str, state: str, error: KafkaError | None = None, *, version: int = 0
+) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code_of(error),
+        error_message=error_message(error) if version >= _FIRST_VERSION_WITH_NOT_FOUND else None,
         group_id=group_id,
         group_state=state,
         protocol_type="",
@@ -102,10 +110,13 @@ def _nobody(
     )
 
 
-def refused(call: Call[DescribeGroupsRequest], failure: KafkaError) -> DescribeGroupsResponse:
+def error_response(
+    request: Request[DescribeGroupsRequest], error: KafkaError
+) -> DescribeGroupsResponse:
     """All of it, for one reason."""
     return DescribeGroupsResponse(
         groups=[
-            _nobody(group_id, "", failure, version=call.version) for group_id in call.request.groups
+            _group_without_members(group_id, "", error, version=request.version)
+            for group_id in request.body.groups
         ]
     )

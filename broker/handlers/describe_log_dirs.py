@@ -9,8 +9,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.replicas.log_dirs import DescribedLog, Place, described, places
+from odradek.broker.replicas.log_dir_descriptions import (
+    LogDescription,
+    LogLocation,
+    describe_logs,
+    locate_logs,
+)
+from odradek.broker.request import Request
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.errors import KafkaError, KafkaStorageError, code_of
 from odradek.protocol.types import TopicPartition
@@ -23,55 +28,57 @@ Directory = DescribeLogDirsResponse.Directory
 Topic = Directory.Topic
 
 
-class Disk(Protocol):
+class DirectoryExecutor(Protocol):
     """Where calls are made that may sleep in the kernel."""
 
     def run_in(
-        self, directory: LogDirectory, call: Callable[[], DirectorySpace], /
+        self, directory: LogDirectory, function: Callable[[], DirectorySpace], /
     ) -> asyncio.Future[DirectorySpace]: ...
 
 
 async def handle(
-    logs: LogManager, disk: Disk, call: Call[DescribeLogDirsRequest]
+    log_manager: LogManager,
+    disk_executor: DirectoryExecutor,
+    request: Request[DescribeLogDirsRequest],
 ) -> DescribeLogDirsResponse:
-    asked = call.request.topics
-    wanted = (
+    topics = request.body.topics
+    partitions = (
         None
-        if asked is None
-        else {TopicPartition(topic.topic, index) for topic in asked for index in topic.partitions}
+        if topics is None
+        else {TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions}
     )
     results = []
-    for directory, found in places(logs, wanted).items():
+    for directory, locations in locate_logs(log_manager, partitions).items():
         try:
-            line = await _described(directory, found, logs)
-            if call.version >= _FIRST_VERSION_WITH_SPACE:
-                await _add_space(line, directory, disk)
-        except KafkaError as failure:
-            line = _line(directory, failure)
-        results.append(line)
+            directory_response = await _describe_directory(directory, locations, log_manager)
+            if request.version >= _FIRST_VERSION_WITH_SPACE:
+                await _add_space(directory_response, directory, disk_executor)
+        except KafkaError as error:
+            directory_response = _directory_response(directory, error)
+        results.append(directory_response)
     return DescribeLogDirsResponse(throttle_time_ms=0, results=results)
 
 
-async def _described(
-    directory: LogDirectory, found: Sequence[Place], logs: LogManager
+async def _describe_directory(
+    directory: LogDirectory, locations: Sequence[LogLocation], log_manager: LogManager
 ) -> Directory:
     if not directory.is_online:
-        raise directory.offline()
-    line = _line(directory)
+        raise directory.offline_error()
+    directory_response = _directory_response(directory)
     topics: dict[str, Topic] = {}
-    async for each in described(found, logs):
-        name = each.partition.topic
+    async for description in describe_logs(locations, log_manager):
+        name = description.partition.topic
         topic = topics.setdefault(name, Topic(name=name, partitions=[]))
-        topic.partitions.append(_partition(each))
-    line.topics = list(topics.values())
-    return line
+        topic.partitions.append(_partition_response(description))
+    directory_response.topics = list(topics.values())
+    return directory_response
 
 
-def _line(directory: LogDirectory, failure: KafkaError | None = None) -> Directory:
-    return Directory(error_code=code_of(failure), log_dir=str(directory.path), topics=[])
+def _directory_response(directory: LogDirectory, error: KafkaError | None = None) -> Directory:
+    return Directory(error_code=code_of(error), log_dir=str(directory.path), topics=[])
 
 
-def _partition(log: DescribedLog) -> Topic.Partition:
+def _partition_response(log: LogDescription) -> Topic.Partition:
     return Topic.Partition(
         partition_index=log.partition.partition,
         partition_size=log.size_bytes,
@@ -80,14 +87,23 @@ def _partition(log: DescribedLog) -> Topic.Partition:
     )
 
 
-async def _add_space(line: Directory, directory: LogDirectory, disk: Disk) -> None:
+async def _add_space(
+    directory_response: Directory, directory: LogDirectory, disk_executor: DirectoryExecutor
+) -> None:
     try:
-        space = await disk.run_in(directory, directory.space)
-    except OSError as failure:
-        raise KafkaStorageError(f"{directory.path} does not tell its size: {failure}") from failure
-    line.total_bytes, line.usable_bytes = space.total_bytes, space.usable_bytes
+        space = await disk_executor.run_in(directory, directory.space)
+    except OSError as error:
+        raise KafkaStorageError(
+            f"cannot read the disk space of {directory.path}: {error}"
+        ) from error
+    directory_response.total_bytes, directory_response.usable_bytes = (
+        space.total_bytes,
+        space.usable_bytes,
+    )
 
 
-def refused(call: Call[DescribeLogDirsRequest], failure: KafkaError) -> DescribeLogDirsResponse:
+def error_response(
+    request: Request[DescribeLogDirsRequest], error: KafkaError
+) -> DescribeLogDirsResponse:
     """All of it, for one reason; versions before 3 see only that nothing is there."""
-    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code_of(failure), results=[])
+    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code_of(error), results=[])

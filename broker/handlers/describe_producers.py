@@ -6,119 +6,131 @@ from collections.abc import Awaitable, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
-from odradek.broker.call import Call
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.controller.topic_names import check_topic_name
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
 from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition, code_of
-from odradek.storage.producers.append import ProducerState
+from odradek.storage.producer_state.producer_state_entry import ProducerStateEntry
 
 NO_TRANSACTION = -1
 
-Asked = DescribeProducersRequest.Topic
+TopicRequest = DescribeProducersRequest.Topic
 Topic = DescribeProducersResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that is needed here."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """The part of the cluster's picture that is needed here."""
 
     def has_topic(self, name: str, /) -> bool: ...
 
 
 def handle(
-    replicas: Replicas, cluster: Cluster, call: Call[DescribeProducersRequest]
+    replica_manager: HostedPartitions,
+    metadata_cache: ClusterMetadata,
+    request: Request[DescribeProducersRequest],
 ) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
     response = DescribeProducersResponse(throttle_time_ms=0, topics=[])
-    describing = _described(replicas, cluster, call.request.topics, response)
-    if sum(1 for _ in islice(describing, FEW)) < FEW:
+    steps = _describe_topics(replica_manager, metadata_cache, request.body.topics, response)
+    if sum(1 for _ in islice(steps, INLINE_ENTRIES_MAX)) < INLINE_ENTRIES_MAX:
         return response
-    return _answer_in_turns(describing, response)
+    return _respond_sliced(steps, response)
 
 
-async def _answer_in_turns(
-    describing: Iterator[None], response: DescribeProducersResponse
+async def _respond_sliced(
+    steps: Iterator[None], response: DescribeProducersResponse
 ) -> DescribeProducersResponse:
-    turn = Turn()
-    for _ in describing:
-        if turn.is_over:
-            await turn.next()
+    time_slice = TimeSlice()
+    for _ in steps:
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
     return response
 
 
-def _described(
-    replicas: Replicas,
-    cluster: Cluster,
-    topics: Iterable[Asked],
+def _describe_topics(
+    replica_manager: HostedPartitions,
+    metadata_cache: ClusterMetadata,
+    topics: Iterable[TopicRequest],
     response: DescribeProducersResponse,
 ) -> Iterator[None]:
     """Go on by one partition or producer at a time."""
-    for asked in topics:
-        topic = Topic(name=asked.name, partitions=[])
+    for topic_request in topics:
+        topic = Topic(name=topic_request.name, partitions=[])
         response.topics.append(topic)
         try:
-            check_topic_name(asked.name)
-            if not cluster.has_topic(asked.name):
-                raise UnknownTopicOrPartition(f"there is no {asked.name}")
-        except KafkaError as failure:
-            for index in asked.partition_indexes:
-                topic.partitions.append(_failed(index, failure, failure.message))
+            check_topic_name(topic_request.name)
+            if not metadata_cache.has_topic(topic_request.name):
+                raise UnknownTopicOrPartition(f"unknown topic {topic_request.name}")
+        except KafkaError as error:
+            for index in topic_request.partition_indexes:
+                topic.partitions.append(_partition_error(index, error, error.message))
                 yield
             continue
-        for index in asked.partition_indexes:
-            line = Line(partition_index=index, error_code=0, active_producers=[])
+        for index in topic_request.partition_indexes:
+            partition_response = PartitionResponse(
+                partition_index=index, error_code=0, active_producers=[]
+            )
             try:
-                states = replicas.partition(asked.name, index).log.producers.states
-            except KafkaError as failure:
-                line, states = _failed(index, failure), {}
-            topic.partitions.append(line)
+                states = replica_manager.partition(
+                    topic_request.name, index
+                ).log.producer_state_manager.active_producers
+            except KafkaError as error:
+                partition_response, states = _partition_error(index, error), {}
+            topic.partitions.append(partition_response)
             yield
             # Who comes or goes meanwhile may be missed, or shown.
             for producer_id, state in [*states.items()]:
-                line.active_producers.append(_shown(producer_id, state))
+                partition_response.active_producers.append(_producer_state(producer_id, state))
                 yield
 
 
-def _shown(producer_id: int, state: ProducerState) -> Line.Producer:
-    begin = state.transaction_first_offset
-    return Line.Producer(
+def _producer_state(producer_id: int, state: ProducerStateEntry) -> PartitionResponse.Producer:
+    first_offset = state.current_txn_first_offset
+    return PartitionResponse.Producer(
         producer_id=producer_id,
         producer_epoch=state.epoch,
         last_sequence=state.last_sequence,
         last_timestamp=state.last_timestamp,
         coordinator_epoch=state.coordinator_epoch,
-        current_txn_start_offset=NO_TRANSACTION if begin is None else begin,
+        current_txn_start_offset=NO_TRANSACTION if first_offset is None else first_offset,
     )
 
 
-def _failed(index: int, failure: KafkaError, message: str | None = None) -> Line:
-    return Line(
+def _partition_error(
+    index: int, error: KafkaError, message: str | None = None
+) -> PartitionResponse:
+    return PartitionResponse(
         partition_index=index,
-        error_code=code_of(failure),
+        error_code=code_of(error),
         error_message=message,
         active_producers=[],
     )
 
 
-def refused(call: Call[DescribeProducersRequest], failure: KafkaError) -> DescribeProducersResponse:
+def error_response(
+    request: Request[DescribeProducersRequest], error: KafkaError
+) -> DescribeProducersResponse:
     """All of it, for one reason."""
     return DescribeProducersResponse(
         throttle_time_ms=0,
         topics=[
             Topic(
-                name=asked.name,
-                partitions=[_failed(index, failure) for index in asked.partition_indexes],
+                name=topic_request.name,
+                partitions=[
+                    _partition_error(index, error) for index in topic_request.partition_indexes
+                ],
             )
-            for asked in call.request.topics
+            for topic_request in request.body.topics
         ],
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from odradek.broker.call import Call
 from odradek.broker.metadata import authorized_operations
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.metadata.picture import Node, PartitionState, Picture, Topic
-from odradek.broker.turns import FEW, Turn
-from odradek.controller.leadership import NO_LEADER
-from odradek.controller.topic_names import is_topic_name
+from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot, Node, PartitionState, Topic
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
+from odradek.controller.leader_and_isr import NO_LEADER
+from odradek.controller.topic_names import is_valid_topic_name
 from odradek.protocol.api.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -24,98 +24,104 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 from odradek.protocol.types import ZERO_UUID
 
-Request = DescribeTopicPartitionsRequest
+Body = DescribeTopicPartitionsRequest
 Response = DescribeTopicPartitionsResponse
 _Nodes = Mapping[int, Node]
 _States = dict[str | None, list[PartitionState]]
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     @property
-    def picture(self) -> Picture: ...
+    def snapshot(self) -> MetadataSnapshot: ...
 
 
 def handle(
-    cluster: Cluster, partitions_max: int, call: Call[Request]
+    metadata_cache: ClusterMetadata, partitions_max: int, request: Request[Body]
 ) -> Response | Awaitable[Response]:
     """``partitions_max`` is max.request.partition.size.limit."""
-    page, states_of = _page(call.request, cluster.picture, partitions_max)
-    nodes = cluster.picture.brokers.at(call.peer.listener)
-    if sum(map(len, states_of.values())) > FEW:
-        return _filled_in_turns(page, states_of, nodes)
+    page, states_by_topic = _build_page(request.body, metadata_cache.snapshot, partitions_max)
+    nodes = metadata_cache.snapshot.brokers.nodes_for_listener(request.context.listener)
+    if sum(map(len, states_by_topic.values())) > INLINE_ENTRIES_MAX:
+        return _fill_page_sliced(page, states_by_topic, nodes)
     for topic in page.topics:
-        topic.partitions = [_partition(state, nodes) for state in states_of.get(topic.name, ())]
+        topic.partitions = [
+            _partition_response(state, nodes) for state in states_by_topic.get(topic.name, ())
+        ]
     return page
 
 
-async def _filled_in_turns(page: Response, states_of: _States, nodes: _Nodes) -> Response:
-    turn = Turn()
+async def _fill_page_sliced(page: Response, states_by_topic: _States, nodes: _Nodes) -> Response:
+    time_slice = TimeSlice()
     for topic in page.topics:
-        states = states_of.get(topic.name, ())
-        topic.partitions = await turn.listed(_partition(state, nodes) for state in states)
+        states = states_by_topic.get(topic.name, ())
+        topic.partitions = await time_slice.collect(
+            _partition_response(state, nodes) for state in states
+        )
     return page
 
 
-def _page(request: Request, picture: Picture, partitions_max: int) -> tuple[Response, _States]:
+def _build_page(
+    body: Body, snapshot: MetadataSnapshot, partitions_max: int
+) -> tuple[Response, _States]:
     """With its topics, and what is to be shown of their partitions, by the topics' names."""
-    cursor = request.cursor
+    cursor = body.cursor
     page = Response(throttle_time_ms=0, topics=[])
-    states_of: _States = {}
-    left = max(min(partitions_max, request.response_partition_limit), 1)
-    for name in _names(request, picture):
-        if not left:
+    states_by_topic: _States = {}
+    remaining = max(min(partitions_max, body.response_partition_limit), 1)
+    for name in _requested_topics(body, snapshot):
+        if not remaining:
             page.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
             break
-        topic = picture.topics.get(name)
+        topic = snapshot.topics.get(name)
         if topic is None:
-            page.topics.append(_missing(name))
+            page.topics.append(_missing_topic(name))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        end = min(first + left, len(topic.partitions))
-        numbers = _present(topic, range(first, end))
-        states_of[name] = [topic.partitions[number] for number in numbers]
-        page.topics.append(_without_partitions(topic))
+        end = min(first + remaining, len(topic.partitions))
+        indexes = _existing_partitions(topic, range(first, end))
+        states_by_topic[name] = [topic.partitions[index] for index in indexes]
+        page.topics.append(_topic_without_partitions(topic))
         if end < len(topic.partitions):
             page.next_cursor = Response.Cursor(topic_name=name, partition_index=end)
             break
-        left -= len(states_of[name])
-    return page, states_of
+        remaining -= len(states_by_topic[name])
+    return page, states_by_topic
 
 
-def refused(call: Call[Request], failure: KafkaError) -> Response:
+def error_response(request: Request[Body], error: KafkaError) -> Response:
     return Response(
         throttle_time_ms=0,
         topics=[
             Response.Topic(
-                error_code=code_of(failure), name=each.name, topic_id=ZERO_UUID, partitions=[]
+                error_code=code_of(error), name=each.name, topic_id=ZERO_UUID, partitions=[]
             )
-            for each in call.request.topics
+            for each in request.body.topics
         ],
     )
 
 
-def _names(request: Request, picture: Picture) -> list[str]:
+def _requested_topics(body: Body, snapshot: MetadataSnapshot) -> list[str]:
     """Those that are asked for, from the cursor on."""
-    cursor = request.cursor
-    named = {each.name for each in request.topics}
-    if cursor is not None and named and cursor.topic_name not in named:
+    cursor = body.cursor
+    requested = {each.name for each in body.topics}
+    if cursor is not None and requested and cursor.topic_name not in requested:
         raise InvalidRequest(f"The cursor's topic is not asked for: {cursor.topic_name}.")
     if cursor is not None and cursor.partition_index < 0:
         raise InvalidRequest(f"There is no partition {cursor.partition_index} to begin with.")
     first = "" if cursor is None else cursor.topic_name
-    return sorted(name for name in named or picture.topics if name >= first)
+    return sorted(name for name in requested or snapshot.topics if name >= first)
 
 
-def _present(topic: Topic, numbers: Iterable[int]) -> Iterator[int]:
-    return (number for number in numbers if number in topic.partitions)
+def _existing_partitions(topic: Topic, indexes: Iterable[int]) -> Iterator[int]:
+    return (index for index in indexes if index in topic.partitions)
 
 
-def _missing(name: str) -> Response.Topic:
+def _missing_topic(name: str) -> Response.Topic:
     error = (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if is_topic_name(name)
+        if is_valid_topic_name(name)
         else ErrorCode.INVALID_TOPIC_EXCEPTION
     )
     return Response.Topic(
@@ -124,22 +130,22 @@ def _missing(name: str) -> Response.Topic:
         topic_id=ZERO_UUID,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=authorized_operations.ON_A_TOPIC,
+        topic_authorized_operations=authorized_operations.TOPIC_OPERATIONS,
     )
 
 
-def _without_partitions(topic: Topic) -> Response.Topic:
+def _topic_without_partitions(topic: Topic) -> Response.Topic:
     return Response.Topic(
         error_code=ErrorCode.NONE.code,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=authorized_operations.ON_A_TOPIC,
+        topic_authorized_operations=authorized_operations.TOPIC_OPERATIONS,
     )
 
 
-def _partition(state: PartitionState, nodes: _Nodes) -> Response.Topic.Partition:
+def _partition_response(state: PartitionState, nodes: _Nodes) -> Response.Topic.Partition:
     """Leaders that are eligible though not in sync are known to KRaft alone."""
     return Response.Topic.Partition(
         error_code=ErrorCode.NONE.code,

@@ -12,104 +12,120 @@ from collections.abc import Awaitable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.refusals import words
-from odradek.controller.preferred_leaders import ElectionKind, ElectionResults
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.request import DelayedOperation, Request
+from odradek.controller.replica_leader_elections import ElectionResults, ElectionType
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, NotController, RequestTimedOut, code_of
 from odradek.protocol.types import TopicPartition
 
 #: Of the whole response.
-HAS_ERROR_CODE = 1
+FIRST_VERSION_WITH_ERROR_CODE = 1
 
-Outcomes = Mapping[TopicPartition, KafkaError | None]
+ElectionErrors = Mapping[TopicPartition, KafkaError | None]
 
 
 class Controller(Protocol):
     """The part of the controller that elects on request."""
 
     async def elect_leaders(
-        self, kind: ElectionKind, partitions: Collection[TopicPartition] | None, /
+        self, election_type: ElectionType, partitions: Collection[TopicPartition] | None, /
     ) -> ElectionResults: ...
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """Where it is seen who leads."""
 
     def partitions(self) -> Collection[TopicPartition]: ...
 
-    async def wait_for_elected(
+    async def wait_for_elections(
         self, leaders: Mapping[TopicPartition, int], /, *, timeout_s: float
     ) -> Collection[TopicPartition]: ...
 
 
 def handle(
-    controller: Controller, cluster: Cluster, call: Call[ElectLeadersRequest]
-) -> Awaitable[ElectLeadersResponse | Parked[ElectLeadersResponse]]:
-    request = call.request
+    controller: Controller, metadata_cache: ClusterMetadata, request: Request[ElectLeadersRequest]
+) -> Awaitable[ElectLeadersResponse | DelayedOperation[ElectLeadersResponse]]:
+    body = request.body
     try:
-        kind = ElectionKind(request.election_type)
-    except ValueError as unknown:
+        election_type = ElectionType(body.election_type)
+    except ValueError as error:
         # Kafka's answer too: it has not thought of this.
-        raise KafkaError(f"There is no election {request.election_type}.") from unknown
-    return _elected(controller, cluster, kind, request)
+        raise KafkaError(
+            f"election_type={body.election_type}: must be 0 (preferred) or 1 (unclean)"
+        ) from error
+    return _elect(controller, metadata_cache, election_type, body)
 
 
-def refused(call: Call[ElectLeadersRequest], failure: KafkaError) -> ElectLeadersResponse:
-    outcomes = dict.fromkeys(_named(call.request) or (), failure)
-    is_told = call.version >= HAS_ERROR_CODE
-    return _response(outcomes, error_code=code_of(failure if is_told else None))
-
-
-async def _elected(
-    controller: Controller, cluster: Cluster, kind: ElectionKind, request: ElectLeadersRequest
-) -> ElectLeadersResponse | Parked[ElectLeadersResponse]:
-    deadline_s = asyncio.get_running_loop().time() + request.timeout_ms / 1000
-    named = _named(request)
-    try:
-        results = await controller.elect_leaders(kind, named)
-    except NotController as refusal:
-        # The first version has nowhere else to say it.
-        return _response(dict.fromkeys(cluster.partitions() if named is None else named, refusal))
-    return Parked(partial(_answer_when_seen, cluster, results, deadline_s))
-
-
-async def _answer_when_seen(
-    cluster: Cluster, results: ElectionResults, deadline_s: float
+def error_response(
+    request: Request[ElectLeadersRequest], error: KafkaError
 ) -> ElectLeadersResponse:
-    leaders = {each: result for each, result in results.items() if isinstance(result, int)}
-    late: Collection[TopicPartition] = ()
-    if leaders:
-        left_s = max(0, deadline_s - asyncio.get_running_loop().time())
-        late = await cluster.wait_for_elected(leaders, timeout_s=left_s)
-    timed_out = RequestTimedOut()
-    outcomes: dict[TopicPartition, KafkaError | None] = {
-        each: result if isinstance(result, KafkaError) else None for each, result in results.items()
+    errors = dict.fromkeys(_requested_partitions(request.body) or (), error)
+    has_error_code = request.version >= FIRST_VERSION_WITH_ERROR_CODE
+    return _build_response(errors, error_code=code_of(error if has_error_code else None))
+
+
+async def _elect(
+    controller: Controller,
+    metadata_cache: ClusterMetadata,
+    election_type: ElectionType,
+    body: ElectLeadersRequest,
+) -> ElectLeadersResponse | DelayedOperation[ElectLeadersResponse]:
+    deadline_s = asyncio.get_running_loop().time() + body.timeout_ms / 1000
+    partitions = _requested_partitions(body)
+    try:
+        results = await controller.elect_leaders(election_type, partitions)
+    except NotController as error:
+        # The first version has nowhere else to say it.
+        return _build_response(
+            dict.fromkeys(metadata_cache.partitions() if partitions is None else partitions, error)
+        )
+    return DelayedOperation(partial(_respond_when_elected, metadata_cache, results, deadline_s))
+
+
+async def _respond_when_elected(
+    metadata_cache: ClusterMetadata, results: ElectionResults, deadline_s: float
+) -> ElectLeadersResponse:
+    leaders = {
+        partition: result for partition, result in results.items() if isinstance(result, int)
     }
-    return _response(outcomes | dict.fromkeys(late, timed_out))
+    timed_out: Collection[TopicPartition] = ()
+    if leaders:
+        remaining_s = max(0, deadline_s - asyncio.get_running_loop().time())
+        timed_out = await metadata_cache.wait_for_elections(leaders, timeout_s=remaining_s)
+    timeout_error = RequestTimedOut()
+    errors: dict[TopicPartition, KafkaError | None] = {
+        partition: result if isinstance(result, KafkaError) else None
+        for partition, result in results.items()
+    }
+    return _build_response(errors | dict.fromkeys(timed_out, timeout_error))
 
 
-def _named(request: ElectLeadersRequest) -> list[TopicPartition] | None:
+def _requested_partitions(body: ElectLeadersRequest) -> list[TopicPartition] | None:
     """Each once; None: all that there are."""
-    if request.topic_partitions is None:
+    if body.topic_partitions is None:
         return None
-    named = (
+    partitions = (
         TopicPartition(topic.topic, number)
-        for topic in request.topic_partitions
+        for topic in body.topic_partitions
         for number in topic.partitions
     )
-    return list(dict.fromkeys(named))
+    return list(dict.fromkeys(partitions))
 
 
-def _response(outcomes: Outcomes, *, error_code: int = ErrorCode.NONE.code) -> ElectLeadersResponse:
-    lines: defaultdict[str, list[ElectLeadersResponse.Topic.Partition]] = defaultdict(list)
-    for partition, failure in outcomes.items():
-        lines[partition.topic].append(
+def _build_response(
+    errors: ElectionErrors, *, error_code: int = ErrorCode.NONE.code
+) -> ElectLeadersResponse:
+    partition_results: defaultdict[str, list[ElectLeadersResponse.Topic.Partition]] = defaultdict(
+        list
+    )
+    for partition, error in errors.items():
+        partition_results[partition.topic].append(
             ElectLeadersResponse.Topic.Partition(
                 partition_id=partition.partition,
-                error_code=code_of(failure),
-                error_message=words(failure),
+                error_code=code_of(error),
+                error_message=error_message(error),
             )
         )
     return ElectLeadersResponse(
@@ -117,6 +133,6 @@ def _response(outcomes: Outcomes, *, error_code: int = ErrorCode.NONE.code) -> E
         error_code=error_code,
         replica_election_results=[
             ElectLeadersResponse.Topic(topic=topic, partition_result=partitions)
-            for topic, partitions in lines.items()
+            for topic, partitions in partition_results.items()
         ],
     )

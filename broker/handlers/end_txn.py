@@ -5,39 +5,41 @@ Answered once it is certain how the transaction ends; the partitions learn of it
 
 from __future__ import annotations
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.transaction_answers import answered, as_known
+from odradek.broker.handlers.transaction_responses import respond_when_complete, to_supported_error
+from odradek.broker.request import DelayedOperation, Request
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.decisions import Ending
-from odradek.broker.transactions.transaction_state import EPOCH_FOR_EACH, Producer
+from odradek.broker.transactions.decisions import EndTransactionRequest
+from odradek.broker.transactions.transaction_state import TV_2, ProducerIdAndEpoch
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.errors import KafkaError, code_of
 
-_FIRST_VERSION_WITH_EPOCHS = 5
+_FIRST_VERSION_WITH_EPOCH_BUMP = 5
 
 
 def handle(
-    transactions: TransactionCoordinator, call: Call[EndTxnRequest]
-) -> EndTxnResponse | Parked[EndTxnResponse]:
-    request = call.request
-    ending = Ending(
-        Producer(request.producer_id, request.producer_epoch),
-        request.committed,
-        EPOCH_FOR_EACH if call.version >= _FIRST_VERSION_WITH_EPOCHS else 0,
+    transactions: TransactionCoordinator, request: Request[EndTxnRequest]
+) -> EndTxnResponse | DelayedOperation[EndTxnResponse]:
+    body = request.body
+    end_request = EndTransactionRequest(
+        ProducerIdAndEpoch(body.producer_id, body.producer_epoch),
+        body.committed,
+        TV_2 if request.version >= _FIRST_VERSION_WITH_EPOCH_BUMP else 0,
     )
-    return answered(transactions.end(request.transactional_id, ending), _response)
+    return respond_when_complete(
+        transactions.end_transaction(body.transactional_id, end_request), _build_response
+    )
 
 
-def _response(producer: Producer) -> EndTxnResponse:
+def _build_response(producer: ProducerIdAndEpoch) -> EndTxnResponse:
     return EndTxnResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch
     )
 
 
-def refused(call: Call[EndTxnRequest], failure: KafkaError) -> EndTxnResponse:
+def error_response(request: Request[EndTxnRequest], error: KafkaError) -> EndTxnResponse:
     return EndTxnResponse(
         throttle_time_ms=0,
-        error_code=code_of(as_known(failure, call)),
+        error_code=code_of(to_supported_error(error, request)),
         producer_id=-1,
         producer_epoch=-1,
     )

@@ -12,232 +12,274 @@ from collections.abc import Awaitable, Iterable
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked, Promised
 from odradek.broker.fetching import down_conversion
-from odradek.broker.fetching.closest_replica import Place
-from odradek.broker.fetching.fetch_plan import FetchPlan
-from odradek.broker.fetching.fetch_sessions import FetchSessions, OpenFetch, replica_in
-from odradek.broker.fetching.fetch_wait import FetchWait
-from odradek.broker.fetching.partition_reading import (
-    PartitionReading,
-    Policy,
-    Replicas,
-    Terms,
-    Topics,
+from odradek.broker.fetching.delayed_fetch import DelayedFetch
+from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionResponse
+from odradek.broker.fetching.fetch_reader import FetchReader
+from odradek.broker.fetching.fetch_session_cache import (
+    FetchContext,
+    FetchSessionCache,
+    replica_id_of,
 )
-from odradek.broker.fetching.wanted import Line, Wanted
-from odradek.broker.handlers.leader_hints import Cluster as Leaders
-from odradek.broker.handlers.leader_hints import LeaderHints
-from odradek.broker.turns import FEW
+from odradek.broker.fetching.partition_reader import (
+    FetchParams,
+    FetchPolicy,
+    HostedPartitions,
+    PartitionReader,
+    TopicMetadata,
+)
+from odradek.broker.fetching.replica_selector import ClientMetadata
+from odradek.broker.handlers.current_leaders import CurrentLeaders
+from odradek.broker.handlers.current_leaders import LeaderMetadata as Leaders
+from odradek.broker.request import DelayedFuture, DelayedOperation, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
-from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeader, code_of
+from odradek.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, code_of
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-_FIRST_VERSION_OF_READING_FROM_FOLLOWERS = 11
-_FIRST_VERSION_OF_TOPIC_IDS = 13
-_FIRST_VERSION_OF_HINTS = 16
-_MOVED = frozenset({NotLeader.error.code, FencedLeaderEpoch.error.code})
+_FIRST_VERSION_WITH_FOLLOWER_FETCH = 11
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
+_FIRST_VERSION_WITH_CURRENT_LEADER = 16
+_LEADER_CHANGED_ERRORS = frozenset(
+    {NotLeaderOrFollower.error_code.code, FencedLeaderEpoch.error_code.code}
+)
 
 Topic = FetchResponse.Topic
 Endpoint = FetchResponse.NodeEndpoint
 
 
-class Cluster(Topics, Leaders, Protocol):
+class ClusterMetadata(TopicMetadata, Leaders, Protocol):
     """The part of the cluster's picture that fetching needs."""
 
 
 def handle(
-    replicas: Replicas,
-    cluster: Cluster,
-    sessions: FetchSessions,
-    policy: Policy,
-    call: Call[FetchRequest],
+    replica_manager: HostedPartitions,
+    metadata_cache: ClusterMetadata,
+    fetch_session_cache: FetchSessionCache,
+    policy: FetchPolicy,
+    request: Request[FetchRequest],
 ) -> FetchResponse | Awaitable[FetchResponse | Awaitable[FetchResponse]]:
-    request = call.request
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise KafkaError(f"there is no isolation level {request.isolation_level}")
-    reading = PartitionReading(replicas, cluster, policy, _terms(call, policy.fetch_max_bytes))
-    if sum([len(topic.partitions) for topic in request.topics]) > FEW:
-        return _open_in_turns(cluster, sessions, reading, call)
+    body = request.body
+    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(f"isolation_level={body.isolation_level}: must be 0 or 1")
+    partition_reader = PartitionReader(
+        replica_manager, metadata_cache, policy, _fetch_params(request, policy.fetch_max_bytes)
+    )
+    if sum([len(topic.partitions) for topic in body.topics]) > INLINE_ENTRIES_MAX:
+        return _open_sliced(metadata_cache, fetch_session_cache, partition_reader, request)
     try:
-        fetch = sessions.open(request, call.version)
-    except KafkaError as failure:
-        return FetchResponse(error_code=code_of(failure), responses=[])
-    plan = FetchPlan(reading, fetch.wanted, fetch.heard)
-    answering = Answering(cluster, call, fetch, reading)
-    if plan.is_large:
-        return answering.answer_in_turns(plan)
-    plan.read()
-    return answering.answer(plan)
+        fetch_context = fetch_session_cache.new_context(body, request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=code_of(error), responses=[])
+    fetch_reader = FetchReader(
+        partition_reader, fetch_context.partitions, fetch_context.follower_fetch_state
+    )
+    responder = FetchResponder(metadata_cache, request, fetch_context, partition_reader)
+    if fetch_reader.is_large:
+        return responder.respond_sliced(fetch_reader)
+    fetch_reader.read()
+    return responder.respond(fetch_reader)
 
 
-async def _open_in_turns(
-    cluster: Cluster, sessions: FetchSessions, reading: PartitionReading, call: Call[FetchRequest]
+async def _open_sliced(
+    metadata_cache: ClusterMetadata,
+    fetch_session_cache: FetchSessionCache,
+    partition_reader: PartitionReader,
+    request: Request[FetchRequest],
 ) -> FetchResponse | Awaitable[FetchResponse]:
     try:
-        fetch = await sessions.open_in_turns(call.request, call.version)
-    except KafkaError as failure:
-        return FetchResponse(error_code=code_of(failure), responses=[])
-    answering = Answering(cluster, call, fetch, reading)
-    return await answering.answer_in_turns(FetchPlan(reading, fetch.wanted, fetch.heard))
-
-
-def _terms(call: Call[FetchRequest], max_bytes: int) -> Terms:
-    request, replica_id = call.request, replica_in(call.request)
-    max_bytes = min(request.max_bytes, max_bytes)
-    is_follower = replica_id >= 0
-    return Terms(
-        version=call.version,
-        replica_id=replica_id,
-        replica_epoch=request.replica_state.replica_epoch,
-        max_bytes=max_bytes,
-        min_bytes=min(request.min_bytes, max_bytes),
-        is_committed=request.isolation_level == READ_COMMITTED and not is_follower,
-        needs_leader=is_follower or call.version < _FIRST_VERSION_OF_READING_FROM_FOLLOWERS,
-        place=Place(request.rack_id, call.peer.listener),
+        fetch_context = await fetch_session_cache.new_context_sliced(request.body, request.version)
+    except KafkaError as error:
+        return FetchResponse(error_code=code_of(error), responses=[])
+    responder = FetchResponder(metadata_cache, request, fetch_context, partition_reader)
+    return await responder.respond_sliced(
+        FetchReader(partition_reader, fetch_context.partitions, fetch_context.follower_fetch_state)
     )
 
 
-class Answering:
+def _fetch_params(request: Request[FetchRequest], max_bytes: int) -> FetchParams:
+    body, replica_id = request.body, replica_id_of(request.body)
+    max_bytes = min(body.max_bytes, max_bytes)
+    is_follower = replica_id >= 0
+    return FetchParams(
+        version=request.version,
+        replica_id=replica_id,
+        replica_epoch=body.replica_state.replica_epoch,
+        max_bytes=max_bytes,
+        min_bytes=min(body.min_bytes, max_bytes),
+        is_read_committed=body.isolation_level == READ_COMMITTED and not is_follower,
+        needs_leader=is_follower or request.version < _FIRST_VERSION_WITH_FOLLOWER_FETCH,
+        client_metadata=ClientMetadata(body.rack_id, request.context.listener),
+    )
+
+
+class FetchResponder:
     """From what was found to the response of one call."""
 
-    __slots__ = ("_call", "_cluster", "_fetch", "_reading")
+    __slots__ = ("_fetch_context", "_metadata_cache", "_partition_reader", "_request")
 
     def __init__(
         self,
-        cluster: Cluster,
-        call: Call[FetchRequest],
-        fetch: OpenFetch,
-        reading: PartitionReading,
+        metadata_cache: ClusterMetadata,
+        request: Request[FetchRequest],
+        fetch_context: FetchContext,
+        partition_reader: PartitionReader,
     ) -> None:
-        self._cluster = cluster
-        self._call = call
-        self._fetch = fetch
-        self._reading = reading
+        self._metadata_cache = metadata_cache
+        self._request = request
+        self._fetch_context = fetch_context
+        self._partition_reader = partition_reader
 
-    async def answer_in_turns(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
+    async def respond_sliced(
+        self, fetch_reader: FetchReader
+    ) -> FetchResponse | Awaitable[FetchResponse]:
         """What wants much to be read."""
-        await plan.read_in_turns()
-        return self.answer(plan)
+        await fetch_reader.read_sliced()
+        return self.respond(fetch_reader)
 
-    def answer(self, plan: FetchPlan) -> FetchResponse | Awaitable[FetchResponse]:
+    def respond(self, fetch_reader: FetchReader) -> FetchResponse | Awaitable[FetchResponse]:
         """From what was read, now or when there is more."""
-        if self._call.request.max_wait_ms > 0 and not plan.is_enough():
-            plan.forget()  # it may be dropped before it begins to wait
-            return self._answer_later(plan)
-        if down_conversion.is_old(self._call.version) and plan.has_records:
-            return self.converted(plan)
-        return self.response(plan)
+        if self._request.body.max_wait_ms > 0 and not fetch_reader.is_satisfied():
+            fetch_reader.discard_responses()  # it may be dropped before it begins to wait
+            return self._delay(fetch_reader)
+        if (
+            down_conversion.needs_down_conversion(self._request.version)
+            and fetch_reader.has_records
+        ):
+            return self.build_converted_response(fetch_reader)
+        return self.build_response(fetch_reader)
 
-    def _answer_later(self, plan: FetchPlan) -> Parked[FetchResponse]:
-        timeout_s = self._call.request.max_wait_ms / 1000
-        if down_conversion.is_old(self._call.version):
-            return Parked(partial(self._convert_later, plan, timeout_s))
-        wait = FetchWait(plan, timeout_s)
-        if plan.is_large:
-            wait.wake()  # others had their turn while it was read
-        return Promised(wait.over, partial(self._waited, plan))
+    def _delay(self, fetch_reader: FetchReader) -> DelayedOperation[FetchResponse]:
+        timeout_s = self._request.body.max_wait_ms / 1000
+        if down_conversion.needs_down_conversion(self._request.version):
+            return DelayedOperation(partial(self._convert_when_complete, fetch_reader, timeout_s))
+        delayed_fetch = DelayedFetch(fetch_reader, timeout_s)
+        if fetch_reader.is_large:
+            delayed_fetch.notify()  # others had their turn while it was read
+        return DelayedFuture(delayed_fetch.completion, partial(self._on_complete, fetch_reader))
 
-    async def _convert_later(self, plan: FetchPlan, timeout_s: float) -> FetchResponse:
-        wait = FetchWait(plan, timeout_s)
-        wait.wake()  # it was read before it was parked
-        failure = await wait.over
-        if failure is not None:
-            raise failure
-        plan.forget_gone()
-        return await self.converted(plan)
+    async def _convert_when_complete(
+        self, fetch_reader: FetchReader, timeout_s: float
+    ) -> FetchResponse:
+        delayed_fetch = DelayedFetch(fetch_reader, timeout_s)
+        delayed_fetch.notify()  # it was read before it was parked
+        error = await delayed_fetch.completion
+        if error is not None:
+            raise error
+        fetch_reader.drop_discarded()
+        return await self.build_converted_response(fetch_reader)
 
-    def _waited(self, plan: FetchPlan, failure: Exception | None) -> FetchResponse:
-        if failure is not None:
-            raise failure
-        plan.forget_gone()  # since the turn in which it was read
-        return self.response(plan)
+    def _on_complete(self, fetch_reader: FetchReader, error: Exception | None) -> FetchResponse:
+        if error is not None:
+            raise error
+        fetch_reader.drop_discarded()  # since the turn in which it was read
+        return self.build_response(fetch_reader)
 
-    async def converted(self, plan: FetchPlan) -> FetchResponse:
-        version = self._call.version
-        told = self._fetch.settle(plan.found)
-        down_conversion.refuse_unreadable(told, version, is_follower=self._is_follower)
-        await down_conversion.convert(told, version, self._call.peer)
-        return self._response(told)
+    async def build_converted_response(self, fetch_reader: FetchReader) -> FetchResponse:
+        version = self._request.version
+        partitions = self._fetch_context.select_response_partitions(fetch_reader.results)
+        down_conversion.reject_unsupported(partitions, version, is_follower=self._is_follower)
+        await down_conversion.convert(partitions, version, self._request.context)
+        return self._build_response(partitions)
 
-    def response(self, plan: FetchPlan) -> FetchResponse:
+    def build_response(self, fetch_reader: FetchReader) -> FetchResponse:
         try:
-            told = self._fetch.settle(plan.found)
-        except KafkaError as failure:
-            plan.forget()
+            partitions = self._fetch_context.select_response_partitions(fetch_reader.results)
+        except KafkaError as error:
+            fetch_reader.discard_responses()
             return FetchResponse(
-                error_code=code_of(failure), session_id=self._fetch.session_id, responses=[]
+                error_code=code_of(error), session_id=self._fetch_context.session_id, responses=[]
             )
-        down_conversion.refuse_unreadable(told, self._call.version, is_follower=self._is_follower)
-        return self._response(told)
+        down_conversion.reject_unsupported(
+            partitions, self._request.version, is_follower=self._is_follower
+        )
+        return self._build_response(partitions)
 
     @property
     def _is_follower(self) -> bool:
-        return self._reading.terms.is_follower
+        return self._partition_reader.params.is_follower
 
-    def _response(self, told: list[Wanted]) -> FetchResponse:
-        self._reading.told(told)
+    def _build_response(self, partitions: list[FetchPartition]) -> FetchResponse:
+        self._partition_reader.record_sent_bytes(partitions)
         endpoints: list[Endpoint] = []
-        if self._call.version >= _FIRST_VERSION_OF_HINTS:
-            moved = [each for each in told if each.line and each.line.error_code in _MOVED]
+        if self._request.version >= _FIRST_VERSION_WITH_CURRENT_LEADER:
+            moved = [
+                each
+                for each in partitions
+                if each.partition_response
+                and each.partition_response.error_code in _LEADER_CHANGED_ERRORS
+            ]
             if moved:
-                endpoints = self._hinted(moved)
+                endpoints = self._set_current_leaders(moved)
         return FetchResponse(
-            session_id=self._fetch.session_id,
-            responses=_by_topic(told),
+            session_id=self._fetch_context.session_id,
+            responses=_group_by_topic(partitions),
             node_endpoints=endpoints,
         )
 
-    def _hinted(self, moved: list[Wanted]) -> list[Endpoint]:
+    def _set_current_leaders(self, partitions: list[FetchPartition]) -> list[Endpoint]:
         """Their lines name the leaders; where those are."""
-        hints = LeaderHints(self._cluster, self._call.peer.listener)
-        for wanted in moved:
-            assert wanted.line is not None, wanted
-            assert wanted.topic is not None, wanted
-            leader = hints.leader_of(wanted.topic, wanted.asked.partition, wanted.partition)
-            wanted.line.current_leader = Line.LeaderIdAndEpoch(
+        current_leaders = CurrentLeaders(self._metadata_cache, self._request.context.listener)
+        for fetch_partition in partitions:
+            assert fetch_partition.partition_response is not None, fetch_partition
+            assert fetch_partition.topic is not None, fetch_partition
+            leader = current_leaders.current_leader(
+                fetch_partition.topic,
+                fetch_partition.partition_request.partition,
+                fetch_partition.partition,
+            )
+            fetch_partition.partition_response.current_leader = PartitionResponse.LeaderIdAndEpoch(
                 leader_id=leader.id, leader_epoch=leader.epoch
             )
-        return hints.endpoints(Endpoint)
+        return current_leaders.node_endpoints(Endpoint)
 
 
-def _by_topic(told: Iterable[Wanted]) -> list[Topic]:
+def _group_by_topic(partitions: Iterable[FetchPartition]) -> list[Topic]:
     """In order: a topic that comes up again later is named again."""
     topics: list[Topic] = []
-    previous: tuple[str | None, bytes] | None = None
-    for wanted in told:
-        line, wanted.line = wanted.line, None  # it would hold a file open
-        assert line is not None, wanted
-        this = (wanted.topic, wanted.topic_id)
-        if this != previous:
-            topics.append(Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[]))
-            previous = this
-        topics[-1].partitions.append(line)
+    previous_key: tuple[str | None, bytes] | None = None
+    for fetch_partition in partitions:
+        partition_response, fetch_partition.partition_response = (
+            fetch_partition.partition_response,
+            None,
+        )  # it would hold a file open
+        assert partition_response is not None, fetch_partition
+        topic_key = (fetch_partition.topic, fetch_partition.topic_id)
+        if topic_key != previous_key:
+            topics.append(
+                Topic(
+                    topic=fetch_partition.topic or "",
+                    topic_id=fetch_partition.topic_id,
+                    partitions=[],
+                )
+            )
+            previous_key = topic_key
+        topics[-1].partitions.append(partition_response)
     return topics
 
 
-def refused(call: Call[FetchRequest], failure: KafkaError) -> FetchResponse:
+def error_response(request: Request[FetchRequest], error: KafkaError) -> FetchResponse:
     """All of it, for one reason: by lines too in versions whose clients may look only there."""
-    request, code = call.request, code_of(failure)
-    has_lines = call.version < _FIRST_VERSION_OF_TOPIC_IDS
+    body, code = request.body, code_of(error)
+    has_partition_errors = request.version < _FIRST_VERSION_WITH_TOPIC_IDS
     return FetchResponse(
         error_code=code,
-        session_id=request.session_id,
+        session_id=body.session_id,
         responses=[
             Topic(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
                 partitions=[
-                    Line(
-                        partition_index=asked.partition,
+                    PartitionResponse(
+                        partition_index=partition.partition,
                         error_code=code,
                         high_watermark=-1,
                         aborted_transactions=[],
                         records=None,
                     )
-                    for asked in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
-            for topic in (request.topics if has_lines else ())
+            for topic in (body.topics if has_partition_errors else ())
         ],
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.handlers.refusals import words
-from odradek.broker.metadata.picture import Node
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.request import Request
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import (
@@ -21,18 +21,18 @@ from odradek.protocol.errors import (
 )
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-_FIRST_VERSION_WITH_MANY_KEYS = 4
-_FIRST_VERSION_OF_SHARE_GROUPS = 6
-_NOBODY = Node(-1, "", -1, None)
+_FIRST_BATCHED_VERSION = 4
+_FIRST_VERSION_WITH_SHARE_GROUPS = 6
+_NO_NODE = Node(-1, "", -1, None)
 
-Line = FindCoordinatorResponse.Coordinator
+Coordinator = FindCoordinatorResponse.Coordinator
 
 
 class Lookup(Protocol):
     """Who coordinates what, by one internal topic."""
 
     @property
-    def is_known(self) -> bool: ...
+    def is_ready(self) -> bool: ...
 
     async def prepare(self) -> None: ...
 
@@ -40,72 +40,80 @@ class Lookup(Protocol):
 
 
 def handle(
-    lookups: Mapping[int, Lookup], call: Call[FindCoordinatorRequest]
+    lookups: Mapping[int, Lookup], request: Request[FindCoordinatorRequest]
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """``lookups`` are by the type of the key."""
-    lookup = lookups.get(call.request.key_type)
-    if lookup is not None and not lookup.is_known and _keys(call):
-        return _answer_when_prepared(lookup, call)
-    return _response(lookup, call)
+    lookup = lookups.get(request.body.key_type)
+    if lookup is not None and not lookup.is_ready and _keys(request):
+        return _respond_when_topic_created(lookup, request)
+    return _build_response(lookup, request)
 
 
-async def _answer_when_prepared(
-    lookup: Lookup, call: Call[FindCoordinatorRequest]
+async def _respond_when_topic_created(
+    lookup: Lookup, request: Request[FindCoordinatorRequest]
 ) -> FindCoordinatorResponse:
     await lookup.prepare()
-    return _response(lookup, call)
+    return _build_response(lookup, request)
 
 
-def _keys(call: Call[FindCoordinatorRequest]) -> Sequence[str]:
-    if call.version < _FIRST_VERSION_WITH_MANY_KEYS:
-        return [call.request.key]
-    return call.request.coordinator_keys
+def _keys(request: Request[FindCoordinatorRequest]) -> Sequence[str]:
+    if request.version < _FIRST_BATCHED_VERSION:
+        return [request.body.key]
+    return request.body.coordinator_keys
 
 
-def _response(lookup: Lookup | None, call: Call[FindCoordinatorRequest]) -> FindCoordinatorResponse:
-    lines = [_line(lookup, key, call) for key in _keys(call)]
-    if call.version >= _FIRST_VERSION_WITH_MANY_KEYS:
-        return FindCoordinatorResponse(coordinators=lines)
-    (only,) = lines
+def _build_response(
+    lookup: Lookup | None, request: Request[FindCoordinatorRequest]
+) -> FindCoordinatorResponse:
+    coordinators = [_find_coordinator(lookup, key, request) for key in _keys(request)]
+    if request.version >= _FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (coordinator,) = coordinators
     return FindCoordinatorResponse(
-        error_code=only.error_code,
-        error_message=only.error_message or ErrorCode.NONE.name,
-        node_id=only.node_id,
-        host=only.host,
-        port=only.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message or ErrorCode.NONE.name,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
-def _line(lookup: Lookup | None, key: str, call: Call[FindCoordinatorRequest]) -> Line:
+def _find_coordinator(
+    lookup: Lookup | None, key: str, request: Request[FindCoordinatorRequest]
+) -> Coordinator:
     try:
-        node = _coordinator(lookup, key, call)
-    except KafkaError as failure:
-        return _shown(key, _NOBODY, failure)
-    return _shown(key, node)
+        node = _coordinator_node(lookup, key, request)
+    except KafkaError as error:
+        return _coordinator_response(key, _NO_NODE, error)
+    return _coordinator_response(key, node)
 
 
-def _coordinator(lookup: Lookup | None, key: str, call: Call[FindCoordinatorRequest]) -> Node:
+def _coordinator_node(
+    lookup: Lookup | None, key: str, request: Request[FindCoordinatorRequest]
+) -> Node:
     if lookup is not None:
-        return lookup.coordinator(key, listener=call.peer.listener)
-    if call.request.key_type == SHARE and call.version >= _FIRST_VERSION_OF_SHARE_GROUPS:
+        return lookup.coordinator(key, listener=request.context.listener)
+    if request.body.key_type == SHARE and request.version >= _FIRST_VERSION_WITH_SHARE_GROUPS:
         raise CoordinatorNotAvailable("there are no share groups here")
-    raise InvalidRequest(f"there are no coordinators of type {call.request.key_type}")
+    raise InvalidRequest(f"unknown coordinator key type {request.body.key_type}")
 
 
-def _shown(key: str, node: Node, failure: KafkaError | None = None) -> Line:
-    return Line(
+def _coordinator_response(key: str, node: Node, error: KafkaError | None = None) -> Coordinator:
+    return Coordinator(
         key=key,
         node_id=node.id,
         host=node.host,
         port=node.port,
-        error_code=code_of(failure),
-        error_message="" if failure is None else words(failure) or failure.error.message,
+        error_code=code_of(error),
+        error_message="" if error is None else error_message(error) or error.error_code.message,
     )
 
 
-def refused(call: Call[FindCoordinatorRequest], failure: KafkaError) -> FindCoordinatorResponse:
+def error_response(
+    request: Request[FindCoordinatorRequest], error: KafkaError
+) -> FindCoordinatorResponse:
     """All of it, for one reason."""
-    lines = [_shown(key, _NOBODY, failure) for key in _keys(call)]
-    if call.version >= _FIRST_VERSION_WITH_MANY_KEYS:
-        return FindCoordinatorResponse(coordinators=lines)
-    return FindCoordinatorResponse(error_code=code_of(failure), node_id=-1, port=-1)
+    coordinators = [_coordinator_response(key, _NO_NODE, error) for key in _keys(request)]
+    if request.version >= _FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    return FindCoordinatorResponse(error_code=code_of(error), node_id=-1, port=-1)

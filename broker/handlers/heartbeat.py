@@ -5,25 +5,25 @@ While groups are being loaded it is believed.
 
 from __future__ import annotations
 
-from odradek.broker.call import Call
 from odradek.broker.groups.classic.requests import heartbeat
 from odradek.broker.groups.coordinator import GroupCoordinator
+from odradek.broker.request import Request
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError, code_of
 
 
-def handle(groups: GroupCoordinator, call: Call[HeartbeatRequest]) -> HeartbeatResponse:
-    request = call.request
+def handle(groups: GroupCoordinator, request: Request[HeartbeatRequest]) -> HeartbeatResponse:
+    body = request.body
     heartbeat(
-        groups.shard_of_members(request.group_id),
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id,
+        groups.shard_for_nonempty_id(body.group_id),
+        body.group_id,
+        body.member_id,
+        body.group_instance_id,
+        body.generation_id,
     )
     return HeartbeatResponse(error_code=0)
 
 
-def refused(call: Call[HeartbeatRequest], failure: KafkaError) -> HeartbeatResponse:
-    is_loading = isinstance(failure, CoordinatorLoadInProgress)
-    return HeartbeatResponse(error_code=0 if is_loading else code_of(failure))
+def error_response(request: Request[HeartbeatRequest], error: KafkaError) -> HeartbeatResponse:
+    is_loading = isinstance(error, CoordinatorLoadInProgress)
+    return HeartbeatResponse(error_code=0 if is_loading else code_of(error))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.broker.admin.resources import ResourceType
-from odradek.broker.call import Call
-from odradek.broker.handlers import each_resource
+from odradek.broker.admin.config_resources import ResourceType
+from odradek.broker.handlers import alter_config_resources
+from odradek.broker.request import Request
 from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -15,15 +15,15 @@ from odradek.protocol.api.incremental_alter_configs import (
 from odradek.protocol.errors import KafkaError
 
 Resource = IncrementalAlterConfigsRequest.Resource
-Answer = IncrementalAlterConfigsResponse.Resource
+ResourceResponse = IncrementalAlterConfigsResponse.Resource
 
 
-class Configurations(Protocol):
+class ConfigManager(Protocol):
     """What changes them."""
 
-    async def alter(
+    async def incremental_alter_configs(
         self,
-        kind: ResourceType,
+        resource_type: ResourceType,
         name: str,
         changes: Sequence[Resource.Config],
         *,
@@ -33,14 +33,16 @@ class Configurations(Protocol):
 
 
 async def handle(
-    configurations: Configurations, call: Call[IncrementalAlterConfigsRequest]
+    config_manager: ConfigManager, request: Request[IncrementalAlterConfigsRequest]
 ) -> IncrementalAlterConfigsResponse:
-    responses = await each_resource.changed(call.request, configurations.alter, Answer)
+    responses = await alter_config_resources.alter_resources(
+        request.body, config_manager.incremental_alter_configs, ResourceResponse
+    )
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses)
 
 
-def refused(
-    call: Call[IncrementalAlterConfigsRequest], failure: KafkaError
+def error_response(
+    request: Request[IncrementalAlterConfigsRequest], error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
-    responses = each_resource.refused(call.request, failure, Answer)
+    responses = alter_config_resources.error_responses(request.body, error, ResourceResponse)
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses)

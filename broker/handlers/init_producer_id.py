@@ -7,56 +7,64 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.handlers.transaction_answers import answered, as_known
+from odradek.broker.handlers.transaction_responses import respond_when_complete, to_supported_error
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.transactions.context import ProducerIdGenerator
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.transaction_state import Producer
-from odradek.broker.transactions.world import ProducerIds
+from odradek.broker.transactions.transaction_state import ProducerIdAndEpoch
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
-NOTHING = -1
+UNSET = -1
 
 
 def handle(
-    ids: ProducerIds, transactions: TransactionCoordinator, call: Call[InitProducerIdRequest]
+    producer_id_manager: ProducerIdGenerator,
+    transactions: TransactionCoordinator,
+    request: Request[InitProducerIdRequest],
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    request = call.request
-    if request.transactional_id == "":
+    body = request.body
+    if body.transactional_id == "":
         raise InvalidRequest("an empty transactional id")
-    if (request.producer_id == NOTHING) != (request.producer_epoch == NOTHING):
+    if (body.producer_id == UNSET) != (body.producer_epoch == UNSET):
         raise InvalidRequest("a producer id without its epoch, or the other way round")
-    if request.transactional_id is not None:
-        return _init(transactions, request.transactional_id, request)
-    producer_id = ids.next_nowait()
-    return _answer_later(ids) if producer_id is None else _response(Producer(producer_id, 0))
-
-
-async def _answer_later(ids: ProducerIds) -> InitProducerIdResponse:
-    return _response(Producer(await ids.next(), 0))
-
-
-def _init(
-    transactions: TransactionCoordinator, transactional_id: str, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Parked[InitProducerIdResponse]:
-    is_known = request.producer_id != NOTHING
-    expected = Producer(request.producer_id, request.producer_epoch) if is_known else None
-    outcome = transactions.init(
-        transactional_id, expected, timeout_ms=request.transaction_timeout_ms
+    if body.transactional_id is not None:
+        return _init_transactional(transactions, body.transactional_id, body)
+    producer_id = producer_id_manager.generate_producer_id_nowait()
+    return (
+        _generate_producer_id(producer_id_manager)
+        if producer_id is None
+        else _build_response(ProducerIdAndEpoch(producer_id, 0))
     )
-    return answered(outcome, _response)
 
 
-def _response(producer: Producer) -> InitProducerIdResponse:
+async def _generate_producer_id(producer_id_manager: ProducerIdGenerator) -> InitProducerIdResponse:
+    return _build_response(ProducerIdAndEpoch(await producer_id_manager.generate_producer_id(), 0))
+
+
+def _init_transactional(
+    transactions: TransactionCoordinator, transactional_id: str, body: InitProducerIdRequest
+) -> InitProducerIdResponse | DelayedOperation[InitProducerIdResponse]:
+    has_producer = body.producer_id != UNSET
+    expected = ProducerIdAndEpoch(body.producer_id, body.producer_epoch) if has_producer else None
+    result = transactions.init_producer_id(
+        transactional_id, expected, timeout_ms=body.transaction_timeout_ms
+    )
+    return respond_when_complete(result, _build_response)
+
+
+def _build_response(producer: ProducerIdAndEpoch) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch
     )
 
 
-def refused(call: Call[InitProducerIdRequest], failure: KafkaError) -> InitProducerIdResponse:
+def error_response(
+    request: Request[InitProducerIdRequest], error: KafkaError
+) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         throttle_time_ms=0,
-        error_code=code_of(as_known(failure, call)),
+        error_code=code_of(to_supported_error(error, request)),
         producer_id=-1,
         producer_epoch=-1,
     )

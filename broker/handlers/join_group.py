@@ -4,76 +4,92 @@ from __future__ import annotations
 
 from functools import partial
 
-from odradek.broker.call import Call, Parked, Promised
-from odradek.broker.groups.classic.outcomes import Client, Joined, JoinRequest, Offer, Timeouts
+from odradek.broker.groups.classic.messages import (
+    ClientIdentity,
+    JoinGroupResult,
+    JoinRequest,
+    MemberProtocol,
+    Timeouts,
+)
 from odradek.broker.groups.classic.requests import join_group
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.replicated import when_replicated
+from odradek.broker.handlers.replicated_response import respond_when_replicated
+from odradek.broker.request import DelayedFuture, DelayedOperation, Request
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.errors import KafkaError, code_of
 
 _FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
-_FIRST_VERSION_WITH_REQUIRED_ID = 4
-_FIRST_VERSION_WITHOUT_A_PROTOCOL = 7
-_FIRST_VERSION_SKIPPING_ASSIGNMENT = 9
+_FIRST_VERSION_WITH_REQUIRED_MEMBER_ID = 4
+_FIRST_VERSION_WITH_NULLABLE_PROTOCOL = 7
+_FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[JoinGroupRequest]
-) -> JoinGroupResponse | Parked[JoinGroupResponse]:
-    group_id = call.request.group_id
-    shard = groups.shard_of_members(group_id)
-    joining = join_group(shard, group_id, _wanted(call))
-    if isinstance(joining, Joined):
-        response = _response(call, joining)
-        return when_replicated(shard.log, response) if joining.is_of_the_log else response
+    groups: GroupCoordinator, request: Request[JoinGroupRequest]
+) -> JoinGroupResponse | DelayedOperation[JoinGroupResponse]:
+    group_id = request.body.group_id
+    shard = groups.shard_for_nonempty_id(group_id)
+    joining = join_group(shard, group_id, _to_join_request(request))
+    if isinstance(joining, JoinGroupResult):
+        response = _build_response(request, joining)
+        return (
+            respond_when_replicated(shard.log, response)
+            if joining.waits_for_replication
+            else response
+        )
     if joining.done():
-        return _response(call, joining.result())
-    return Promised(joining, partial(_response, call))
+        return _build_response(request, joining.result())
+    return DelayedFuture(joining, partial(_build_response, request))
 
 
-def _wanted(call: Call[JoinGroupRequest]) -> JoinRequest:
-    request = call.request
-    session_ms = request.session_timeout_ms
-    has_own = call.version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT
-    rebalance_ms = request.rebalance_timeout_ms if has_own else session_ms
+def _to_join_request(request: Request[JoinGroupRequest]) -> JoinRequest:
+    body = request.body
+    session_timeout_ms = body.session_timeout_ms
+    has_rebalance_timeout = request.version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT
+    rebalance_timeout_ms = (
+        body.rebalance_timeout_ms if has_rebalance_timeout else session_timeout_ms
+    )
     return JoinRequest(
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
         # As Java shows an address.
-        client=Client(call.client_id or "", f"/{call.peer.client_host}"),
-        timeouts=Timeouts(session_ms, rebalance_ms),
-        protocol_type=request.protocol_type,
-        offers=[Offer(each.name, bytes(each.metadata)) for each in request.protocols],
-        requires_id=call.version >= _FIRST_VERSION_WITH_REQUIRED_ID,
-        can_skip_assignment=call.version >= _FIRST_VERSION_SKIPPING_ASSIGNMENT,
-        reason=request.reason,
+        client=ClientIdentity(request.client_id or "", f"/{request.context.client_host}"),
+        timeouts=Timeouts(session_timeout_ms, rebalance_timeout_ms),
+        protocol_type=body.protocol_type,
+        protocols=[
+            MemberProtocol(protocol.name, bytes(protocol.metadata)) for protocol in body.protocols
+        ],
+        requires_known_member_id=request.version >= _FIRST_VERSION_WITH_REQUIRED_MEMBER_ID,
+        supports_skipping_assignment=request.version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT,
+        reason=body.reason,
     )
 
 
-def _response(call: Call[JoinGroupRequest], joined: Joined) -> JoinGroupResponse:
-    protocol = joined.protocol
-    if protocol is None and call.version < _FIRST_VERSION_WITHOUT_A_PROTOCOL:
+def _build_response(
+    request: Request[JoinGroupRequest], result: JoinGroupResult
+) -> JoinGroupResponse:
+    protocol = result.protocol
+    if protocol is None and request.version < _FIRST_VERSION_WITH_NULLABLE_PROTOCOL:
         protocol = ""
     return JoinGroupResponse(
-        error_code=code_of(joined.failure),
-        generation_id=joined.generation,
-        protocol_type=joined.protocol_type,
+        error_code=code_of(result.error),
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
         protocol_name=protocol,
-        leader=joined.leader,
+        leader=result.leader,
         # Only a client of an age to know it is ever told to.
-        skip_assignment=joined.skip_assignment,
-        member_id=joined.member_id,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
         members=[
             JoinGroupResponse.Member(
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                metadata=each.metadata,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
             )
-            for each in joined.members
+            for member in result.members
         ],
     )
 
 
-def refused(call: Call[JoinGroupRequest], failure: KafkaError) -> JoinGroupResponse:
-    return _response(call, Joined(member_id=call.request.member_id, failure=failure))
+def error_response(request: Request[JoinGroupRequest], error: KafkaError) -> JoinGroupResponse:
+    return _build_response(request, JoinGroupResult(member_id=request.body.member_id, error=error))

@@ -13,8 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -24,11 +24,11 @@ from odradek.protocol.api.leader_and_isr import (
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
-_FIRST_VERSION_BY_TOPIC_ID = 5
-_State = tuple[str, Uuid, LeaderAndIsrPartitionState]
+_FIRST_VERSION_WITH_TOPIC_IDS = 5
+_TopicPartitionState = tuple[str, Uuid, LeaderAndIsrPartitionState]
 
 
-class Ordered(Protocol):
+class ControlRequest(Protocol):
     """A request of the controller."""
 
     @property
@@ -42,17 +42,17 @@ class Fence(Protocol):
     """Which controller, and which life of this broker, requests must be of, and their order."""
 
     @property
-    def order(self) -> asyncio.Lock: ...
+    def state_change_lock(self) -> asyncio.Lock: ...
 
     def check(self, *, controller_epoch: int, broker_epoch: int) -> None: ...
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that this needs."""
 
     def has_log(self, partition: TopicPartition, /) -> bool: ...
 
-    def become(
+    def become_leader_or_follower(
         self,
         partition: TopicPartition,
         topic_id: Uuid | None,
@@ -61,94 +61,108 @@ class Replicas(Protocol):
     ) -> object: ...
 
 
-class Configs(Protocol):
+class TopicConfigLoader(Protocol):
     """How topics are configured, which nobody has told us of new ones."""
 
     async def read(self, topics: Collection[str], /) -> None: ...
 
 
 def handle(
-    replicas: Replicas, fence: Fence, configs: Configs, call: Call[LeaderAndIsrRequest]
+    replica_manager: HostedPartitions,
+    controller_fence: Fence,
+    topic_configs: TopicConfigLoader,
+    request: Request[LeaderAndIsrRequest],
 ) -> LeaderAndIsrResponse | Awaitable[LeaderAndIsrResponse]:
-    check_fence(fence, call.request)
-    states = list(_states(call.request))
-    is_much = len(states) > FEW or bool(_new_topics(replicas, states))
-    if is_much or fence.order.locked():
-        return _obey_in_turns(replicas, fence, configs, call)
-    return _response(call, 0, [(*each, _outcome(replicas, *each)) for each in states])
+    check_epochs(controller_fence, request.body)
+    states = list(_states(request.body))
+    is_large = len(states) > INLINE_ENTRIES_MAX or bool(_new_topics(replica_manager, states))
+    if is_large or controller_fence.state_change_lock.locked():
+        return _apply_sliced(replica_manager, controller_fence, topic_configs, request)
+    return _build_response(
+        request, 0, [(*each, _become_leader_or_follower(replica_manager, *each)) for each in states]
+    )
 
 
-async def _obey_in_turns(
-    replicas: Replicas, fence: Fence, configs: Configs, call: Call[LeaderAndIsrRequest]
+async def _apply_sliced(
+    replica_manager: HostedPartitions,
+    controller_fence: Fence,
+    topic_configs: TopicConfigLoader,
+    request: Request[LeaderAndIsrRequest],
 ) -> LeaderAndIsrResponse:
-    states, outcomes = list(_states(call.request)), []
-    async with fence.order:
-        await configs.read(_new_topics(replicas, states))
-        check_fence(fence, call.request)
-        turn = Turn()
+    states, results = list(_states(request.body)), []
+    async with controller_fence.state_change_lock:
+        await topic_configs.read(_new_topics(replica_manager, states))
+        check_epochs(controller_fence, request.body)
+        time_slice = TimeSlice()
         for each in states:
-            outcomes.append((*each, _outcome(replicas, *each)))
-            if turn.is_over:
-                await turn.next()
-                check_fence(fence, call.request)
-    return _response(call, 0, outcomes)
+            results.append((*each, _become_leader_or_follower(replica_manager, *each)))
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+                check_epochs(controller_fence, request.body)
+    return _build_response(request, 0, results)
 
 
-def check_fence(fence: Fence, request: Ordered) -> None:
-    fence.check(controller_epoch=request.controller_epoch, broker_epoch=request.broker_epoch)
+def check_epochs(controller_fence: Fence, body: ControlRequest) -> None:
+    controller_fence.check(controller_epoch=body.controller_epoch, broker_epoch=body.broker_epoch)
 
 
-def _new_topics(replicas: Replicas, states: Iterable[_State]) -> set[str]:
+def _new_topics(
+    replica_manager: HostedPartitions, states: Iterable[_TopicPartitionState]
+) -> set[str]:
     return {
         topic
         for topic, _, state in states
-        if not replicas.has_log(TopicPartition(topic, state.partition_index))
+        if not replica_manager.has_log(TopicPartition(topic, state.partition_index))
     }
 
 
-def _response(
-    call: Call[LeaderAndIsrRequest],
-    code: int,
-    outcomes: Iterable[tuple[str, Uuid, LeaderAndIsrPartitionState, int]],
+def _build_response(
+    request: Request[LeaderAndIsrRequest],
+    top_level_error_code: int,
+    results: Iterable[tuple[str, Uuid, LeaderAndIsrPartitionState, int]],
 ) -> LeaderAndIsrResponse:
     """An outcome ends with its error code."""
-    response = LeaderAndIsrResponse(error_code=code)
-    by_id: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
-    for topic, topic_id, state, error_code in outcomes:
-        line = LeaderAndIsrPartitionError(
+    response = LeaderAndIsrResponse(error_code=top_level_error_code)
+    errors_by_topic_id: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
+    for topic, topic_id, state, error_code in results:
+        partition_error = LeaderAndIsrPartitionError(
             topic_name=topic, partition_index=state.partition_index, error_code=error_code
         )
-        if call.version < _FIRST_VERSION_BY_TOPIC_ID:
-            response.partition_errors.append(line)
+        if request.version < _FIRST_VERSION_WITH_TOPIC_IDS:
+            response.partition_errors.append(partition_error)
         else:
-            by_id.setdefault(topic_id, []).append(line)
+            errors_by_topic_id.setdefault(topic_id, []).append(partition_error)
     response.topics = [
-        LeaderAndIsrResponse.Topic(topic_id=topic_id, partition_errors=lines)
-        for topic_id, lines in by_id.items()
+        LeaderAndIsrResponse.Topic(topic_id=topic_id, partition_errors=partition_errors)
+        for topic_id, partition_errors in errors_by_topic_id.items()
     ]
     return response
 
 
-def refused(call: Call[LeaderAndIsrRequest], failure: KafkaError) -> LeaderAndIsrResponse:
+def error_response(
+    request: Request[LeaderAndIsrRequest], error: KafkaError
+) -> LeaderAndIsrResponse:
     """All of it, for one reason."""
-    code = code_of(failure)
-    return _response(call, code, ((*each, code) for each in _states(call.request)))
+    code = code_of(error)
+    return _build_response(request, code, ((*each, code) for each in _states(request.body)))
 
 
-def _states(request: LeaderAndIsrRequest) -> Iterator[_State]:
-    for state in request.ungrouped_partition_states:
+def _states(body: LeaderAndIsrRequest) -> Iterator[_TopicPartitionState]:
+    for state in body.ungrouped_partition_states:
         yield state.topic_name, ZERO_UUID, state
-    for topic in request.topic_states:
+    for topic in body.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, topic.topic_id, state
 
 
-def _outcome(
-    replicas: Replicas, topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState
+def _become_leader_or_follower(
+    replica_manager: HostedPartitions, topic: str, topic_id: Uuid, state: LeaderAndIsrPartitionState
 ) -> int:
     partition = TopicPartition(topic, state.partition_index)
     try:
-        replicas.become(partition, None if topic_id == ZERO_UUID else topic_id, state)
-    except KafkaError as failure:
-        return code_of(failure)
+        replica_manager.become_leader_or_follower(
+            partition, None if topic_id == ZERO_UUID else topic_id, state
+        )
+    except KafkaError as error:
+        return code_of(error)
     return 0

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.call import Call, Parked
 from odradek.broker.groups.classic.requests import leave_group
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.replicated import when_replicated
+from odradek.broker.handlers.replicated_response import respond_when_replicated
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from odradek.protocol.errors import code_of
 
-_FIRST_VERSION_WITH_MANY = 3
+_FIRST_BATCHED_VERSION = 3
 
-Leaving = LeaveGroupRequest.Member
+MemberIdentity = LeaveGroupRequest.Member
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[LeaveGroupRequest]
-) -> LeaveGroupResponse | Parked[LeaveGroupResponse]:
-    group_id = call.request.group_id
-    shard = groups.shard_of_members(group_id)
-    lines = [
+    groups: GroupCoordinator, request: Request[LeaveGroupRequest]
+) -> LeaveGroupResponse | DelayedOperation[LeaveGroupResponse]:
+    group_id = request.body.group_id
+    shard = groups.shard_for_nonempty_id(group_id)
+    members = [
         LeaveGroupResponse.Member(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
@@ -29,16 +29,16 @@ def handle(
                 leave_group(shard, group_id, each.member_id, each.group_instance_id, each.reason)
             ),
         )
-        for each in _leaving(call)
+        for each in _leaving_members(request)
     ]
-    if call.version >= _FIRST_VERSION_WITH_MANY:
-        response = LeaveGroupResponse(error_code=0, members=lines)
+    if request.version >= _FIRST_BATCHED_VERSION:
+        response = LeaveGroupResponse(error_code=0, members=members)
     else:
-        response = LeaveGroupResponse(error_code=lines[0].error_code)
-    return when_replicated(shard.log, response)
+        response = LeaveGroupResponse(error_code=members[0].error_code)
+    return respond_when_replicated(shard.log, response)
 
 
-def _leaving(call: Call[LeaveGroupRequest]) -> Sequence[Leaving]:
-    if call.version >= _FIRST_VERSION_WITH_MANY:
-        return call.request.members
-    return [Leaving(member_id=call.request.member_id)]
+def _leaving_members(request: Request[LeaveGroupRequest]) -> Sequence[MemberIdentity]:
+    if request.version >= _FIRST_BATCHED_VERSION:
+        return request.body.members
+    return [MemberIdentity(member_id=request.body.member_id)]

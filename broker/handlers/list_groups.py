@@ -9,66 +9,66 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import NamedTuple
 
-from odradek.broker.call import Call
-from odradek.broker.groups.classic.state import GroupState
+from odradek.broker.groups.classic.state import ClassicGroupState
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import GroupType
-from odradek.broker.groups.shard import GroupShard
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.groups.shard import GroupCoordinatorShard
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.error_codes import ErrorCode
 
-Shown = ListGroupsResponse.Group
+ListedGroup = ListGroupsResponse.Group
 
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.code
 
 
-class Wanted(NamedTuple):
+class GroupFilter(NamedTuple):
     """In lower case; empty for any."""
 
     states: frozenset[str]
     types: frozenset[str]
 
-    def has(self, shown: Shown) -> bool:
-        is_in_state = not self.states or shown.group_state.lower() in self.states
-        return is_in_state and (not self.types or shown.group_type in self.types)
+    def matches(self, group: ListedGroup) -> bool:
+        is_in_state = not self.states or group.group_state.lower() in self.states
+        return is_in_state and (not self.types or group.group_type in self.types)
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[ListGroupsRequest]
+    groups: GroupCoordinator, request: Request[ListGroupsRequest]
 ) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
-    request = call.request
-    wanted = Wanted(
-        frozenset(map(str.lower, request.states_filter)),
-        frozenset(map(str.lower, request.types_filter)),
+    body = request.body
+    group_filter = GroupFilter(
+        frozenset(map(str.lower, body.states_filter)),
+        frozenset(map(str.lower, body.types_filter)),
     )
     response = ListGroupsResponse(
-        error_code=_LOADING if groups.shards.is_loading else ErrorCode.NONE.code, groups=[]
+        error_code=_LOADING if groups.runtime.is_loading else ErrorCode.NONE.code, groups=[]
     )
-    if sum(len(shard.groups) + len(shard.offsets) for shard in groups) > FEW:
-        return _answer_in_turns(groups, wanted, response)
-    response.groups = list(_wanted(groups, wanted))
+    if sum(len(shard.groups) + len(shard.offsets) for shard in groups) > INLINE_ENTRIES_MAX:
+        return _respond_sliced(groups, group_filter, response)
+    response.groups = list(_matching_groups(groups, group_filter))
     return response
 
 
-async def _answer_in_turns(
-    groups: GroupCoordinator, wanted: Wanted, response: ListGroupsResponse
+async def _respond_sliced(
+    groups: GroupCoordinator, group_filter: GroupFilter, response: ListGroupsResponse
 ) -> ListGroupsResponse:
-    response.groups = await Turn().listed(_wanted(groups, wanted))
+    response.groups = await TimeSlice().collect(_matching_groups(groups, group_filter))
     return response
 
 
-def _wanted(groups: GroupCoordinator, wanted: Wanted) -> Iterator[Shown]:
+def _matching_groups(groups: GroupCoordinator, group_filter: GroupFilter) -> Iterator[ListedGroup]:
     for shard in groups:
-        for shown in _listed(shard):
-            if wanted.has(shown):
-                yield shown
+        for group in _list_groups(shard):
+            if group_filter.matches(group):
+                yield group
 
 
-def _listed(shard: GroupShard) -> Iterator[Shown]:
+def _list_groups(shard: GroupCoordinatorShard) -> Iterator[ListedGroup]:
     """What comes or goes meanwhile may be missed, or shown."""
     for group in [*shard.groups.values()]:
-        yield Shown(
+        yield ListedGroup(
             group_id=group.id,
             protocol_type=group.protocol_type,
             group_state=group.state_name,
@@ -76,9 +76,9 @@ def _listed(shard: GroupShard) -> Iterator[Shown]:
         )
     for group_id in [*shard.offsets]:
         if group_id not in shard.groups:
-            yield Shown(
+            yield ListedGroup(
                 group_id=group_id,
                 protocol_type="",
-                group_state=GroupState.EMPTY.value,
+                group_state=ClassicGroupState.EMPTY.value,
                 group_type=GroupType.CLASSIC.value,
             )

@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from odradek.broker.call import Call
+from odradek.broker.batch_search import BatchSearch, BatchSearcher, SearchTooLarge
 from odradek.broker.fetching.offset_lookup import (
-    EARLIEST_LOCAL,
-    LARGEST_TIMESTAMP,
-    LATEST_TIERED,
+    EARLIEST_LOCAL_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    MAX_TIMESTAMP,
+    FetchIsolation,
     OffsetLookup,
-    Sight,
 )
-from odradek.broker.record_looks import Looks, ManyRecords, Reader
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.errors import (
     InvalidRequest,
@@ -34,130 +34,160 @@ from odradek.protocol.errors import (
     UnsupportedVersion,
     code_of,
 )
-from odradek.storage.log_lookup import EARLIEST, LATEST
+from odradek.storage.timestamp_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
-_FIRST_VERSIONS = {
-    LATEST: 0,
-    EARLIEST: 0,
-    LARGEST_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
+_FIRST_VERSION_BY_TIMESTAMP = {
+    LATEST_TIMESTAMP: 0,
+    EARLIEST_TIMESTAMP: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
 }
-_FIRST_VERSION_OF_OFFSET_NOT_AVAILABLE = 5
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
-Asked = ListOffsetsRequest.Topic.Partition
+PartitionRequest = ListOffsetsRequest.Topic.Partition
 Topic = ListOffsetsResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that looking for offsets needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 def handle(
-    replicas: Replicas, reader: Reader, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
+    replica_manager: HostedPartitions,
+    searcher: BatchSearcher,
+    now_ms: Callable[[], int],
+    request: Request[ListOffsetsRequest],
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    if call.request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise KafkaError(f"there is no isolation level {call.request.isolation_level}")
-    listing = Listing(replicas, now_ms, call)
-    topics = call.request.topics
-    if sum(len(topic.partitions) for topic in topics) > FEW:
-        return _list_in_turns(listing, reader, topics)
+    if request.body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(f"isolation_level={request.body.isolation_level}: must be 0 or 1")
+    lookups = OffsetLookups(replica_manager, now_ms, request)
+    topics = request.body.topics
+    if sum(len(topic.partitions) for topic in topics) > INLINE_ENTRIES_MAX:
+        return _list_sliced(lookups, searcher, topics)
     try:
         return ListOffsetsResponse(
             topics=[
                 Topic(
                     name=topic.name,
-                    partitions=[listing.line(topic.name, asked) for asked in topic.partitions],
+                    partitions=[
+                        lookups.partition_response(topic.name, partition_request)
+                        for partition_request in topic.partitions
+                    ],
                 )
                 for topic in topics
             ]
         )
-    except ManyRecords:
-        return _list_in_turns(listing, reader, topics)
+    except SearchTooLarge:
+        return _list_sliced(lookups, searcher, topics)
 
 
-async def _list_in_turns(
-    listing: Listing, reader: Reader, topics: Iterable[ListOffsetsRequest.Topic]
+async def _list_sliced(
+    lookups: OffsetLookups, searcher: BatchSearcher, topics: Iterable[ListOffsetsRequest.Topic]
 ) -> ListOffsetsResponse:
-    turn, response = Turn(), ListOffsetsResponse(topics=[])
+    time_slice, response = TimeSlice(), ListOffsetsResponse(topics=[])
     for topic in topics:
-        lines = []
-        for asked in topic.partitions:
-            lines.append(await listing.line_in_turns(topic.name, asked, reader))
-            if turn.is_over:
-                await turn.next()
-        response.topics.append(Topic(name=topic.name, partitions=lines))
+        partition_responses = []
+        for partition_request in topic.partitions:
+            partition_responses.append(
+                await lookups.partition_response_sliced(topic.name, partition_request, searcher)
+            )
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+        response.topics.append(Topic(name=topic.name, partitions=partition_responses))
     return response
 
 
-class Listing:
+class OffsetLookups:
     """The lookups of one request."""
 
     def __init__(
-        self, replicas: Replicas, now_ms: Callable[[], int], call: Call[ListOffsetsRequest]
+        self,
+        replica_manager: HostedPartitions,
+        now_ms: Callable[[], int],
+        request: Request[ListOffsetsRequest],
     ) -> None:
-        self._replicas = replicas
+        self._replica_manager = replica_manager
         self._now_ms = now_ms
-        self._version = call.version
-        self._sight = _sight(call.request)
-        self._looks = Looks()
-        named = Counter(
-            (topic.name, asked.partition_index)
-            for topic in call.request.topics
-            for asked in topic.partitions
+        self._version = request.version
+        self._isolation = _fetch_isolation(request.body)
+        self._batch_search = BatchSearch()
+        counts = Counter(
+            (topic.name, partition_request.partition_index)
+            for topic in request.body.topics
+            for partition_request in topic.partitions
         )
         # The oldest version has no rule about it.
-        self._twice = {key for key, count in named.items() if count > 1 and call.version > 0}
+        self._duplicates = {
+            key for key, count in counts.items() if count > 1 and request.version > 0
+        }
 
-    async def line_in_turns(self, topic: str, asked: Asked, reader: Reader) -> Line:
+    async def partition_response_sliced(
+        self, topic: str, partition_request: PartitionRequest, searcher: BatchSearcher
+    ) -> PartitionResponse:
         while True:
-            self._looks.begin_turn()
+            self._batch_search.reset_budget()
             try:
-                return self.line(topic, asked)
-            except ManyRecords as many:
+                return self.partition_response(topic, partition_request)
+            except SearchTooLarge as search:
                 try:
-                    await self._looks.learn(many, reader)
-                except KafkaError as failure:
-                    return _failed(asked, failure)
+                    await self._batch_search.search_in_worker(search, searcher)
+                except KafkaError as error:
+                    return _partition_error(partition_request, error)
 
-    def line(self, topic: str, asked: Asked) -> Line:
+    def partition_response(
+        self, topic: str, partition_request: PartitionRequest
+    ) -> PartitionResponse:
         """ManyRecords, if it would take too long."""
         try:
-            self._check(topic, asked)
-            partition = self._replicas.partition(topic, asked.partition_index)
-            return self._found(OffsetLookup(partition, self._sight, self._looks), asked)
-        except OffsetNotAvailable as failure:
-            is_known = self._version >= _FIRST_VERSION_OF_OFFSET_NOT_AVAILABLE
-            return _failed(asked, failure if is_known else LeaderNotAvailable())
-        except KafkaError as failure:
-            return _failed(asked, failure)
-
-    def _check(self, topic: str, asked: Asked) -> None:
-        if (topic, asked.partition_index) in self._twice:
-            raise InvalidRequest(f"{topic}-{asked.partition_index} is named twice")
-        first_version = _FIRST_VERSIONS.get(asked.timestamp)
-        is_known = first_version is not None and self._version >= first_version
-        if asked.timestamp < 0 and not is_known:
-            raise UnsupportedVersion(f"timestamp {asked.timestamp} in version {self._version}")
-
-    def _found(self, lookup: OffsetLookup, asked: Asked) -> Line:
-        index = asked.partition_index
-        if self._version == 0:
-            offsets = lookup.before(
-                asked.timestamp, max_offsets=asked.max_num_offsets, now_ms=self._now_ms()
+            self._check(topic, partition_request)
+            partition = self._replica_manager.partition(topic, partition_request.partition_index)
+            return self._look_up(
+                OffsetLookup(partition, self._isolation, self._batch_search), partition_request
             )
-            return Line(partition_index=index, error_code=0, old_style_offsets=offsets)
-        found = lookup.at(asked.timestamp, current_leader_epoch=asked.current_leader_epoch)
-        if found is None:
-            return Line(partition_index=index, error_code=0)
+        except OffsetNotAvailable as error:
+            is_supported = self._version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+            return _partition_error(
+                partition_request, error if is_supported else LeaderNotAvailable()
+            )
+        except KafkaError as error:
+            return _partition_error(partition_request, error)
+
+    def _check(self, topic: str, partition_request: PartitionRequest) -> None:
+        if (topic, partition_request.partition_index) in self._duplicates:
+            raise InvalidRequest(f"duplicate partition {topic}-{partition_request.partition_index}")
+        first_version = _FIRST_VERSION_BY_TIMESTAMP.get(partition_request.timestamp)
+        is_supported = first_version is not None and self._version >= first_version
+        if partition_request.timestamp < 0 and not is_supported:
+            raise UnsupportedVersion(
+                f"timestamp {partition_request.timestamp} is not supported in version"
+                f" {self._version}"
+            )
+
+    def _look_up(
+        self, lookup: OffsetLookup, partition_request: PartitionRequest
+    ) -> PartitionResponse:
+        index = partition_request.partition_index
+        if self._version == 0:
+            offsets = lookup.legacy_offsets_before(
+                partition_request.timestamp,
+                max_offsets=partition_request.max_num_offsets,
+                now_ms=self._now_ms(),
+            )
+            return PartitionResponse(partition_index=index, error_code=0, old_style_offsets=offsets)
+        result = lookup.find_offset(
+            partition_request.timestamp, current_leader_epoch=partition_request.current_leader_epoch
+        )
+        if result is None:
+            return PartitionResponse(partition_index=index, error_code=0)
         # What is not known is -1 here as it is there.
-        offset, timestamp, leader_epoch = found
-        return Line(
+        offset, timestamp, leader_epoch = result
+        return PartitionResponse(
             partition_index=index,
             error_code=0,
             timestamp=timestamp,
@@ -166,24 +196,29 @@ class Listing:
         )
 
 
-def _sight(request: ListOffsetsRequest) -> Sight:
-    if request.replica_id != CONSUMER:
-        return Sight(is_limited=False, needs_leader=request.replica_id != DEBUGGING_CONSUMER)
-    return Sight(is_committed=request.isolation_level == READ_COMMITTED)
+def _fetch_isolation(body: ListOffsetsRequest) -> FetchIsolation:
+    if body.replica_id != CONSUMER:
+        return FetchIsolation(is_bounded=False, needs_leader=body.replica_id != DEBUGGING_CONSUMER)
+    return FetchIsolation(is_read_committed=body.isolation_level == READ_COMMITTED)
 
 
-def _failed(asked: Asked, failure: KafkaError) -> Line:
-    return Line(partition_index=asked.partition_index, error_code=code_of(failure))
+def _partition_error(partition_request: PartitionRequest, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=partition_request.partition_index, error_code=code_of(error)
+    )
 
 
-def refused(call: Call[ListOffsetsRequest], failure: KafkaError) -> ListOffsetsResponse:
+def error_response(request: Request[ListOffsetsRequest], error: KafkaError) -> ListOffsetsResponse:
     """All of it, for one reason."""
     return ListOffsetsResponse(
         topics=[
             Topic(
                 name=topic.name,
-                partitions=[_failed(asked, failure) for asked in topic.partitions],
+                partitions=[
+                    _partition_error(partition_request, error)
+                    for partition_request in topic.partitions
+                ],
             )
-            for topic in call.request.topics
+            for topic in request.body.topics
         ]
     )

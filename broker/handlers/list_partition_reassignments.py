@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.controller.assignment import Assignment
-from odradek.controller.reassignment_requests import asked_for, listing
+from odradek.broker.request import Request
+from odradek.controller.reassignment_requests import build_list_response, parse_list_request
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.protocol.api.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -18,18 +18,20 @@ from odradek.protocol.types import TopicPartition
 class Controller(Protocol):
     """The part of the controller that knows what is under way."""
 
-    async def reassignments(
+    async def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None, /
-    ) -> Mapping[TopicPartition, Assignment]: ...
+    ) -> Mapping[TopicPartition, ReplicaAssignment]: ...
 
 
 def handle(
-    controller: Controller, call: Call[ListPartitionReassignmentsRequest]
+    controller: Controller, request: Request[ListPartitionReassignmentsRequest]
 ) -> Awaitable[ListPartitionReassignmentsResponse]:
-    return _listed(controller, call.request)
+    return _list(controller, request.body)
 
 
-async def _listed(
-    controller: Controller, request: ListPartitionReassignmentsRequest
+async def _list(
+    controller: Controller, body: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    return listing(await controller.reassignments(asked_for(request)))
+    return build_list_response(
+        await controller.list_partition_reassignments(parse_list_request(body))
+    )

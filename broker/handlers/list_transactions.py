@@ -5,88 +5,97 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from typing import NamedTuple
 
-from odradek.broker.call import Call
-from odradek.broker.groups.consumer.regular_expression import Matches, compiled
+from odradek.broker.groups.consumer.regular_expression import RegexMatcher, compile_regex
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.transaction_state import BY_NAME, Transaction
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.transactions.transaction_state import STATES_BY_NAME, TransactionMetadata
 from odradek.protocol.api.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from odradek.protocol.errors import CoordinatorLoadInProgress
 
-Shown = ListTransactionsResponse.Transaction
+TransactionListing = ListTransactionsResponse.Transaction
 Response = ListTransactionsResponse
 
 
-class Wanted(NamedTuple):
+class TransactionFilter(NamedTuple):
     """Empty for any."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]
     #: Running for longer than this; negative for any.
-    duration_ms: int
+    min_duration_ms: int
     #: Of their ids, by the rules of RE2.
-    pattern: Matches | None
+    transactional_id_pattern: RegexMatcher | None
     now_ms: int
 
-    def has(self, txn: Transaction) -> bool:
+    def matches(self, txn: TransactionMetadata) -> bool:
         return (
             (not self.producer_ids or txn.producer_id in self.producer_ids)
-            and (not self.states or txn.state.shown in self.states)
-            and (self.duration_ms < 0 or self.now_ms - txn.started_ms > self.duration_ms)
-            and (self.pattern is None or bool(self.pattern(txn.transactional_id)))
+            and (not self.states or txn.state.display_name in self.states)
+            and (self.min_duration_ms < 0 or self.now_ms - txn.started_ms > self.min_duration_ms)
+            and (
+                self.transactional_id_pattern is None
+                or bool(self.transactional_id_pattern(txn.transactional_id))
+            )
         )
 
 
 def handle(
-    transactions: TransactionCoordinator, call: Call[ListTransactionsRequest]
+    transactions: TransactionCoordinator, request: Request[ListTransactionsRequest]
 ) -> Response | Awaitable[Response]:
-    if transactions.shards.is_loading:
+    if transactions.runtime.is_loading:
         raise CoordinatorLoadInProgress()
-    request = call.request
-    expression = request.transactional_id_pattern
-    wanted = Wanted(
-        frozenset(request.state_filters),
-        frozenset(request.producer_id_filters),
-        request.duration_filter,
-        compiled(expression) if expression else None,
-        transactions.world.now_ms(),
+    body = request.body
+    pattern = body.transactional_id_pattern
+    transaction_filter = TransactionFilter(
+        frozenset(body.state_filters),
+        frozenset(body.producer_id_filters),
+        body.duration_filter,
+        compile_regex(pattern) if pattern else None,
+        transactions.context.now_ms(),
     )
     response = Response(
         throttle_time_ms=0,
         error_code=0,
-        unknown_state_filters=[each for each in request.state_filters if each not in BY_NAME],
+        unknown_state_filters=[
+            state for state in body.state_filters if state not in STATES_BY_NAME
+        ],
         transaction_states=[],
     )
-    if sum(len(shard.transactions) for shard in transactions) > FEW:
-        return _answer_in_turns(transactions, wanted, response)
-    response.transaction_states = [*filter(None, _looked_at(transactions, wanted))]
+    if sum(len(shard.transactions) for shard in transactions) > INLINE_ENTRIES_MAX:
+        return _respond_sliced(transactions, transaction_filter, response)
+    response.transaction_states = [
+        *filter(None, _filter_transactions(transactions, transaction_filter))
+    ]
     return response
 
 
-async def _answer_in_turns(
-    transactions: TransactionCoordinator, wanted: Wanted, response: Response
+async def _respond_sliced(
+    transactions: TransactionCoordinator, transaction_filter: TransactionFilter, response: Response
 ) -> Response:
-    looked_at = await Turn().listed(_looked_at(transactions, wanted))
-    response.transaction_states = [*filter(None, looked_at)]
+    listings = await TimeSlice().collect(_filter_transactions(transactions, transaction_filter))
+    response.transaction_states = [*filter(None, listings)]
     return response
 
 
-def _looked_at(transactions: TransactionCoordinator, wanted: Wanted) -> Iterator[Shown | None]:
+def _filter_transactions(
+    transactions: TransactionCoordinator, transaction_filter: TransactionFilter
+) -> Iterator[TransactionListing | None]:
     """One by one, None for what is not wanted: to find that out takes its time as well.
 
     What comes or goes meanwhile may be missed, or shown.
     """
     for shard in transactions:
         for txn in [*shard.transactions.values()]:
-            yield _shown(txn) if wanted.has(txn) else None
+            yield _transaction_listing(txn) if transaction_filter.matches(txn) else None
 
 
-def _shown(txn: Transaction) -> Shown:
-    return Shown(
+def _transaction_listing(txn: TransactionMetadata) -> TransactionListing:
+    return TransactionListing(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,
-        transaction_state=txn.state.shown,
+        transaction_state=txn.state.display_name,
     )

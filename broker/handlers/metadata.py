@@ -12,13 +12,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from odradek.broker.call import Call
 from odradek.broker.metadata import authorized_operations
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.metadata.picture import Picture
-from odradek.broker.metadata.topic_view import ShownTopic, View, show_in_turns, shown
-from odradek.broker.turns import FEW, Turn
-from odradek.controller.topic_names import is_topic_name
+from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot
+from odradek.broker.metadata.topic_metadata import (
+    TopicMetadataOptions,
+    TopicResponse,
+    topic_response,
+    topic_responses_sliced,
+)
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
+from odradek.controller.topic_names import is_valid_topic_name
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.errors import (
     InvalidRequest,
@@ -30,138 +35,148 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import ZERO_UUID, Uuid
 
-BY_TOPIC_ID = 12
+FIRST_VERSION_WITH_TOPIC_IDS = 12
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     @property
     def cluster_id(self) -> str: ...
 
     @property
-    def picture(self) -> Picture: ...
+    def snapshot(self) -> MetadataSnapshot: ...
 
 
-class Creator(Protocol):
+class TopicCreator(Protocol):
     """Creates topics because they were asked for."""
 
     @property
-    def serves_clients(self) -> bool: ...
+    def is_enabled_for_clients(self) -> bool: ...
 
     async def create(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
 
 
 def handle(
-    cluster: Cluster, creator: Creator, call: Call[MetadataRequest]
+    metadata_cache: ClusterMetadata, topic_creator: TopicCreator, request: Request[MetadataRequest]
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    request, topics = call.request, _Topics(call, cluster.picture)
-    response = _without_topics(cluster, call)
-    creates = topics.missing and request.allow_auto_topic_creation and creator.serves_clients
-    if creates or topics.are_many:
-        return _answer_in_turns(response, topics, creator if creates else None)
-    response.topics = topics.shown()
+    body, topics = request.body, _RequestedTopics(request, metadata_cache.snapshot)
+    response = _response_without_topics(metadata_cache, request)
+    creates_topics = (
+        topics.missing and body.allow_auto_topic_creation and topic_creator.is_enabled_for_clients
+    )
+    if creates_topics or topics.is_large:
+        return _respond_sliced(response, topics, topic_creator if creates_topics else None)
+    response.topics = topics.topic_responses()
     return response
 
 
-async def _answer_in_turns(
-    response: MetadataResponse, topics: _Topics, creator: Creator | None
+async def _respond_sliced(
+    response: MetadataResponse, topics: _RequestedTopics, topic_creator: TopicCreator | None
 ) -> MetadataResponse:
-    response.topics = await topics.shown_in_turns(creator)
+    response.topics = await topics.topic_responses_sliced(topic_creator)
     return response
 
 
-class _Topics:
+class _RequestedTopics:
     """Those that are asked for: there, or missing."""
 
-    def __init__(self, call: Call[MetadataRequest], picture: Picture) -> None:
-        self._brokers = picture.brokers
-        self._view = _view(call)
-        names, self._unknown_ids = _asked_for(call, picture)
-        self._known = [picture.topics[name] for name in names if name in picture.topics]
-        self.missing = [name for name in names if name not in picture.topics]
+    def __init__(self, request: Request[MetadataRequest], snapshot: MetadataSnapshot) -> None:
+        self._brokers = snapshot.brokers
+        self._options = _topic_metadata_options(request)
+        names, self._unknown_ids = _requested_topics(request, snapshot)
+        self._known = [snapshot.topics[name] for name in names if name in snapshot.topics]
+        self.missing = [name for name in names if name not in snapshot.topics]
 
     @property
-    def are_many(self) -> bool:
+    def is_large(self) -> bool:
         partition_count = sum([len(topic.partitions) for topic in self._known])
-        return len(self._unknown_ids) + len(self.missing) + partition_count > FEW
+        return len(self._unknown_ids) + len(self.missing) + partition_count > INLINE_ENTRIES_MAX
 
-    def shown(self) -> list[ShownTopic]:
-        brokers, view = self._brokers, self._view
+    def topic_responses(self) -> list[TopicResponse]:
+        brokers, options = self._brokers, self._options
         return [
-            *map(_unknown_id, self._unknown_ids),
-            *[shown(topic, brokers, view) for topic in self._known],
-            *[_failed(name, _not_there(name), view) for name in self.missing],
+            *map(_unknown_topic_id_response, self._unknown_ids),
+            *[topic_response(topic, brokers, options) for topic in self._known],
+            *[_topic_error(name, _missing_topic_error(name), options) for name in self.missing],
         ]
 
-    async def shown_in_turns(self, creator: Creator | None) -> list[ShownTopic]:
+    async def topic_responses_sliced(
+        self, topic_creator: TopicCreator | None
+    ) -> list[TopicResponse]:
         """What is missing is created, where there is a creator."""
-        turn, view, missing = Turn(), self._view, self.missing
-        lines = await turn.listed(map(_unknown_id, self._unknown_ids))
-        lines += await show_in_turns(self._known, self._brokers, view)
-        if creator is None:
-            failed = (_failed(name, _not_there(name), view) for name in missing)
+        time_slice, options, missing = TimeSlice(), self._options, self.missing
+        responses = await time_slice.collect(map(_unknown_topic_id_response, self._unknown_ids))
+        responses += await topic_responses_sliced(self._known, self._brokers, options)
+        if topic_creator is None:
+            missing_responses = (
+                _topic_error(name, _missing_topic_error(name), options) for name in missing
+            )
         else:
-            told = await creator.create(missing)
-            failed = (_failed(name, told[name], view) for name in missing)
-        return lines + await turn.listed(failed)
+            errors = await topic_creator.create(missing)
+            missing_responses = (_topic_error(name, errors[name], options) for name in missing)
+        return responses + await time_slice.collect(missing_responses)
 
 
-def refused(call: Call[MetadataRequest], failure: KafkaError) -> MetadataResponse:
+def error_response(request: Request[MetadataRequest], error: KafkaError) -> MetadataResponse:
     return MetadataResponse(
         brokers=[],
         topics=[
-            ShownTopic(
-                error_code=code_of(failure),
+            TopicResponse(
+                error_code=code_of(error),
                 name=each.name or "",
                 topic_id=each.topic_id,
                 partitions=[],
             )
-            for each in call.request.topics or ()
+            for each in request.body.topics or ()
         ],
-        error_code=code_of(failure),
+        error_code=code_of(error),
     )
 
 
-def _view(call: Call[MetadataRequest]) -> View:
-    is_asked = call.request.include_topic_authorized_operations
+def _topic_metadata_options(request: Request[MetadataRequest]) -> TopicMetadataOptions:
+    is_requested = request.body.include_topic_authorized_operations
     operations = (
-        authorized_operations.ON_A_TOPIC if is_asked else authorized_operations.NOT_ASKED_FOR
+        authorized_operations.TOPIC_OPERATIONS
+        if is_requested
+        else authorized_operations.AUTHORIZED_OPERATIONS_OMITTED
     )
-    return View.of_version(call.version, call.peer.listener, operations)
+    return TopicMetadataOptions.for_version(request.version, request.context.listener, operations)
 
 
-def _without_topics(cluster: Cluster, call: Call[MetadataRequest]) -> MetadataResponse:
-    picture = cluster.picture
-    is_asked = call.request.include_cluster_authorized_operations
+def _response_without_topics(
+    metadata_cache: ClusterMetadata, request: Request[MetadataRequest]
+) -> MetadataResponse:
+    snapshot = metadata_cache.snapshot
+    is_requested = request.body.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in picture.brokers.at(call.peer.listener).values()
+            for node in snapshot.brokers.nodes_for_listener(request.context.listener).values()
         ],
-        cluster_id=cluster.cluster_id,
-        controller_id=picture.controller_id,
+        cluster_id=metadata_cache.cluster_id,
+        controller_id=snapshot.controller_id,
         topics=[],
         cluster_authorized_operations=(
-            authorized_operations.ON_THE_CLUSTER
-            if is_asked
-            else authorized_operations.NOT_ASKED_FOR
+            authorized_operations.CLUSTER_OPERATIONS
+            if is_requested
+            else authorized_operations.AUTHORIZED_OPERATIONS_OMITTED
         ),
     )
 
 
-def _asked_for(
-    call: Call[MetadataRequest], picture: Picture
+def _requested_topics(
+    request: Request[MetadataRequest], snapshot: MetadataSnapshot
 ) -> tuple[Collection[str], Collection[Uuid]]:
     """Names, and the ids that are no topic's; each once."""
-    topics = call.request.topics
-    if topics is None or (call.version == 0 and not topics):
-        return picture.topics.keys(), ()
-    _check_topics(topics, call.version)
+    topics = request.body.topics
+    if topics is None or (request.version == 0 and not topics):
+        return snapshot.topics.keys(), ()
+    _check_topics(topics, request.version)
     ids = dict.fromkeys(each.topic_id for each in topics if each.topic_id != ZERO_UUID)
     if ids:
-        names = [picture.names[each] for each in ids if each in picture.names]
-        return names, [each for each in ids if each not in picture.names]
+        names = [snapshot.topic_names[each] for each in ids if each in snapshot.topic_names]
+        return names, [each for each in ids if each not in snapshot.topic_names]
     if any(each.name is None for each in topics):
         # Kafka's answer too: it has not thought of this.
         raise KafkaError("A topic has neither a name nor an id.")
@@ -170,27 +185,27 @@ def _asked_for(
 
 def _check_topics(topics: Iterable[MetadataRequest.Topic], version: int) -> None:
     for each in topics:
-        if version < BY_TOPIC_ID and each.name is None:
+        if version < FIRST_VERSION_WITH_TOPIC_IDS and each.name is None:
             raise InvalidRequest(f"In version {version} a topic must have a name.")
-        if version < BY_TOPIC_ID and each.topic_id != ZERO_UUID:
-            raise InvalidRequest(f"In version {version} topics cannot be asked for by their ids.")
+        if version < FIRST_VERSION_WITH_TOPIC_IDS and each.topic_id != ZERO_UUID:
+            raise InvalidRequest(f"In version {version} topics cannot be requested by id.")
 
 
-def _not_there(name: str) -> KafkaError:
-    return UnknownTopicOrPartition() if is_topic_name(name) else InvalidTopic()
+def _missing_topic_error(name: str) -> KafkaError:
+    return UnknownTopicOrPartition() if is_valid_topic_name(name) else InvalidTopic()
 
 
-def _unknown_id(topic_id: Uuid) -> ShownTopic:
-    return ShownTopic(
-        error_code=UnknownTopicId.error.code, name=None, topic_id=topic_id, partitions=[]
+def _unknown_topic_id_response(topic_id: Uuid) -> TopicResponse:
+    return TopicResponse(
+        error_code=UnknownTopicId.error_code.code, name=None, topic_id=topic_id, partitions=[]
     )
 
 
-def _failed(name: str, failure: KafkaError, view: View) -> ShownTopic:
-    return ShownTopic(
-        error_code=code_of(failure),
+def _topic_error(name: str, error: KafkaError, options: TopicMetadataOptions) -> TopicResponse:
+    return TopicResponse(
+        error_code=code_of(error),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=view.operations,
+        topic_authorized_operations=options.authorized_operations,
     )

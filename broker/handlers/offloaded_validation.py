@@ -11,70 +11,77 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from odradek.broker.record_reader import RECORDS_PER_TURN
+from odradek.broker.record_inspector import INLINE_RECORDS_MAX
 from odradek.broker.replicas.partition import Partition
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.errors import KafkaError
-from odradek.storage.admission.batch_validation import holding_cost, reading_cost
-from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.admission.rules import AppendRules
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.log_validator import decompressed_cost, validation_cost
+from odradek.storage.validation.validated_batch import ValidatedBatch
 
-CHECKS_MAX = 3
+VALIDATION_ATTEMPTS_MAX = 3
 
 
-class Reader(Protocol):
+class RecordValidator(Protocol):
     """Whoever reads records."""
 
-    async def checked(
-        self, received: memoryview, rules: AppendRules, /, *, now_ms: int
-    ) -> CheckedBatch: ...
+    async def validate(
+        self, records: memoryview, rules: AppendRules, /, *, now_ms: int
+    ) -> ValidatedBatch: ...
 
 
-class Unread:
+class UnvalidatedRecords:
     """An entry of a request, and where its records are to be appended."""
 
     def __init__(
-        self, entry: ProduceRequest.Topic.Partition, partition: Partition, received: memoryview
+        self, entry: ProduceRequest.Topic.Partition, partition: Partition, records: memoryview
     ) -> None:
         self._entry: Any = entry  # its records are replaced by what is found
         self._partition = partition
-        self._received = received
+        self._records = records
         #: In records that have to be read.
-        self.cost = reading_cost(received, partition.log.rules)
+        self.cost = validation_cost(records, partition.log.append_rules)
 
     @property
-    def is_checked(self) -> bool:
+    def is_validated(self) -> bool:
         records = self._entry.records
-        return isinstance(records, CheckedBatch) and records.rules == self._partition.log.rules
+        return (
+            isinstance(records, ValidatedBatch)
+            and records.rules == self._partition.log.append_rules
+        )
 
-    def holding_cost(self, *, most: int) -> int:
+    def decompressed_cost(self, *, max_cost: int) -> int:
         """What comes to that by what they hold, once unpacked."""
-        return holding_cost(self._received, most=most)
+        return decompressed_cost(self._records, max_cost=max_cost)
 
-    async def check(self, reader: Reader, now_ms: int) -> None:
-        rules = self._partition.log.rules
+    async def validate(self, record_validator: RecordValidator, now_ms: int) -> None:
+        rules = self._partition.log.append_rules
         try:
-            checked = await reader.checked(self._received, rules, now_ms=now_ms)
-        except KafkaError as failure:
-            checked = CheckedBatch(self._received, rules, failure)
-        self._entry.records = checked
+            validated = await record_validator.validate(self._records, rules, now_ms=now_ms)
+        except KafkaError as error:
+            validated = ValidatedBatch(self._records, rules, error)
+        self._entry.records = validated
 
 
-def too_many(unread: Iterable[Unread]) -> list[Unread]:
+def select_for_worker(unvalidated: Iterable[UnvalidatedRecords]) -> list[UnvalidatedRecords]:
     """Those that have records to be read, if all of these do not fit into a turn."""
-    some = [each for each in unread if each.cost]
-    left = RECORDS_PER_TURN - sum(each.cost for each in some)
-    for each in some:
-        if left < 0:
+    candidates = [each for each in unvalidated if each.cost]
+    remaining = INLINE_RECORDS_MAX - sum(each.cost for each in candidates)
+    for each in candidates:
+        if remaining < 0:
             break
-        left -= each.holding_cost(most=left)
-    return some if left < 0 else []
+        remaining -= each.decompressed_cost(max_cost=remaining)
+    return candidates if remaining < 0 else []
 
 
-async def check_all(unread: Sequence[Unread], reader: Reader, now_ms: Callable[[], int]) -> None:
-    for _ in range(CHECKS_MAX):
-        unchecked = [each for each in unread if not each.is_checked]
-        for each in unchecked:
-            await each.check(reader, now_ms())
-        if not unchecked:
+async def validate_all(
+    unvalidated: Sequence[UnvalidatedRecords],
+    record_validator: RecordValidator,
+    now_ms: Callable[[], int],
+) -> None:
+    for _ in range(VALIDATION_ATTEMPTS_MAX):
+        outdated = [each for each in unvalidated if not each.is_validated]
+        for each in outdated:
+            await each.validate(record_validator, now_ms())
+        if not outdated:
             return

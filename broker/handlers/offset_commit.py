@@ -10,163 +10,198 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.groups.committing import NewCommit, commit, wait_until_replicated
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.offsets import NEVER, Place
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.offset_commits import (
+    OffsetCommitEntry,
+    commit_offsets,
+    wait_until_replicated,
+)
+from odradek.broker.groups.offsets import NO_EXPIRE_TIMESTAMP, TopicPartitionTuple
+from odradek.broker.groups.shard import GroupCoordinatorShard
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 
 Topic = OffsetCommitResponse.Topic
-Line = Topic.Partition
-Asked = OffsetCommitRequest.Topic.Partition
+PartitionResponse = Topic.Partition
+PartitionRequest = OffsetCommitRequest.Topic.Partition
 Response = OffsetCommitResponse
 
 _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
 _UNSET = -1
-_FIRST_VERSION_WITH_EPOCHS = 9
+_FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
-class OldOffsets(Protocol):
+class ZooKeeperOffsets(Protocol):
     """What the oldest clients have committed."""
 
-    async def commit(self, group_id: str, place: Place, offset: int, /) -> None: ...
+    async def commit(
+        self, group_id: str, partition: TopicPartitionTuple, offset: int, /
+    ) -> None: ...
 
 
 def handle(
     groups: GroupCoordinator,
-    cluster: Cluster,
-    old: OldOffsets,
-    call: Call[OffsetCommitRequest],
+    metadata_cache: ClusterMetadata,
+    zookeeper_offsets: ZooKeeperOffsets,
+    request: Request[OffsetCommitRequest],
 ) -> Response | Awaitable[Response]:
-    if call.version == 0:
-        return _commit_to_the_store(groups, cluster, old, call)
-    request, world = call.request, groups.world
-    longest, now_ms = world.settings.metadata_max_bytes, world.now_ms()
+    if request.version == 0:
+        return _commit_to_zookeeper(groups, metadata_cache, zookeeper_offsets, request)
+    body, context = request.body, groups.context
+    metadata_max_bytes, now_ms = context.settings.metadata_max_bytes, context.now_ms()
     expires_ms = (
-        NEVER if request.retention_time_ms == _UNSET else now_ms + request.retention_time_ms
+        NO_EXPIRE_TIMESTAMP if body.retention_time_ms == _UNSET else now_ms + body.retention_time_ms
     )
     topics: list[Topic] = []
-    commits: list[NewCommit] = []
-    committed: list[Line] = []
-    for topic in request.topics:
-        name, lines = topic.name, []
-        for asked in topic.partitions:
-            index = asked.partition_index
-            code = _judged(cluster, name, asked, longest)
-            line = Line(partition_index=index, error_code=code)
-            lines.append(line)
+    commits: list[OffsetCommitEntry] = []
+    known_responses: list[PartitionResponse] = []
+    for topic in body.topics:
+        name, partition_responses = topic.name, []
+        for partition_request in topic.partitions:
+            index = partition_request.partition_index
+            code = _validate(metadata_cache, name, partition_request, metadata_max_bytes)
+            partition_response = PartitionResponse(partition_index=index, error_code=code)
+            partition_responses.append(partition_response)
             if code == _NONE:
-                metadata, told_ms = asked.committed_metadata or "", asked.commit_timestamp
-                committed_ms = now_ms if told_ms == _UNSET else told_ms
+                metadata, timestamp_ms = (
+                    partition_request.committed_metadata or "",
+                    partition_request.commit_timestamp,
+                )
+                committed_ms = now_ms if timestamp_ms == _UNSET else timestamp_ms
                 commits.append(
-                    NewCommit(
+                    OffsetCommitEntry(
                         (name, index),
-                        asked.committed_offset,
-                        asked.committed_leader_epoch,
+                        partition_request.committed_offset,
+                        partition_request.committed_leader_epoch,
                         metadata,
                         committed_ms,
                         expires_ms,
                     )
                 )
             if code != _UNKNOWN:
-                committed.append(line)
-        topics.append(Topic(name=name, partitions=lines))
+                known_responses.append(partition_response)
+        topics.append(Topic(name=name, partitions=partition_responses))
     response = Response(topics=topics)
-    return _commit(groups, call, commits, committed, response) if committed else response
+    return (
+        _commit(groups, request, commits, known_responses, response)
+        if known_responses
+        else response
+    )
 
 
 def _commit(
     groups: GroupCoordinator,
-    call: Call[OffsetCommitRequest],
-    commits: list[NewCommit],
-    lines: list[Line],
+    request: Request[OffsetCommitRequest],
+    commits: list[OffsetCommitEntry],
+    partition_responses: list[PartitionResponse],
     response: Response,
-) -> Response | Parked[Response]:
+) -> Response | DelayedOperation[Response]:
     """``lines`` are those of partitions that there are."""
-    request = call.request
-    group_id = request.group_id
+    body = request.body
+    group_id = body.group_id
     committer = Committer(
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        call.version >= _FIRST_VERSION_WITH_EPOCHS,
+        body.member_id,
+        body.group_instance_id,
+        body.generation_id_or_member_epoch,
+        request.version >= _FIRST_VERSION_WITH_MEMBER_EPOCH,
     )
     try:
         shard = groups.shard(group_id)
-        written = commit(shard, group_id, committer, commits)
-    except KafkaError as failure:
-        _refuse(lines, failure)
+        append_info = commit_offsets(shard, group_id, committer, commits)
+    except KafkaError as error:
+        _set_error(partition_responses, error)
         return response
-    if written is None or shard.log.is_replicated(written):
+    if append_info is None or shard.log.is_replicated(append_info):
         return response
-    return Parked(partial(_replicated, shard, written, lines, response), ends_alone=True)
+    return DelayedOperation(
+        partial(_respond_when_replicated, shard, append_info, partition_responses, response),
+        completes_on_shutdown=True,
+    )
 
 
-async def _replicated(
-    shard: GroupShard, written: Written, lines: list[Line], response: Response
+async def _respond_when_replicated(
+    shard: GroupCoordinatorShard,
+    append_info: LogAppendInfo,
+    partition_responses: list[PartitionResponse],
+    response: Response,
 ) -> Response:
     try:
-        await wait_until_replicated(shard, written)
-    except KafkaError as failure:
-        _refuse(lines, failure)
+        await wait_until_replicated(shard, append_info)
+    except KafkaError as error:
+        _set_error(partition_responses, error)
     return response
 
 
-def _refuse(lines: list[Line], failure: KafkaError) -> None:
-    code = code_of(failure)
-    for line in lines:
-        line.error_code = code
+def _set_error(partition_responses: list[PartitionResponse], error: KafkaError) -> None:
+    code = code_of(error)
+    for partition_response in partition_responses:
+        partition_response.error_code = code
 
 
-def _judged(cluster: Cluster, topic: str, asked: Asked, longest: int) -> int:
-    if not cluster.has_partition(topic, asked.partition_index):
+def _validate(
+    metadata_cache: ClusterMetadata,
+    topic: str,
+    partition_request: PartitionRequest,
+    metadata_max_bytes: int,
+) -> int:
+    if not metadata_cache.has_partition(topic, partition_request.partition_index):
         return _UNKNOWN
-    metadata = asked.committed_metadata
-    return _TOO_LARGE if metadata is not None and len(metadata) > longest else _NONE
+    metadata = partition_request.committed_metadata
+    return _TOO_LARGE if metadata is not None and len(metadata) > metadata_max_bytes else _NONE
 
 
-async def _commit_to_the_store(
-    groups: GroupCoordinator, cluster: Cluster, old: OldOffsets, call: Call[OffsetCommitRequest]
+async def _commit_to_zookeeper(
+    groups: GroupCoordinator,
+    metadata_cache: ClusterMetadata,
+    zookeeper_offsets: ZooKeeperOffsets,
+    request: Request[OffsetCommitRequest],
 ) -> Response:
-    request, longest = call.request, groups.world.settings.metadata_max_bytes
+    body, metadata_max_bytes = request.body, groups.context.settings.metadata_max_bytes
     response = Response(topics=[])
-    for topic in request.topics:
-        shown = []
-        for asked in topic.partitions:
-            code = _judged(cluster, topic.name, asked, longest)
+    for topic in body.topics:
+        partition_responses = []
+        for partition_request in topic.partitions:
+            code = _validate(metadata_cache, topic.name, partition_request, metadata_max_bytes)
             if code == _NONE:
-                place = (topic.name, asked.partition_index)
-                await old.commit(request.group_id, place, asked.committed_offset)
-            shown.append(Line(partition_index=asked.partition_index, error_code=code))
-        response.topics.append(Topic(name=topic.name, partitions=shown))
+                topic_partition = (topic.name, partition_request.partition_index)
+                await zookeeper_offsets.commit(
+                    body.group_id, topic_partition, partition_request.committed_offset
+                )
+            partition_responses.append(
+                PartitionResponse(
+                    partition_index=partition_request.partition_index, error_code=code
+                )
+            )
+        response.topics.append(Topic(name=topic.name, partitions=partition_responses))
     return response
 
 
-def refused(call: Call[OffsetCommitRequest], failure: KafkaError) -> Response:
+def error_response(request: Request[OffsetCommitRequest], error: KafkaError) -> Response:
     """All of it, for one reason."""
-    code = code_of(failure)
+    code = code_of(error)
     return Response(
         topics=[
             Topic(
                 name=topic.name,
                 partitions=[
-                    Line(partition_index=asked.partition_index, error_code=code)
-                    for asked in topic.partitions
+                    PartitionResponse(
+                        partition_index=partition_request.partition_index, error_code=code
+                    )
+                    for partition_request in topic.partitions
                 ],
             )
-            for topic in call.request.topics
+            for topic in request.body.topics
         ]
     )

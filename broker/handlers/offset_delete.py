@@ -7,36 +7,40 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.groups.committing import delete_offsets
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.replicated import when_replicated
+from odradek.broker.groups.offset_commits import delete_offsets
+from odradek.broker.handlers.replicated_response import respond_when_replicated
+from odradek.broker.request import DelayedOperation, Request
 from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.protocol.errors import UnknownTopicOrPartition, code_of
 
 Topic = OffsetDeleteResponse.Topic
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 def handle(
-    groups: GroupCoordinator, cluster: Cluster, call: Call[OffsetDeleteRequest]
-) -> OffsetDeleteResponse | Parked[OffsetDeleteResponse]:
-    request = call.request
-    places = [
-        (topic.name, asked.partition_index)
-        for topic in request.topics
-        for asked in topic.partitions
+    groups: GroupCoordinator, metadata_cache: ClusterMetadata, request: Request[OffsetDeleteRequest]
+) -> OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]:
+    body = request.body
+    topic_partitions = [
+        (topic.name, partition.partition_index)
+        for topic in body.topics
+        for partition in topic.partitions
     ]
-    known = [place for place in places if cluster.has_partition(*place)]
-    shard = groups.shard_of_members(request.group_id)
-    outcomes = delete_offsets(shard, request.group_id, known)
-    for place in places:
-        outcomes.setdefault(place, UnknownTopicOrPartition())
+    known = [
+        topic_partition
+        for topic_partition in topic_partitions
+        if metadata_cache.has_partition(*topic_partition)
+    ]
+    shard = groups.shard_for_nonempty_id(body.group_id)
+    errors = delete_offsets(shard, body.group_id, known)
+    for topic_partition in topic_partitions:
+        errors.setdefault(topic_partition, UnknownTopicOrPartition())
     response = OffsetDeleteResponse(
         error_code=0,
         throttle_time_ms=0,
@@ -45,13 +49,13 @@ def handle(
                 name=topic.name,
                 partitions=[
                     Topic.Partition(
-                        partition_index=asked.partition_index,
-                        error_code=code_of(outcomes[topic.name, asked.partition_index]),
+                        partition_index=partition.partition_index,
+                        error_code=code_of(errors[topic.name, partition.partition_index]),
                     )
-                    for asked in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in body.topics
         ],
     )
-    return when_replicated(shard.log, response)
+    return respond_when_replicated(shard.log, response)

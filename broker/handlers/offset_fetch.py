@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.coordinator.log_failures import OF_A_FETCH, told
+from odradek.broker.coordinator.append_errors import OFFSET_FETCH_ERRORS, map_append_error
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.offsets import Commit, GroupOffsets, Place
-from odradek.broker.groups.shard import GroupShard
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.groups.offsets import GroupOffsets, OffsetAndMetadata, TopicPartitionTuple
+from odradek.broker.groups.shard import GroupCoordinatorShard
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
@@ -25,160 +25,180 @@ Response = OffsetFetchResponse
 Group = OffsetFetchResponse.Group
 #: As later versions tell it, and as earlier ones do.
 Topic = Group.Topic | Response.Topic
-Line = Response.Topic.Partition
-AskedGroup = OffsetFetchRequest.Group
-AskedTopic = AskedGroup.Topic
+PartitionResponse = Response.Topic.Partition
+GroupRequest = OffsetFetchRequest.Group
+TopicRequest = GroupRequest.Topic
 
-_FIRST_VERSION_OF_MANY_GROUPS = 8
-_FIRST_VERSION_WITH_A_GROUPS_ERROR = 2
+_FIRST_BATCHED_VERSION = 8
+_FIRST_VERSION_WITH_GROUP_ERROR = 2
 _NO_OFFSET = -1
-_NO_COMMIT = Commit(_NO_OFFSET, -1, "", 0, 0, -1)
+_NO_COMMIT = OffsetAndMetadata(_NO_OFFSET, -1, "", 0, 0, -1)
 _NONE = ErrorCode.NONE.code
 _UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
-_NOTHING = GroupOffsets()
+_EMPTY_OFFSETS = GroupOffsets()
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
-class OldOffsets(Protocol):
+class ZooKeeperOffsets(Protocol):
     """What the oldest clients have committed."""
 
-    async def fetch(self, group_id: str, places: Sequence[Place], /) -> list[int | None]: ...
+    async def fetch(
+        self, group_id: str, partitions: Sequence[TopicPartitionTuple], /
+    ) -> list[int | None]: ...
 
 
 def handle(
-    groups: GroupCoordinator, cluster: Cluster, old: OldOffsets, call: Call[OffsetFetchRequest]
+    groups: GroupCoordinator,
+    metadata_cache: ClusterMetadata,
+    zookeeper_offsets: ZooKeeperOffsets,
+    request: Request[OffsetFetchRequest],
 ) -> Response | Awaitable[Response]:
-    if call.version == 0:
-        return _fetch_from_the_store(cluster, old, call.request)
-    asked = _groups(call)
-    response = _response(groups, call, asked)
-    shards = [shard for shard in map(groups.find_shard, _ids(asked)) if shard is not None]
-    unsettled = [shard for shard in shards if not shard.log.is_settled]
-    if not unsettled:
+    if request.version == 0:
+        return _fetch_from_zookeeper(metadata_cache, zookeeper_offsets, request.body)
+    group_requests = _group_requests(request)
+    response = _prepare_response(groups, request, group_requests)
+    shards = [
+        shard for shard in map(groups.find_shard, _group_ids(group_requests)) if shard is not None
+    ]
+    unreplicated = [shard for shard in shards if not shard.log.is_fully_replicated]
+    if not unreplicated:
         return response if isinstance(response, Response) else response()
 
-    async def answer_when_replicated() -> Response:
-        for shard in unsettled:
+    async def respond_when_replicated() -> Response:
+        for shard in unreplicated:
             try:
-                await shard.log.wait_until_settled()
-            except KafkaError as failure:
-                return refused(call, told(failure, OF_A_FETCH))
+                await shard.log.wait_until_fully_replicated()
+            except KafkaError as error:
+                return error_response(request, map_append_error(error, OFFSET_FETCH_ERRORS))
         return response if isinstance(response, Response) else await response()
 
-    return Parked(answer_when_replicated, ends_alone=True)
+    return DelayedOperation(respond_when_replicated, completes_on_shutdown=True)
 
 
-def _ids(asked: Iterable[AskedGroup]) -> Iterable[str]:
-    return (each.group_id for each in asked)
+def _group_ids(group_requests: Iterable[GroupRequest]) -> Iterable[str]:
+    return (each.group_id for each in group_requests)
 
 
-def _groups(call: Call[OffsetFetchRequest]) -> Sequence[AskedGroup]:
+def _group_requests(request: Request[OffsetFetchRequest]) -> Sequence[GroupRequest]:
     """As the later versions ask."""
-    request = call.request
-    if call.version >= _FIRST_VERSION_OF_MANY_GROUPS:
-        return request.groups
+    body = request.body
+    if request.version >= _FIRST_BATCHED_VERSION:
+        return body.groups
     topics = None
-    if request.topics is not None:
+    if body.topics is not None:
         topics = [
-            AskedTopic(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
+            TopicRequest(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in body.topics
         ]
-    return [AskedGroup(group_id=request.group_id, topics=topics)]
+    return [GroupRequest(group_id=body.group_id, topics=topics)]
 
 
 # What is told
 
 
-class _Found(NamedTuple):
+class _GroupFetch(NamedTuple):
     """What is known of a group, and is to be told of it."""
 
     group_id: str
-    topics: Iterable[AskedTopic]
+    topics: Iterable[TopicRequest]
     offsets: GroupOffsets
-    failure: KafkaError | None = None
+    error: KafkaError | None = None
 
     @property
     def size(self) -> int:
         return sum(len(topic.partition_indexes) for topic in self.topics)
 
-    def at_this_moment(self) -> _Found:
+    def snapshot(self) -> _GroupFetch:
         """Whatever is committed meanwhile."""
         return self._replace(offsets=self.offsets.copy())
 
 
-def _response(
-    groups: GroupCoordinator, call: Call[OffsetFetchRequest], asked: Iterable[AskedGroup]
+def _prepare_response(
+    groups: GroupCoordinator,
+    request: Request[OffsetFetchRequest],
+    group_requests: Iterable[GroupRequest],
 ) -> Response | Callable[[], Awaitable[Response]]:
     """Of what there is now, whenever it is sent: what comes later may not be replicated then."""
-    found = [_found(groups, each) for each in asked]
-    if sum(each.size for each in found) > FEW:
-        return partial(_answer_in_turns, call, [each.at_this_moment() for each in found])
-    is_stable_only, kind = call.request.require_stable, _kind(call)
+    group_fetches = [_fetch_group(groups, each) for each in group_requests]
+    if sum(each.size for each in group_fetches) > INLINE_ENTRIES_MAX:
+        return partial(_build_response_sliced, request, [each.snapshot() for each in group_fetches])
+    require_stable, topic_class = request.body.require_stable, _topic_class(request)
     topics = [
         [
-            kind(name=topic.name, partitions=[*_lines(each, topic, kind, is_stable_only)])
+            topic_class(
+                name=topic.name,
+                partitions=[*_partition_responses(each, topic, topic_class, require_stable)],
+            )
             for topic in each.topics
         ]
-        for each in found
+        for each in group_fetches
     ]
-    return _formed(call, found, topics)
+    return _build_response(request, group_fetches, topics)
 
 
-async def _answer_in_turns(call: Call[OffsetFetchRequest], found: Sequence[_Found]) -> Response:
-    is_stable_only, kind = call.request.require_stable, _kind(call)
-    turn, topics = Turn(), []
-    for each in found:
-        theirs = []
+async def _build_response_sliced(
+    request: Request[OffsetFetchRequest], group_fetches: Sequence[_GroupFetch]
+) -> Response:
+    require_stable, topic_class = request.body.require_stable, _topic_class(request)
+    time_slice, topics = TimeSlice(), []
+    for each in group_fetches:
+        group_topics = []
         for topic in each.topics:
-            lines = await turn.listed(_lines(each, topic, kind, is_stable_only))
-            theirs.append(kind(name=topic.name, partitions=lines))
-        topics.append(theirs)
-    return _formed(call, found, topics)
+            partitions = await time_slice.collect(
+                _partition_responses(each, topic, topic_class, require_stable)
+            )
+            group_topics.append(topic_class(name=topic.name, partitions=partitions))
+        topics.append(group_topics)
+    return _build_response(request, group_fetches, topics)
 
 
-def _found(groups: GroupCoordinator, asked: AskedGroup) -> _Found:
-    group_id = asked.group_id
+def _fetch_group(groups: GroupCoordinator, group_request: GroupRequest) -> _GroupFetch:
+    group_id = group_request.group_id
     try:
         shard = groups.shard(group_id)
-        _check(shard, asked)
-    except KafkaError as failure:
-        return _Found(group_id, (), _NOTHING, failure)
-    offsets = shard.offsets.get(group_id, _NOTHING)
-    return _Found(group_id, _all_topics(offsets) if asked.topics is None else asked.topics, offsets)
+        _check(shard, group_request)
+    except KafkaError as error:
+        return _GroupFetch(group_id, (), _EMPTY_OFFSETS, error)
+    offsets = shard.offsets.get(group_id, _EMPTY_OFFSETS)
+    return _GroupFetch(
+        group_id,
+        _all_topics(offsets) if group_request.topics is None else group_request.topics,
+        offsets,
+    )
 
 
-def _check(shard: GroupShard, asked: AskedGroup) -> None:
-    group = shard.groups.get(asked.group_id)
+def _check(shard: GroupCoordinatorShard, group_request: GroupRequest) -> None:
+    group = shard.groups.get(group_request.group_id)
     if group is not None:
-        group.check_fetch(asked.member_id, asked.member_epoch)
+        group.validate_offset_fetch(group_request.member_id, group_request.member_epoch)
 
 
-def _all_topics(offsets: GroupOffsets) -> Iterable[AskedTopic]:
-    by_name: dict[str, AskedTopic] = {}
+def _all_topics(offsets: GroupOffsets) -> Iterable[TopicRequest]:
+    by_name: dict[str, TopicRequest] = {}
     for topic, partition in offsets.committed:
-        found = by_name.get(topic)
-        if found is None:
-            found = by_name[topic] = AskedTopic(name=topic, partition_indexes=[])
-        found.partition_indexes.append(partition)
+        request = by_name.get(topic)
+        if request is None:
+            request = by_name[topic] = TopicRequest(name=topic, partition_indexes=[])
+        request.partition_indexes.append(partition)
     return by_name.values()
 
 
-def _lines(
-    found: _Found, topic: AskedTopic, kind: type[Topic], is_stable_only: bool
+def _partition_responses(
+    group_fetch: _GroupFetch, topic: TopicRequest, topic_class: type[Topic], require_stable: bool
 ) -> Iterator[Any]:
     """Of the class that is in a topic of this kind."""
-    name, offsets, make = topic.name, found.offsets, kind.Partition
+    name, offsets, partition_class = topic.name, group_fetch.offsets, topic_class.Partition
     for index in topic.partition_indexes:
-        place = (name, index)
-        is_unstable = is_stable_only and offsets.pending and offsets.is_pending(place)
-        commit = _NO_COMMIT if is_unstable else offsets.committed.get(place, _NO_COMMIT)
-        yield make(
+        topic_partition = (name, index)
+        is_unstable = require_stable and offsets.pending and offsets.is_pending(topic_partition)
+        commit = _NO_COMMIT if is_unstable else offsets.committed.get(topic_partition, _NO_COMMIT)
+        yield partition_class(
             partition_index=index,
             committed_offset=commit.offset,
             committed_leader_epoch=commit.leader_epoch,
@@ -190,65 +210,82 @@ def _lines(
 # The form of each version
 
 
-def _kind(call: Call[OffsetFetchRequest]) -> type[Topic]:
-    return Group.Topic if call.version >= _FIRST_VERSION_OF_MANY_GROUPS else Response.Topic
+def _topic_class(request: Request[OffsetFetchRequest]) -> type[Topic]:
+    return Group.Topic if request.version >= _FIRST_BATCHED_VERSION else Response.Topic
 
 
-def _formed(
-    call: Call[OffsetFetchRequest], found: Sequence[_Found], topics: Sequence[list[Any]]
+def _build_response(
+    request: Request[OffsetFetchRequest],
+    group_fetches: Sequence[_GroupFetch],
+    topics: Sequence[list[Any]],
 ) -> Response:
     """``topics`` are those of each group, of the kind that the version has."""
-    if call.version >= _FIRST_VERSION_OF_MANY_GROUPS:
+    if request.version >= _FIRST_BATCHED_VERSION:
         return Response(
             groups=[
-                Group(group_id=each.group_id, topics=theirs, error_code=code_of(each.failure))
-                for each, theirs in zip(found, topics, strict=True)
+                Group(group_id=each.group_id, topics=group_topics, error_code=code_of(each.error))
+                for each, group_topics in zip(group_fetches, topics, strict=True)
             ]
         )
-    (only,) = found
-    (lines,) = topics
-    code = code_of(only.failure)
-    if code and call.version < _FIRST_VERSION_WITH_A_GROUPS_ERROR:
-        lines = _failed(call.request.topics or (), code)
-    return Response(topics=lines, error_code=code)
+    (group_fetch,) = group_fetches
+    (group_topics,) = topics
+    code = code_of(group_fetch.error)
+    if code and request.version < _FIRST_VERSION_WITH_GROUP_ERROR:
+        group_topics = _topic_errors(request.body.topics or (), code)
+    return Response(topics=group_topics, error_code=code)
 
 
-def _failed(topics: Iterable[OffsetFetchRequest.Topic], code: int) -> list[Response.Topic]:
+def _topic_errors(
+    topics: Iterable[OffsetFetchRequest.Topic], error_code: int
+) -> list[Response.Topic]:
     return [
         Response.Topic(
             name=topic.name,
-            partitions=[_told(index, _NO_OFFSET, code) for index in topic.partition_indexes],
+            partitions=[
+                _partition_response(index, _NO_OFFSET, error_code)
+                for index in topic.partition_indexes
+            ],
         )
         for topic in topics
     ]
 
 
-def _told(index: int, offset: int, code: int) -> Line:
-    return Line(partition_index=index, committed_offset=offset, metadata="", error_code=code)
+def _partition_response(index: int, offset: int, error_code: int) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=index, committed_offset=offset, metadata="", error_code=error_code
+    )
 
 
 # What the oldest clients ask for
 
 
-async def _fetch_from_the_store(
-    cluster: Cluster, old: OldOffsets, request: OffsetFetchRequest
+async def _fetch_from_zookeeper(
+    metadata_cache: ClusterMetadata, zookeeper_offsets: ZooKeeperOffsets, body: OffsetFetchRequest
 ) -> Response:
     response = Response(topics=[])
-    for topic in request.topics or ():
+    for topic in body.topics or ():
         indexes = topic.partition_indexes
-        known = [index for index in indexes if cluster.has_partition(topic.name, index)]
-        found = await old.fetch(request.group_id, [(topic.name, index) for index in known])
-        offsets = dict(zip(known, found, strict=True))
-        lines = [_old_line(index, offsets.get(index)) for index in indexes]
-        response.topics.append(Response.Topic(name=topic.name, partitions=lines))
+        known = [index for index in indexes if metadata_cache.has_partition(topic.name, index)]
+        committed = await zookeeper_offsets.fetch(
+            body.group_id, [(topic.name, index) for index in known]
+        )
+        offsets = dict(zip(known, committed, strict=True))
+        partitions = [_zookeeper_partition_response(index, offsets.get(index)) for index in indexes]
+        response.topics.append(Response.Topic(name=topic.name, partitions=partitions))
     return response
 
 
-def _old_line(index: int, offset: int | None) -> Line:
-    return _told(index, _NO_OFFSET, _UNKNOWN) if offset is None else _told(index, offset, _NONE)
+def _zookeeper_partition_response(index: int, offset: int | None) -> PartitionResponse:
+    return (
+        _partition_response(index, _NO_OFFSET, _UNKNOWN)
+        if offset is None
+        else _partition_response(index, offset, _NONE)
+    )
 
 
-def refused(call: Call[OffsetFetchRequest], failure: KafkaError) -> Response:
+def error_response(request: Request[OffsetFetchRequest], error: KafkaError) -> Response:
     """All of it, for one reason."""
-    found = [_Found(each.group_id, (), _NOTHING, failure) for each in _groups(call)]
-    return _formed(call, found, [[] for _ in found])
+    group_fetches = [
+        _GroupFetch(each.group_id, (), _EMPTY_OFFSETS, error) for each in _group_requests(request)
+    ]
+    return _build_response(request, group_fetches, [[] for _ in group_fetches])

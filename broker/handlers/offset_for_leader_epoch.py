@@ -9,83 +9,96 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
-from odradek.broker.call import Call
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from odradek.protocol.errors import KafkaError, code_of
 
-Asked = OffsetForLeaderEpochRequest.Topic.Partition
+PartitionRequest = OffsetForLeaderEpochRequest.Topic.Partition
 Topic = OffsetForLeaderEpochResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that is needed here."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 def handle(
-    replicas: Replicas, call: Call[OffsetForLeaderEpochRequest]
+    replica_manager: HostedPartitions, request: Request[OffsetForLeaderEpochRequest]
 ) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    topics = call.request.topics
-    if sum(len(topic.partitions) for topic in topics) > FEW:
-        return _answer_in_turns(replicas, topics)
+    topics = request.body.topics
+    if sum(len(topic.partitions) for topic in topics) > INLINE_ENTRIES_MAX:
+        return _respond_sliced(replica_manager, topics)
     return OffsetForLeaderEpochResponse(
         topics=[
             Topic(
                 topic=topic.topic,
-                partitions=[_line(replicas, topic.topic, asked) for asked in topic.partitions],
+                partitions=[
+                    _partition_response(replica_manager, topic.topic, partition_request)
+                    for partition_request in topic.partitions
+                ],
             )
             for topic in topics
         ]
     )
 
 
-async def _answer_in_turns(
-    replicas: Replicas, topics: Iterable[OffsetForLeaderEpochRequest.Topic]
+async def _respond_sliced(
+    replica_manager: HostedPartitions, topics: Iterable[OffsetForLeaderEpochRequest.Topic]
 ) -> OffsetForLeaderEpochResponse:
-    turn, response = Turn(), OffsetForLeaderEpochResponse(topics=[])
+    time_slice, response = TimeSlice(), OffsetForLeaderEpochResponse(topics=[])
     for topic in topics:
-        lines = await turn.listed(_line(replicas, topic.topic, asked) for asked in topic.partitions)
-        response.topics.append(Topic(topic=topic.topic, partitions=lines))
+        partition_responses = await time_slice.collect(
+            _partition_response(replica_manager, topic.topic, partition_request)
+            for partition_request in topic.partitions
+        )
+        response.topics.append(Topic(topic=topic.topic, partitions=partition_responses))
     return response
 
 
-def _line(replicas: Replicas, topic: str, asked: Asked) -> Line:
+def _partition_response(
+    replica_manager: HostedPartitions, topic: str, partition_request: PartitionRequest
+) -> PartitionResponse:
     try:
-        partition = replicas.partition(topic, asked.partition)
-        partition.leading(asked.current_leader_epoch)
-        with partition.hosted as log:
-            found = log.epochs.end_offset_for(asked.leader_epoch, log_end_offset=log.end_offset)
-    except KafkaError as failure:
-        return _failed(asked, failure)
-    return Line(
+        partition = replica_manager.partition(topic, partition_request.partition)
+        partition.require_leader(partition_request.current_leader_epoch)
+        with partition.hosted_log as log:
+            epoch_end_offset = log.leader_epoch_cache.end_offset_for(
+                partition_request.leader_epoch, log_end_offset=log.log_end_offset
+            )
+    except KafkaError as error:
+        return _partition_error(partition_request, error)
+    return PartitionResponse(
         error_code=0,
-        partition=asked.partition,
-        leader_epoch=found.epoch,
-        end_offset=found.end_offset,
+        partition=partition_request.partition,
+        leader_epoch=epoch_end_offset.epoch,
+        end_offset=epoch_end_offset.end_offset,
     )
 
 
-def _failed(asked: Asked, failure: KafkaError) -> Line:
-    return Line(error_code=code_of(failure), partition=asked.partition)
+def _partition_error(partition_request: PartitionRequest, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(error_code=code_of(error), partition=partition_request.partition)
 
 
-def refused(
-    call: Call[OffsetForLeaderEpochRequest], failure: KafkaError
+def error_response(
+    request: Request[OffsetForLeaderEpochRequest], error: KafkaError
 ) -> OffsetForLeaderEpochResponse:
     """All of it, for one reason."""
     return OffsetForLeaderEpochResponse(
         topics=[
             Topic(
                 topic=topic.topic,
-                partitions=[_failed(asked, failure) for asked in topic.partitions],
+                partitions=[
+                    _partition_error(partition_request, error)
+                    for partition_request in topic.partitions
+                ],
             )
-            for topic in call.request.topics
+            for topic in request.body.topics
         ]
     )

@@ -18,17 +18,35 @@ from functools import partial
 from struct import Struct
 from typing import Any, Protocol
 
-from odradek.broker.call import Call, Disconnect, Parked
-from odradek.broker.handlers.leader_hints import Cluster as Leaders
-from odradek.broker.handlers.leader_hints import LeaderHints
-from odradek.broker.handlers.produce_lines import NO_ANSWER, NOT_TOLD, answered, refused, tell
-from odradek.broker.handlers.produce_verification import Verification, verification_of
-from odradek.broker.handlers.produce_waits import Waiting, hinted, parked
-from odradek.broker.handlers.unread_records import Reader, Unread, check_all, too_many
-from odradek.broker.record_reader import RECORDS_PER_TURN
-from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
-from odradek.broker.transactions.verification import Verifier
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.handlers.current_leaders import CurrentLeaders
+from odradek.broker.handlers.current_leaders import LeaderMetadata as Leaders
+from odradek.broker.handlers.delayed_produce import (
+    ProducePartitionStatus,
+    add_node_endpoints,
+    delay_response,
+)
+from odradek.broker.handlers.offloaded_validation import (
+    RecordValidator,
+    UnvalidatedRecords,
+    select_for_worker,
+    validate_all,
+)
+from odradek.broker.handlers.produce_responses import (
+    ACKS_NONE,
+    INVALID_OFFSET,
+    error_response,
+    set_error,
+    topic_response,
+)
+from odradek.broker.handlers.produce_verification import (
+    TransactionVerification,
+    create_verification,
+)
+from odradek.broker.record_inspector import INLINE_RECORDS_MAX
+from odradek.broker.replicas.partition import ACKS_ALL, Partition
+from odradek.broker.request import DelayedOperation, Disconnect, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
+from odradek.broker.transactions.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import (
     CorruptMessage,
@@ -36,331 +54,367 @@ from odradek.protocol.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
-    NotLeader,
+    NotLeaderOrFollower,
     TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from odradek.protocol.types import Uuid
-from odradek.storage.admission.batch_validation import (
+from odradek.storage.validation.log_validator import (
     FIRST_VERSION_OF_ZSTD,
-    UNTOLD_COUNT,
-    check_request,
+    UNKNOWN_RECORD_COUNT,
+    validate_produce_records,
 )
-from odradek.storage.admission.checked_batch import CheckedBatch
+from odradek.storage.validation.validated_batch import ValidatedBatch
 
-__all__ = ["handle", "refused"]
+__all__ = ["error_response", "handle"]
 
-LEADER_ONLY = 1
-ACKS = frozenset({NO_ANSWER, LEADER_ONLY, ALL_IN_SYNC})
+ACKS_LEADER = 1
+VALID_ACKS = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
 #: The one client that may write to internal topics: what Kafka's own tools call themselves.
 ADMIN_CLIENT_ID = "__admin_client"
 #: Of a client that may have sent thousands.
-FAILURES_TOLD_MAX = 10
-_FIRST_VERSION_OF_HINTS = 10
-_FIRST_VERSION_OF_TOPIC_IDS = 13
+ERRORS_SHOWN_MAX = 10
+_FIRST_VERSION_WITH_CURRENT_LEADER = 10
+_FIRST_VERSION_WITH_TOPIC_IDS = 13
 #: Size, magic, attributes and count of a batch, from the position of its size on.  What is less
 #: than none is a great many.
-_FIRST_BATCH = Struct(">i4xb4xh34xI")
+_FIRST_BATCH_STRUCT = Struct(">i4xb4xh34xI")
 _SIZE_POSITION = 8
-_CODEC_BITS = 0x07
-_LONG_ENOUGH = _SIZE_POSITION + _FIRST_BATCH.size
-_FIRST_MESSAGE = Struct(">i4xb4xh")
-_LONG_ENOUGH_OF_OLD = _SIZE_POSITION + _FIRST_MESSAGE.size
-_SMALLEST_BYTES = 14
+_COMPRESSION_CODEC_MASK = 0x07
+_FIRST_BATCH_BYTES_MIN = _SIZE_POSITION + _FIRST_BATCH_STRUCT.size
+_FIRST_MESSAGE_STRUCT = Struct(">i4xb4xh")
+_FIRST_MESSAGE_BYTES_MIN = _SIZE_POSITION + _FIRST_MESSAGE_STRUCT.size
+_RECORD_OVERHEAD_V0_BYTES = 14
 
 Topic = ProduceRequest.Topic
-Line = ProduceResponse.Topic.Partition
-Answer = ProduceResponse | Parked[ProduceResponse] | None
+PartitionResponse = ProduceResponse.Topic.Partition
+HandlerResult = ProduceResponse | DelayedOperation[ProduceResponse] | None
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that producing needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Cluster(Leaders, Protocol):
+class ClusterMetadata(Leaders, Protocol):
     """The part of the cluster's picture that producing needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
-    def name_of(self, topic_id: Uuid, /) -> str | None: ...
+    def topic_name(self, topic_id: Uuid, /) -> str | None: ...
 
 
 def handle(
-    replicas: Replicas,
-    cluster: Cluster,
-    reader: Reader,
-    verifier: Verifier,
+    replica_manager: HostedPartitions,
+    metadata_cache: ClusterMetadata,
+    record_validator: RecordValidator,
+    add_partitions_to_txn_manager: AddPartitionsToTxnManager,
     now_ms: Callable[[], int],
-    call: Call[ProduceRequest],
-) -> ProduceResponse | Awaitable[Answer] | None:
-    request = call.request
-    appending = Appending(replicas, cluster, call, now_ms())
-    may_take_long = appending.check_first_batches()
-    if request.transactional_id is not None and appending.needs_verification():
-        assert appending.verification is not None
-        verify = appending.verification.ask(verifier)
+    request: Request[ProduceRequest],
+) -> ProduceResponse | Awaitable[HandlerResult] | None:
+    body = request.body
+    appender = ProduceAppender(replica_manager, metadata_cache, request, now_ms())
+    may_take_long = appender.check_first_batches()
+    if body.transactional_id is not None and appender.needs_verification():
+        assert appender.verification is not None
+        verify = appender.verification.verify(add_partitions_to_txn_manager)
         if verify is not None:
             # Parked: it must not count as in progress, as the coordinator may wait for requests of
             # other brokers that are to be read yet.
-            rest = partial(_append_verified, appending, verify, reader, now_ms)
-            return Parked(rest, needs_frame=True)
-    if may_take_long and (later := _append_later(appending, reader, now_ms)):
-        return later
-    response = ProduceResponse(responses=appending.append_all(request.topic_data))
-    return _answer(appending, request, response)
+            append_later = partial(_append_verified, appender, verify, record_validator, now_ms)
+            return DelayedOperation(append_later, needs_frame=True)
+    if may_take_long and (delayed := _maybe_append_sliced(appender, record_validator, now_ms)):
+        return delayed
+    response = ProduceResponse(responses=appender.append_all(body.topic_data))
+    return _respond(appender, body, response)
 
 
 async def _append_verified(
-    appending: Appending,
+    appender: ProduceAppender,
     verify: Callable[[], Awaitable[None]],
-    reader: Reader,
+    record_validator: RecordValidator,
     now_ms: Callable[[], int],
-) -> Answer:
+) -> HandlerResult:
     await verify()
-    appending.now_ms, request = now_ms(), appending.call.request
-    if later := _append_later(appending, reader, now_ms):
-        return await later
-    response = ProduceResponse(responses=appending.append_all(request.topic_data))
-    return _answer(appending, request, response)
+    appender.now_ms, body = now_ms(), appender.request.body
+    if delayed := _maybe_append_sliced(appender, record_validator, now_ms):
+        return await delayed
+    response = ProduceResponse(responses=appender.append_all(body.topic_data))
+    return _respond(appender, body, response)
 
 
-def _append_later(
-    appending: Appending, reader: Reader, now_ms: Callable[[], int]
-) -> Awaitable[Answer] | None:
+def _maybe_append_sliced(
+    appender: ProduceAppender, record_validator: RecordValidator, now_ms: Callable[[], int]
+) -> Awaitable[HandlerResult] | None:
     """None if it takes no longer than a turn after all."""
-    many: list[Unread] = []
-    if not appending.has_many_entries:
-        many = too_many(appending.unread())
-        if not many:
+    unvalidated: list[UnvalidatedRecords] = []
+    if not appender.has_many_entries:
+        unvalidated = select_for_worker(appender.unvalidated())
+        if not unvalidated:
             return None
-    return _append_in_turns(appending, many, reader, now_ms)
+    return _append_sliced(appender, unvalidated, record_validator, now_ms)
 
 
-async def _append_in_turns(
-    appending: Appending, many: list[Unread], reader: Reader, now_ms: Callable[[], int]
-) -> Answer:
-    turn, request = Turn(), appending.call.request
-    if appending.has_many_entries:
-        many = too_many(await turn.listed(appending.unread()))
-    if many:
-        await check_all(many, reader, now_ms)
-        appending.now_ms = now_ms()
+async def _append_sliced(
+    appender: ProduceAppender,
+    unvalidated: list[UnvalidatedRecords],
+    record_validator: RecordValidator,
+    now_ms: Callable[[], int],
+) -> HandlerResult:
+    time_slice, body = TimeSlice(), appender.request.body
+    if appender.has_many_entries:
+        unvalidated = select_for_worker(await time_slice.collect(appender.unvalidated()))
+    if unvalidated:
+        await validate_all(unvalidated, record_validator, now_ms)
+        appender.now_ms = now_ms()
     response = ProduceResponse(responses=[])
-    for topic in request.topic_data:
+    for topic in body.topic_data:
         if topic.partition_data:
-            lines = await turn.listed(appending.appended(topic))
-            response.responses.append(answered(topic, lines))
-    return _answer(appending, request, response)
+            partition_responses = await time_slice.collect(appender.append_topic(topic))
+            response.responses.append(topic_response(topic, partition_responses))
+    return _respond(appender, body, response)
 
 
-def _answer(appending: Appending, request: ProduceRequest, response: ProduceResponse) -> Answer:
+def _respond(
+    appender: ProduceAppender, body: ProduceRequest, response: ProduceResponse
+) -> HandlerResult:
     """Once all is appended that can be."""
-    if request.acks == NO_ANSWER:
-        if appending.failures:
-            failures = "; ".join(appending.failures[:FAILURES_TOLD_MAX])
-            raise Disconnect(f"acks=0, and not all was appended: {failures}")
+    if body.acks == ACKS_NONE:
+        if appender.errors:
+            errors = "; ".join(appender.errors[:ERRORS_SHOWN_MAX])
+            raise Disconnect(f"error during produce request with acks=0: {errors}")
         return None
-    if appending.waiting:
-        return parked(appending, request, response)
-    return hinted(appending, response)
+    if appender.unacknowledged:
+        return delay_response(appender, body, response)
+    return add_node_endpoints(appender, response)
 
 
-class Appending:
+class ProduceAppender:
     """The appends of one request."""
 
     __slots__ = (
         "_acks",
-        "_are_usual",
-        "_cluster",
-        "_replicas",
+        "_is_fast_path",
+        "_metadata_cache",
+        "_replica_manager",
         "_version",
-        "call",
-        "failures",
+        "current_leaders",
+        "errors",
         "has_many_entries",
-        "hints",
         "now_ms",
+        "request",
+        "unacknowledged",
         "verification",
-        "waiting",
     )
 
     def __init__(
-        self, replicas: Replicas, cluster: Cluster, call: Call[ProduceRequest], now_ms: int
+        self,
+        replica_manager: HostedPartitions,
+        metadata_cache: ClusterMetadata,
+        request: Request[ProduceRequest],
+        now_ms: int,
     ) -> None:
-        self._replicas = replicas
-        self._cluster = cluster
-        self.call = call
-        self._acks = call.request.acks
-        self._version = call.version
+        self._replica_manager = replica_manager
+        self._metadata_cache = metadata_cache
+        self.request = request
+        self._acks = request.body.acks
+        self._version = request.version
         self.now_ms = now_ms
         #: Whether no more has to be looked at than the first batches.
-        self._are_usual = False
-        self.failures: list[str] = []
-        self.waiting: list[Waiting] = []
+        self._is_fast_path = False
+        self.errors: list[str] = []
+        self.unacknowledged: list[ProducePartitionStatus] = []
         #: Made if there is any.
-        self.hints: LeaderHints | None = None
+        self.current_leaders: CurrentLeaders | None = None
         #: Of partitions in which a transaction would begin.
-        self.verification: Verification | None = None
+        self.verification: TransactionVerification | None = None
 
     def check_first_batches(self) -> bool:
         """One that is no batch, or of a transaction that nobody named, spoils the whole request.
 
         Whether it may take longer than a turn to append them all.
         """
-        count, claimed, request = 0, 0, self.call.request
-        is_named = request.transactional_id is not None
-        are_usual = self._acks in ACKS and self._version >= FIRST_VERSION_OF_ZSTD
-        for topic in request.topic_data:
+        count, cost, body = 0, 0, self.request.body
+        has_transactional_id = body.transactional_id is not None
+        is_fast_path = self._acks in VALID_ACKS and self._version >= FIRST_VERSION_OF_ZSTD
+        for topic in body.topic_data:
             count += len(topic.partition_data)
             for entry in topic.partition_data:
                 records = entry.records
-                if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH:
-                    are_usual, claimed = False, UNTOLD_COUNT
-                    _check_short(records, is_named=is_named)
+                if not isinstance(records, memoryview) or len(records) < _FIRST_BATCH_BYTES_MIN:
+                    is_fast_path, cost = False, UNKNOWN_RECORD_COUNT
+                    _check_short_batch(records, has_transactional_id=has_transactional_id)
                     continue
-                size, magic, attributes, here = _FIRST_BATCH.unpack_from(records, _SIZE_POSITION)
+                size, magic, attributes, record_count = _FIRST_BATCH_STRUCT.unpack_from(
+                    records, _SIZE_POSITION
+                )
                 # No less than the cost of reading will be.  Nothing tells what is compressed.
-                claimed += UNTOLD_COUNT if attributes & _CODEC_BITS else here + (size >> 6)
-                if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
-                    raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+                cost += (
+                    UNKNOWN_RECORD_COUNT
+                    if attributes & _COMPRESSION_CODEC_MASK
+                    else record_count + (size >> 6)
+                )
+                if size < _RECORD_OVERHEAD_V0_BYTES or not 0 <= magic <= MAGIC:
+                    raise CorruptMessage(f"invalid batch: size {size}, magic {magic}")
                 if magic != MAGIC or LOG_OVERHEAD_BYTES + size != len(records):
-                    are_usual, claimed = False, UNTOLD_COUNT
-                if is_named or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
+                    is_fast_path, cost = False, UNKNOWN_RECORD_COUNT
+                if has_transactional_id or magic != MAGIC or not attributes & TRANSACTIONAL_FLAG:
                     continue
                 if LOG_OVERHEAD_BYTES + size <= len(records):
                     raise TransactionalIdAuthorizationFailed()
-        self._are_usual = are_usual
-        self.has_many_entries = count > FEW
-        return claimed > RECORDS_PER_TURN or self.has_many_entries
+        self._is_fast_path = is_fast_path
+        self.has_many_entries = count > INLINE_ENTRIES_MAX
+        return cost > INLINE_RECORDS_MAX or self.has_many_entries
 
     def needs_verification(self) -> bool:
         """Whether somebody has to be asked about the transaction.
 
         Raises InvalidProducerIdMapping.
         """
-        request = self.call.request
-        assert request.transactional_id is not None
-        self.verification = verification_of(
-            request.transactional_id,
-            ((partition, records) for _, partition, records in self._sound()),
+        body = self.request.body
+        assert body.transactional_id is not None
+        self.verification = create_verification(
+            body.transactional_id,
+            ((partition, records) for _, partition, records in self._valid_entries()),
             version=self._version,
             now_ms=self.now_ms,
         )
         if self.verification is None:
             return False
-        self._are_usual = False
+        self._is_fast_path = False
         return True
 
-    def unread(self) -> Iterator[Unread]:
+    def unvalidated(self) -> Iterator[UnvalidatedRecords]:
         """One by one, those to which nothing is opposed but what their records may show."""
-        return (Unread(*each) for each in self._sound())
+        return (UnvalidatedRecords(*each) for each in self._valid_entries())
 
-    def _sound(self) -> Iterator[tuple[Topic.Partition, Partition, memoryview]]:
-        for topic in self.call.request.topic_data:
+    def _valid_entries(self) -> Iterator[tuple[Topic.Partition, Partition, memoryview]]:
+        for topic in self.request.body.topic_data:
             for entry in topic.partition_data:
                 try:
                     partition = self._partition(topic, entry.index)
-                    partition.leading()
+                    partition.require_leader()
                     records: Any = entry.records
-                    if not self._are_usual or partition.is_internal:
-                        records = self._checked(partition, records)
+                    if not self._is_fast_path or partition.is_internal:
+                        records = self._validate(partition, records)
                 except KafkaError:
                     continue  # which is told when it is appended
                 yield entry, partition, records
 
     def append_all(self, topics: Iterable[Topic]) -> list[ProduceResponse.Topic]:
         """Append the records of all topics; their lines, of which some may have to wait."""
-        told = []
+        topic_responses = []
         for topic in topics:
             if topic.partition_data:
-                lines = []
+                partition_responses = []
                 for entry in topic.partition_data:
-                    lines.append(self._append(topic, entry))  # noqa: PERF401 - a call less
-                told.append(answered(topic, lines))
-        return told
+                    partition_responses.append(self._append(topic, entry))  # noqa: PERF401 - a call less
+                topic_responses.append(topic_response(topic, partition_responses))
+        return topic_responses
 
-    def appended(self, topic: Topic) -> Iterator[Line]:
+    def append_topic(self, topic: Topic) -> Iterator[PartitionResponse]:
         """The same lines of one topic, one by one."""
         return (self._append(topic, entry) for entry in topic.partition_data)
 
-    def _append(self, topic: Topic, entry: Topic.Partition) -> Line:
-        index, checked = entry.index, None
+    def _append(self, topic: Topic, entry: Topic.Partition) -> PartitionResponse:
+        index, checked_partition = entry.index, None
         records: Any = entry.records  # a view, if they are usual, or what was found in them
         entry.records = None  # only offsets are kept while the answer waits
         try:
             partition = self._partition(topic, index)
             guard = None
-            if not self._are_usual or partition.is_internal:
-                records = self._checked(partition, records)
+            if not self._is_fast_path or partition.is_internal:
+                records = self._validate(partition, records)
                 if self.verification is not None:
-                    guard = self.verification.guard(partition.topic_partition)
-            checked = partition
-            written = partition.append(records, acks=self._acks, now_ms=self.now_ms, guard=guard)
-        except KafkaError as failure:
-            line = Line(index=index, error_code=0, base_offset=NOT_TOLD)
-            self.failed(line, topic, checked, failure)
-            return line
-        line = Line(
+                    guard = self.verification.verification_guard(partition.topic_partition)
+            checked_partition = partition
+            append_info = partition.append(
+                records, acks=self._acks, now_ms=self.now_ms, verification_guard=guard
+            )
+        except KafkaError as error:
+            partition_response = PartitionResponse(
+                index=index, error_code=0, base_offset=INVALID_OFFSET
+            )
+            self.set_error(partition_response, topic, checked_partition, error)
+            return partition_response
+        partition_response = PartitionResponse(
             index=index,
             error_code=0,
-            base_offset=written.first_offset,
-            log_append_time_ms=written.append_time_ms,
-            log_start_offset=partition.hosted.log.start_offset,
+            base_offset=append_info.first_offset,
+            log_append_time_ms=append_info.append_time_ms,
+            log_start_offset=partition.hosted_log.log.log_start_offset,
         )
-        if not partition.is_acknowledged(written, acks=self._acks):
-            self.waiting.append(Waiting(line, topic, partition, written))
-        return line
+        if not partition.is_acknowledged(append_info, acks=self._acks):
+            self.unacknowledged.append(
+                ProducePartitionStatus(partition_response, topic, partition, append_info)
+            )
+        return partition_response
 
-    def failed(
-        self, line: Line, topic: Topic, partition: Partition | None, failure: KafkaError
+    def set_error(
+        self,
+        partition_response: PartitionResponse,
+        topic: Topic,
+        partition: Partition | None,
+        error: KafkaError,
     ) -> None:
         """The line tells of it; without a partition, nothing was asked of one."""
-        self.failures.append(f"{topic.name}-{line.index}: {failure}")
-        tell(line, partition, failure)
-        if isinstance(failure, NotLeader) and self._version >= _FIRST_VERSION_OF_HINTS:
-            self._hint(line, topic, partition)
+        self.errors.append(f"{topic.name}-{partition_response.index}: {error}")
+        set_error(partition_response, partition, error)
+        if (
+            isinstance(error, NotLeaderOrFollower)
+            and self._version >= _FIRST_VERSION_WITH_CURRENT_LEADER
+        ):
+            self._set_current_leader(partition_response, topic, partition)
 
-    def _hint(self, line: Line, topic: Topic, partition: Partition | None) -> None:
-        if self.hints is None:
-            self.hints = LeaderHints(self._cluster, self.call.peer.listener)
+    def _set_current_leader(
+        self, partition_response: PartitionResponse, topic: Topic, partition: Partition | None
+    ) -> None:
+        if self.current_leaders is None:
+            self.current_leaders = CurrentLeaders(
+                self._metadata_cache, self.request.context.listener
+            )
         # It may have been deleted while the answer waited.
-        name = topic.name or self._cluster.name_of(topic.topic_id) or ""
-        leader = self.hints.leader_of(name, line.index, partition)
-        line.current_leader = Line.LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+        name = topic.name or self._metadata_cache.topic_name(topic.topic_id) or ""
+        leader = self.current_leaders.current_leader(name, partition_response.index, partition)
+        partition_response.current_leader = PartitionResponse.LeaderIdAndEpoch(
+            leader_id=leader.id, leader_epoch=leader.epoch
+        )
 
     def _partition(self, topic: Topic, index: int) -> Partition:
         name = topic.name
-        if self._version >= _FIRST_VERSION_OF_TOPIC_IDS:
-            found = self._cluster.name_of(topic.topic_id)
-            if found is None:
-                raise UnknownTopicId(f"no topic has the id {topic.topic_id}")
-            name = found
-        if not self._cluster.has_partition(name, index):
-            raise UnknownTopicOrPartition(f"there is no {name}-{index}")
-        return self._replicas.partition(name, index)
+        if self._version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+            topic_name = self._metadata_cache.topic_name(topic.topic_id)
+            if topic_name is None:
+                raise UnknownTopicId(f"unknown topic id {topic.topic_id}")
+            name = topic_name
+        if not self._metadata_cache.has_partition(name, index):
+            raise UnknownTopicOrPartition(f"unknown partition {name}-{index}")
+        return self._replica_manager.partition(name, index)
 
-    def _checked(self, partition: Partition, records: Any) -> Any:
-        received = records.received if isinstance(records, CheckedBatch) else records
+    def _validate(self, partition: Partition, records: Any) -> Any:
+        received = records.records if isinstance(records, ValidatedBatch) else records
         if not isinstance(received, memoryview):
             raise InvalidRecord("no records")
-        check_request(received, version=self._version)
-        if self._acks not in ACKS:
-            raise InvalidRequiredAcks(f"acks={self._acks}")
-        if partition.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
-            raise InvalidTopic(f"{partition.topic_partition.topic} is written by brokers only")
+        validate_produce_records(received, version=self._version)
+        if self._acks not in VALID_ACKS:
+            raise InvalidRequiredAcks(f"acks={self._acks}: must be -1, 0 or 1")
+        if partition.is_internal and self.request.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopic(
+                f"internal topic {partition.topic_partition.topic}: clients must not write to it"
+            )
         return records
 
 
-def _check_short(records: object, *, is_named: bool) -> None:
+def _check_short_batch(records: object, *, has_transactional_id: bool) -> None:
     """The first batch of what is too short for one of today's, but perhaps not for an old one."""
-    if not isinstance(records, memoryview) or len(records) < _LONG_ENOUGH_OF_OLD:
+    if not isinstance(records, memoryview) or len(records) < _FIRST_MESSAGE_BYTES_MIN:
         return
-    size, magic, attributes = _FIRST_MESSAGE.unpack_from(records, _SIZE_POSITION)
-    if size < _SMALLEST_BYTES or not 0 <= magic <= MAGIC:
-        raise CorruptMessage(f"a batch of {size} bytes and magic {magic}")
+    size, magic, attributes = _FIRST_MESSAGE_STRUCT.unpack_from(records, _SIZE_POSITION)
+    if size < _RECORD_OVERHEAD_V0_BYTES or not 0 <= magic <= MAGIC:
+        raise CorruptMessage(f"invalid batch: size {size}, magic {magic}")
     is_transactional = magic == MAGIC and attributes & TRANSACTIONAL_FLAG
-    if is_transactional and not is_named and LOG_OVERHEAD_BYTES + size <= len(records):
+    if is_transactional and not has_transactional_id and LOG_OVERHEAD_BYTES + size <= len(records):
         raise TransactionalIdAuthorizationFailed()

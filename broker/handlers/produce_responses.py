@@ -5,75 +5,83 @@ Owner: none; any thread.
 
 from __future__ import annotations
 
-from odradek.broker.call import Call, Disconnect
+from odradek.broker.handlers.error_messages import error_message
 from odradek.broker.handlers.produce_verification import NotVerified
-from odradek.broker.handlers.refusals import words
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.request import Disconnect, Request
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.errors import (
     CorruptMessage,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
-    NotLeader,
+    NotLeaderOrFollower,
     RecordListTooLarge,
     UnknownTopicOrPartition,
     code_of,
 )
-from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
+from odradek.storage.validation.errors import InvalidRecords, InvalidTimestamps
 
-NO_ANSWER = 0
+ACKS_NONE = 0
 #: Offsets and times that a line has only if all went well.
-NOT_TOLD = -1
+INVALID_OFFSET = -1
 #: What is told without the start of the log.
-_WITHOUT_START = (
+_ERRORS_WITHOUT_LOG_START_OFFSET = (
     UnknownTopicOrPartition,
-    NotLeader,
+    NotLeaderOrFollower,
     MessageTooLarge,
     RecordListTooLarge,
     CorruptMessage,
     KafkaStorageError,
 )
 
-Line = ProduceResponse.Topic.Partition
+PartitionResponse = ProduceResponse.Topic.Partition
 
 
-def answered(topic: ProduceRequest.Topic, lines: list[Line]) -> ProduceResponse.Topic:
+def topic_response(
+    topic: ProduceRequest.Topic, partition_responses: list[PartitionResponse]
+) -> ProduceResponse.Topic:
     return ProduceResponse.Topic(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=lines
+        name=topic.name, topic_id=topic.topic_id, partition_responses=partition_responses
     )
 
 
-def tell(line: Line, partition: Partition | None, failure: KafkaError) -> None:
+def set_error(
+    partition_response: PartitionResponse, partition: Partition | None, error: KafkaError
+) -> None:
     """Without a partition, nothing was asked of one."""
-    line.error_code = code_of(failure)
-    line.base_offset = line.log_append_time_ms = line.log_start_offset = NOT_TOLD
-    if partition is not None and not isinstance(failure, _WITHOUT_START):
-        line.log_start_offset = partition.log.start_offset
-    if isinstance(failure, NotVerified | InvalidRecords | InvalidTimestamps):
-        line.error_message = failure.message
-    if isinstance(failure, InvalidRecords | InvalidTimestamps):
-        line.record_errors = [
-            Line.RecordError(batch_index=place, batch_index_error_message=message)
-            for place, message in failure.record_errors
+    partition_response.error_code = code_of(error)
+    partition_response.base_offset = partition_response.log_append_time_ms = (
+        partition_response.log_start_offset
+    ) = INVALID_OFFSET
+    if partition is not None and not isinstance(error, _ERRORS_WITHOUT_LOG_START_OFFSET):
+        partition_response.log_start_offset = partition.log.log_start_offset
+    if isinstance(error, NotVerified | InvalidRecords | InvalidTimestamps):
+        partition_response.error_message = error.message
+    if isinstance(error, InvalidRecords | InvalidTimestamps):
+        partition_response.record_errors = [
+            PartitionResponse.RecordError(
+                batch_index=batch_index, batch_index_error_message=message
+            )
+            for batch_index, message in error.record_errors
         ]
 
 
-def refused(call: Call[ProduceRequest], failure: KafkaError) -> ProduceResponse:
+def error_response(request: Request[ProduceRequest], error: KafkaError) -> ProduceResponse:
     """All of it, for one reason."""
-    if call.request.acks == NO_ANSWER:
-        raise Disconnect(f"acks=0, and nothing was appended: {failure}")
-    told = []
-    for topic in call.request.topic_data:
-        lines = [
-            Line(
+    if request.body.acks == ACKS_NONE:
+        raise Disconnect(f"error during produce request with acks=0: {error}")
+    topic_responses = []
+    for topic in request.body.topic_data:
+        partition_responses = [
+            PartitionResponse(
                 index=entry.index,
-                error_code=code_of(failure),
-                base_offset=NOT_TOLD,
-                error_message=words(failure),
+                error_code=code_of(error),
+                base_offset=INVALID_OFFSET,
+                error_message=error_message(error),
             )
             for entry in topic.partition_data
         ]
-        if lines:
-            told.append(answered(topic, lines))
-    return ProduceResponse(responses=told)
+        if partition_responses:
+            topic_responses.append(topic_response(topic, partition_responses))
+    return ProduceResponse(responses=topic_responses)

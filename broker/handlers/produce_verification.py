@@ -17,31 +17,31 @@ from functools import partial
 from struct import Struct
 
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.transactions.verification import (
-    ClaimedTransaction,
-    Guards,
-    Knowledge,
-    Refusals,
-    Verified,
-    Verifier,
-    verified,
+from odradek.broker.transactions.add_partitions_to_txn_manager import (
+    AddPartitionsToTxnManager,
+    ClientCapabilities,
+    PartitionErrors,
+    TransactionIdentity,
+    VerificationGuards,
+    VerificationResult,
+    verify_with_retries,
 )
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
 from odradek.protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_FLAG
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.verification_guards import VerificationGuard
 
-_KNOWLEDGE = Knowledge.by_versions(
+_CLIENT_CAPABILITIES = ClientCapabilities.by_versions(
     ProduceRequest.__schema__.versions.high, abortable_since=11, adds_since=12
 )
 #: Attributes, producer id, epoch and base sequence, from the position of the attributes on.
-_PRODUCER = Struct(">h20xqhi")
+_PRODUCER_STRUCT = Struct(">h20xqhi")
 
 #: Errors that old producers may not know to be passing are told as one that they do know, and for
 #: which they do not look for another leader.
-_PASSING = frozenset(
+_RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -52,84 +52,88 @@ _PASSING = frozenset(
 
 
 #: Where a transaction would begin, and from which sequence on.
-Place = tuple[Partition, int]
+PartitionAndSequence = tuple[Partition, int]
 
 
 class NotVerified(KafkaError):
     """A batch that was not appended because of what its coordinator said; told with these words."""
 
 
-class Verification:
+class TransactionVerification:
     """Of the partitions of one request in which a transaction would begin."""
 
-    __slots__ = ("_guards", "_knowledge", "_now_ms", "_places", "_refusals", "_transaction")
+    __slots__ = ("_capabilities", "_errors", "_guards", "_now_ms", "_partitions", "_transaction")
 
     def __init__(
         self,
-        transaction: ClaimedTransaction,
-        knowledge: Knowledge,
-        places: Sequence[Place],
+        transaction: TransactionIdentity,
+        capabilities: ClientCapabilities,
+        partitions: Sequence[PartitionAndSequence],
         now_ms: int,
     ) -> None:
         self._transaction = transaction
-        self._knowledge = knowledge
-        self._places = places
+        self._capabilities = capabilities
+        self._partitions = partitions
         self._now_ms = now_ms
-        self._guards: Guards = {}
-        self._refusals: Refusals = {}
+        self._guards: VerificationGuards = {}
+        self._errors: PartitionErrors = {}
 
-    def begin(self) -> Guards:
+    def start_verification(self) -> VerificationGuards:
         """None, if nobody has to be asked."""
         guards = {}
-        for partition, sequence in self._places:
-            guard = partition.log.producers.start_verification(
+        for partition, sequence in self._partitions:
+            guard = partition.log.producer_state_manager.start_verification(
                 self._transaction.producer_id,
                 epoch=self._transaction.producer_epoch,
                 sequence=sequence,
                 now_ms=self._now_ms,
-                bumps_epochs=self._knowledge.adds,
+                supports_epoch_bump=self._capabilities.adds_partitions_on_write,
             )
             if guard is not None:
                 guards[partition.topic_partition] = guard
         return guards
 
-    def ask(self, verifier: Verifier) -> Callable[[], Awaitable[None]] | None:
+    def verify(
+        self, add_partitions_to_txn_manager: AddPartitionsToTxnManager
+    ) -> Callable[[], Awaitable[None]] | None:
         """None, if the answer is there; else what is to be called and awaited."""
-        known = verified(
-            self.begin,
-            lambda partitions: verifier.ask(self._transaction, partitions, self._knowledge),
+        result = verify_with_retries(
+            self.start_verification,
+            lambda partitions: add_partitions_to_txn_manager.add_or_verify_transaction(
+                self._transaction, partitions, self._capabilities
+            ),
         )
-        if not isinstance(known, tuple):
-            return partial(self._wait, known)
-        self._guards, self._refusals = known
+        if not isinstance(result, tuple):
+            return partial(self._complete, result)
+        self._guards, self._errors = result
         return None
 
-    async def _wait(self, later: Callable[[], Awaitable[Verified]]) -> None:
-        self._guards, self._refusals = await later()
+    async def _complete(self, verify: Callable[[], Awaitable[VerificationResult]]) -> None:
+        self._guards, self._errors = await verify()
 
-    def guard(self, partition: TopicPartition) -> VerificationGuard | None:
+    def verification_guard(self, topic_partition: TopicPartition) -> VerificationGuard | None:
         """What an append there has to present, if anything; raises what the client is told."""
-        error = self._refusals.get(partition)
+        error = self._errors.get(topic_partition)
         if error is not None:
-            raise _told(error, self._knowledge)
-        return self._guards.get(partition)
+            raise _to_client_error(error, self._capabilities)
+        return self._guards.get(topic_partition)
 
 
-def verification_of(
+def create_verification(
     transactional_id: str,
     batches: Iterable[tuple[Partition, memoryview]],
     *,
     version: int,
     now_ms: int,
-) -> Verification | None:
+) -> TransactionVerification | None:
     """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
-    knowledge = _KNOWLEDGE[version]
+    capabilities = _CLIENT_CAPABILITIES[version]
     producer: tuple[int, int] | None = None
-    places: list[Place] = []
+    partitions: list[PartitionAndSequence] = []
     for partition, records in batches:
         if len(records) < HEADER_BYTES:
             continue  # no batch of a producer: which is told when it is appended
-        attributes, producer_id, epoch, sequence = _PRODUCER.unpack_from(
+        attributes, producer_id, epoch, sequence = _PRODUCER_STRUCT.unpack_from(
             records, ATTRIBUTES_POSITION
         )
         if producer_id < 0 or not attributes & TRANSACTIONAL_FLAG:
@@ -137,26 +141,29 @@ def verification_of(
         if producer not in (None, (producer_id, epoch)):
             raise InvalidProducerIdMapping("Transactional records of more than one producer.")
         producer = producer_id, epoch
-        states = partition.log.producers
-        is_asked = knowledge.adds or states.settings.transaction_partition_verification_enable
-        if is_asked and not states.has_open_transaction(producer_id, epoch=epoch):
-            places.append((partition, sequence))
-    if producer is None or not places:
+        states = partition.log.producer_state_manager
+        needs_verification = (
+            capabilities.adds_partitions_on_write
+            or states.settings.transaction_partition_verification_enable
+        )
+        if needs_verification and not states.has_open_transaction(producer_id, epoch=epoch):
+            partitions.append((partition, sequence))
+    if producer is None or not partitions:
         return None
-    transaction = ClaimedTransaction(transactional_id, *producer)
-    return Verification(transaction, knowledge, places, now_ms)
+    transaction = TransactionIdentity(transactional_id, *producer)
+    return TransactionVerification(transaction, capabilities, partitions, now_ms)
 
 
-def _told(error: ErrorCode, knowledge: Knowledge) -> KafkaError:
+def _to_client_error(error: ErrorCode, capabilities: ClientCapabilities) -> KafkaError:
     if error is ErrorCode.INVALID_TXN_STATE:
-        return NotVerified("Partition was not added to the transaction", error=error)
-    is_passing = error in _PASSING or (
-        error is ErrorCode.CONCURRENT_TRANSACTIONS and not knowledge.adds
+        return NotVerified("Partition was not added to the transaction", error_code=error)
+    is_retriable = error in _RETRIABLE_ERRORS or (
+        error is ErrorCode.CONCURRENT_TRANSACTIONS and not capabilities.adds_partitions_on_write
     )
-    if is_passing:
+    if is_retriable:
         message = (
             "Unable to verify the partition has been added to the transaction. Underlying error: "
             f"{error.name}"
         )
-        return NotVerified(message, error=ErrorCode.NOT_ENOUGH_REPLICAS)
-    return KafkaError(error=error)
+        return NotVerified(message, error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    return KafkaError(error_code=error)

@@ -9,37 +9,41 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
-from odradek.broker.call import Parked
-from odradek.broker.coordinator.log_failures import OF_A_CHANGE, told
+from odradek.broker.coordinator.append_errors import GROUP_UPDATE_ERRORS, map_append_error
+from odradek.broker.request import DelayedOperation
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 
-Answered = TypeVar("Answered")
+Response = TypeVar("Response")
 
 
-class Log(Protocol):
+class CoordinatorLog(Protocol):
     """What is to be replicated."""
 
     @property
-    def is_settled(self) -> bool: ...
+    def is_fully_replicated(self) -> bool: ...
 
-    async def wait_until_settled(self) -> None: ...
+    async def wait_until_fully_replicated(self) -> None: ...
 
 
-def when_replicated(
-    log: Log, answer: Answered, failures: Mapping[ErrorCode, ErrorCode] = OF_A_CHANGE
-) -> Answered | Parked[Answered]:
+def respond_when_replicated(
+    log: CoordinatorLog,
+    response: Response,
+    error_map: Mapping[ErrorCode, ErrorCode] = GROUP_UPDATE_ERRORS,
+) -> Response | DelayedOperation[Response]:
     """Once all that is in the log is; raises what the client is told if it is not."""
-    if log.is_settled:
-        return answer
-    return Parked(partial(_replicated, log, answer, failures), ends_alone=True)
+    if log.is_fully_replicated:
+        return response
+    return DelayedOperation(
+        partial(_wait_until_replicated, log, response, error_map), completes_on_shutdown=True
+    )
 
 
-async def _replicated(
-    log: Log, answer: Answered, failures: Mapping[ErrorCode, ErrorCode]
-) -> Answered:
+async def _wait_until_replicated(
+    log: CoordinatorLog, response: Response, error_map: Mapping[ErrorCode, ErrorCode]
+) -> Response:
     try:
-        await log.wait_until_settled()
-    except KafkaError as failure:
-        raise told(failure, failures) from failure
-    return answer
+        await log.wait_until_fully_replicated()
+    except KafkaError as error:
+        raise map_append_error(error, error_map) from error
+    return response

@@ -10,16 +10,16 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.handlers.leader_and_isr import Fence, check_fence
+from odradek.broker.handlers.leader_and_isr import Fence, check_epochs
 from odradek.broker.replicas.partition import NO_LEADER_EPOCH
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.request import Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.errors import KafkaError, code_of
 from odradek.protocol.types import TopicPartition
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that this needs."""
 
     def stop(
@@ -32,82 +32,105 @@ class Replicas(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopPartition:
     """What is to be done with one partition."""
 
     partition: TopicPartition
     leader_epoch: int
-    is_deleted: bool
+    delete_partition: bool
 
 
 def handle(
-    replicas: Replicas, fence: Fence, call: Call[StopReplicaRequest]
+    replica_manager: HostedPartitions, controller_fence: Fence, request: Request[StopReplicaRequest]
 ) -> StopReplicaResponse | Awaitable[StopReplicaResponse]:
-    check_fence(fence, call.request)
-    stops = list(_stops(call.request))
-    if len(stops) > FEW or fence.order.locked():
-        return _stop_in_turns(replicas, fence, call.request, stops)
-    codes = {stop.partition: _outcome(replicas, stop) for stop in stops}
-    deleted = _deleted(stops, codes)
-    return _answer_when_gone(replicas, deleted, codes) if deleted else _response(codes)
+    check_epochs(controller_fence, request.body)
+    stops = list(_partitions_to_stop(request.body))
+    if len(stops) > INLINE_ENTRIES_MAX or controller_fence.state_change_lock.locked():
+        return _stop_sliced(replica_manager, controller_fence, request.body, stops)
+    codes = {stop.partition: _stop(replica_manager, stop) for stop in stops}
+    deleted = _partitions_to_delete(stops, codes)
+    return (
+        _respond_when_deleted(replica_manager, deleted, codes)
+        if deleted
+        else _build_response(codes)
+    )
 
 
-async def _stop_in_turns(
-    replicas: Replicas, fence: Fence, request: StopReplicaRequest, stops: Iterable[Stop]
+async def _stop_sliced(
+    replica_manager: HostedPartitions,
+    controller_fence: Fence,
+    body: StopReplicaRequest,
+    stop_partitions: Iterable[StopPartition],
 ) -> StopReplicaResponse:
     codes: dict[TopicPartition, int] = {}
     # Not while logs are deleted, for which a disk may take its time.
-    async with fence.order:
-        check_fence(fence, request)
-        turn = Turn()
-        for stop in stops:
-            codes[stop.partition] = _outcome(replicas, stop)
-            if turn.is_over:
-                await turn.next()
-                check_fence(fence, request)
-    return await _answer_when_gone(replicas, _deleted(stops, codes), codes)
+    async with controller_fence.state_change_lock:
+        check_epochs(controller_fence, body)
+        time_slice = TimeSlice()
+        for stop in stop_partitions:
+            codes[stop.partition] = _stop(replica_manager, stop)
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+                check_epochs(controller_fence, body)
+    return await _respond_when_deleted(
+        replica_manager, _partitions_to_delete(stop_partitions, codes), codes
+    )
 
 
-def _deleted(stops: Iterable[Stop], codes: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    return [each.partition for each in stops if each.is_deleted and codes[each.partition] == 0]
+def _partitions_to_delete(
+    stop_partitions: Iterable[StopPartition], error_codes: Mapping[TopicPartition, int]
+) -> list[TopicPartition]:
+    return [
+        each.partition
+        for each in stop_partitions
+        if each.delete_partition and error_codes[each.partition] == 0
+    ]
 
 
-async def _answer_when_gone(
-    replicas: Replicas, deleted: Sequence[TopicPartition], codes: dict[TopicPartition, int]
+async def _respond_when_deleted(
+    replica_manager: HostedPartitions,
+    partitions: Sequence[TopicPartition],
+    error_codes: dict[TopicPartition, int],
 ) -> StopReplicaResponse:
-    failures = await replicas.delete(deleted)
-    return _response(codes | {partition: code_of(why) for partition, why in failures.items()})
+    errors = await replica_manager.delete(partitions)
+    return _build_response(
+        error_codes | {partition: code_of(error) for partition, error in errors.items()}
+    )
 
 
-def _response(codes: Mapping[TopicPartition, int]) -> StopReplicaResponse:
+def _build_response(error_codes: Mapping[TopicPartition, int]) -> StopReplicaResponse:
     return StopReplicaResponse(
         error_code=0,
         partition_errors=[
             StopReplicaResponse.PartitionError(
                 topic_name=partition.topic, partition_index=partition.partition, error_code=code
             )
-            for partition, code in codes.items()
+            for partition, code in error_codes.items()
         ],
     )
 
 
-def _stops(request: StopReplicaRequest) -> Iterator[Stop]:
-    is_deleted = request.delete_partitions
-    for each in request.ungrouped_partitions:
+def _partitions_to_stop(body: StopReplicaRequest) -> Iterator[StopPartition]:
+    is_deleted = body.delete_partitions
+    for each in body.ungrouped_partitions:
         partition = TopicPartition(each.topic_name, each.partition_index)
-        yield Stop(partition, NO_LEADER_EPOCH, is_deleted)
-    for old in request.topics:
+        yield StopPartition(partition, NO_LEADER_EPOCH, is_deleted)
+    for old in body.topics:
         for index in old.partition_indexes:
-            yield Stop(TopicPartition(old.name, index), NO_LEADER_EPOCH, is_deleted)
-    for topic in request.topic_states:
+            yield StopPartition(TopicPartition(old.name, index), NO_LEADER_EPOCH, is_deleted)
+    for topic in body.topic_states:
         for state in topic.partition_states:
             partition = TopicPartition(topic.topic_name, state.partition_index)
-            yield Stop(partition, state.leader_epoch, state.delete_partition)
+            yield StopPartition(partition, state.leader_epoch, state.delete_partition)
 
 
-def _outcome(replicas: Replicas, stop: Stop) -> int:
+def _stop(replica_manager: HostedPartitions, stop_partition: StopPartition) -> int:
     try:
-        replicas.stop(stop.partition, leader_epoch=stop.leader_epoch, is_deleted=stop.is_deleted)
-    except KafkaError as failure:
-        return code_of(failure)
+        replica_manager.stop(
+            stop_partition.partition,
+            leader_epoch=stop_partition.leader_epoch,
+            is_deleted=stop_partition.delete_partition,
+        )
+    except KafkaError as error:
+        return code_of(error)
     return 0

@@ -6,12 +6,12 @@ again, as clients that are older than the error for loading do not expect it her
 
 from __future__ import annotations
 
-from odradek.broker.call import Call, Parked, Promised
-from odradek.broker.groups.classic.outcomes import Synced
+from odradek.broker.groups.classic.messages import SyncGroupResult
 from odradek.broker.groups.classic.requests import sync_group
 from odradek.broker.groups.classic.sync import SyncRequest
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.handlers.replicated import when_replicated
+from odradek.broker.handlers.replicated_response import respond_when_replicated
+from odradek.broker.request import DelayedFuture, DelayedOperation, Request
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.errors import (
     CoordinatorLoadInProgress,
@@ -21,47 +21,51 @@ from odradek.protocol.errors import (
     code_of,
 )
 
-_FIRST_VERSION_WITH_PROTOCOLS = 5
+_FIRST_VERSION_WITH_PROTOCOL_NAME = 5
 
 
 def handle(
-    groups: GroupCoordinator, call: Call[SyncGroupRequest]
-) -> SyncGroupResponse | Parked[SyncGroupResponse]:
-    request = call.request
-    names = (request.protocol_type, request.protocol_name)
-    if call.version >= _FIRST_VERSION_WITH_PROTOCOLS and None in names:
+    groups: GroupCoordinator, request: Request[SyncGroupRequest]
+) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
+    body = request.body
+    names = (body.protocol_type, body.protocol_name)
+    if request.version >= _FIRST_VERSION_WITH_PROTOCOL_NAME and None in names:
         raise InconsistentGroupProtocol()
-    shard = groups.shard_of_members(request.group_id)
-    syncing = sync_group(shard, request.group_id, _wanted(call))
-    if isinstance(syncing, Synced):
-        response = _response(syncing)
-        return when_replicated(shard.log, response) if syncing.is_of_the_log else response
+    shard = groups.shard_for_nonempty_id(body.group_id)
+    syncing = sync_group(shard, body.group_id, _to_sync_request(request))
+    if isinstance(syncing, SyncGroupResult):
+        response = _build_response(syncing)
+        return (
+            respond_when_replicated(shard.log, response)
+            if syncing.waits_for_replication
+            else response
+        )
     if syncing.done():
-        return _response(syncing.result())
-    return Promised(syncing, _response)
+        return _build_response(syncing.result())
+    return DelayedFuture(syncing, _build_response)
 
 
-def _wanted(call: Call[SyncGroupRequest]) -> SyncRequest:
-    request = call.request
+def _to_sync_request(request: Request[SyncGroupRequest]) -> SyncRequest:
+    body = request.body
     return SyncRequest(
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        generation=request.generation_id,
-        protocol_type=request.protocol_type,
-        protocol=request.protocol_name,
-        assignments={each.member_id: bytes(each.assignment) for each in request.assignments},
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        generation=body.generation_id,
+        protocol_type=body.protocol_type,
+        protocol=body.protocol_name,
+        assignments={each.member_id: bytes(each.assignment) for each in body.assignments},
     )
 
 
-def _response(synced: Synced) -> SyncGroupResponse:
+def _build_response(result: SyncGroupResult) -> SyncGroupResponse:
     return SyncGroupResponse(
-        error_code=code_of(synced.failure),
-        protocol_type=synced.protocol_type,
-        protocol_name=synced.protocol,
-        assignment=synced.assignment,
+        error_code=code_of(result.error),
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol,
+        assignment=result.assignment,
     )
 
 
-def refused(call: Call[SyncGroupRequest], failure: KafkaError) -> SyncGroupResponse:
-    is_loading = isinstance(failure, CoordinatorLoadInProgress)
-    return _response(Synced(failure=RebalanceInProgress() if is_loading else failure))
+def error_response(request: Request[SyncGroupRequest], error: KafkaError) -> SyncGroupResponse:
+    is_loading = isinstance(error, CoordinatorLoadInProgress)
+    return _build_response(SyncGroupResult(error=RebalanceInProgress() if is_loading else error))

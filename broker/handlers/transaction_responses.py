@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.transactions.coordinator import Later
-from odradek.broker.transactions.transaction_state import Producer
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.transactions.coordinator import Deferred
+from odradek.broker.transactions.transaction_state import ProducerIdAndEpoch
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerEpoch, KafkaError
@@ -19,7 +19,7 @@ from odradek.protocol.schema import Message
 Response = TypeVar("Response", bound=Message)
 
 #: The first version in which producers are told that they are fenced.
-_FENCED_FROM = {
+_FIRST_VERSION_WITH_PRODUCER_FENCED = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.ADD_PARTITIONS_TO_TXN: 2,
     ApiKey.ADD_OFFSETS_TO_TXN: 2,
@@ -27,20 +27,24 @@ _FENCED_FROM = {
 }
 
 
-def answered(
-    outcome: Producer | Later[Producer], respond: Callable[[Producer], Response]
-) -> Response | Parked[Response]:
+def respond_when_complete(
+    result: ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch],
+    build_response: Callable[[ProducerIdAndEpoch], Response],
+) -> Response | DelayedOperation[Response]:
     """At once, if the step has taken effect; what waits does so whether or not the client stays."""
-    if isinstance(outcome, Producer):
-        return respond(outcome)
+    if isinstance(result, ProducerIdAndEpoch):
+        return build_response(result)
 
-    async def later() -> Response:
-        return respond(await outcome())
+    async def respond() -> Response:
+        return build_response(await result())
 
-    return Parked(later, ends_alone=True)
+    return DelayedOperation(respond, completes_on_shutdown=True)
 
 
-def as_known(failure: KafkaError, call: Call[Any]) -> KafkaError:
+def to_supported_error(error: KafkaError, request: Request[Any]) -> KafkaError:
     """In words that the client knows."""
-    is_new = failure.error is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_FROM[call.key]
-    return InvalidProducerEpoch(failure.message) if is_new else failure
+    is_new = (
+        error.error_code is ErrorCode.PRODUCER_FENCED
+        and request.version < _FIRST_VERSION_WITH_PRODUCER_FENCED[request.api_key]
+    )
+    return InvalidProducerEpoch(error.message) if is_new else error

@@ -12,187 +12,215 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Call, Parked
-from odradek.broker.groups.committing import (
-    InTransaction,
-    NewCommit,
-    commit_in_transaction,
-    unverified,
-    wait_until_replicated,
-)
 from odradek.broker.groups.coordinator import GroupCoordinator
 from odradek.broker.groups.group import Committer
-from odradek.broker.groups.shard import GroupShard
-from odradek.broker.transactions.verification import (
-    ClaimedTransaction,
-    Guards,
-    Knowledge,
-    Verified,
-    Verifier,
-    verified,
+from odradek.broker.groups.offset_commits import (
+    OffsetCommitEntry,
+    TransactionalProducer,
+    commit_transactional_offsets,
+    verification_error,
+    wait_until_replicated,
+)
+from odradek.broker.groups.shard import GroupCoordinatorShard
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.transactions.add_partitions_to_txn_manager import (
+    AddPartitionsToTxnManager,
+    ClientCapabilities,
+    TransactionIdentity,
+    VerificationGuards,
+    VerificationResult,
+    verify_with_retries,
 )
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
-from odradek.storage.log import Written
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.verification_guards import VerificationGuard
+from odradek.storage.unified_log import LogAppendInfo
 
-Request = TxnOffsetCommitRequest
+Body = TxnOffsetCommitRequest
 Response = TxnOffsetCommitResponse
 Topic = TxnOffsetCommitResponse.Topic
-Line = Topic.Partition
+PartitionResponse = Topic.Partition
 
-_KNOWLEDGE = Knowledge.by_versions(
+_CLIENT_CAPABILITIES = ClientCapabilities.by_versions(
     TxnOffsetCommitRequest.__schema__.versions.high, abortable_since=4, adds_since=5
 )
 _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
 #: Clients before it stop for good at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
-_FIRST_VERSION_OF_LOADING = 2
+_FIRST_VERSION_WITH_LOAD_IN_PROGRESS = 2
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 def handle(
-    groups: GroupCoordinator, cluster: Cluster, verifier: Verifier, call: Call[Request]
-) -> Response | Awaitable[Response | Parked[Response]]:
-    committing = Committing(groups, cluster, call)
-    if not committing.lines:
-        return committing.response
+    groups: GroupCoordinator,
+    metadata_cache: ClusterMetadata,
+    add_partitions_to_txn_manager: AddPartitionsToTxnManager,
+    request: Request[Body],
+) -> Response | Awaitable[Response | DelayedOperation[Response]]:
+    txn_commit = TxnOffsetCommit(groups, metadata_cache, request)
+    if not txn_commit.partition_responses:
+        return txn_commit.response
     try:
-        shard = groups.shard_of_members(call.request.group_id)
-    except KafkaError as failure:
-        return committing.refused(failure)
-    transaction = ClaimedTransaction(call.request.transactional_id, *committing.producer)
-    known = verified(
-        partial(committing.begin, shard),
-        lambda partitions: verifier.ask(transaction, partitions, committing.knowledge),
+        shard = groups.shard_for_nonempty_id(request.body.group_id)
+    except KafkaError as error:
+        return txn_commit.error_response(error)
+    transaction = TransactionIdentity(request.body.transactional_id, *txn_commit.producer)
+    verification = verify_with_retries(
+        partial(txn_commit.start_verification, shard),
+        lambda partitions: add_partitions_to_txn_manager.add_or_verify_transaction(
+            transaction, partitions, txn_commit.capabilities
+        ),
     )
-    if isinstance(known, tuple):
-        return _commit_verified(committing, shard, known)
-    return Parked(partial(_commit_later, committing, shard, known))
+    if isinstance(verification, tuple):
+        return _commit_verified(txn_commit, shard, verification)
+    return DelayedOperation(partial(_commit_when_verified, txn_commit, shard, verification))
 
 
-async def _commit_later(
-    committing: Committing, shard: GroupShard, later: Callable[[], Awaitable[Verified]]
-) -> Response | Parked[Response]:
-    return _commit_verified(committing, shard, await later())
+async def _commit_when_verified(
+    txn_commit: TxnOffsetCommit,
+    shard: GroupCoordinatorShard,
+    verify: Callable[[], Awaitable[VerificationResult]],
+) -> Response | DelayedOperation[Response]:
+    return _commit_verified(txn_commit, shard, await verify())
 
 
 def _commit_verified(
-    committing: Committing, shard: GroupShard, known: Verified
-) -> Response | Parked[Response]:
-    request, partition = committing.call.request, shard.log.partition.topic_partition
-    guards, refusals = known
-    if partition in refusals:
-        return committing.refused(unverified(refusals[partition]))
+    txn_commit: TxnOffsetCommit, shard: GroupCoordinatorShard, verification: VerificationResult
+) -> Response | DelayedOperation[Response]:
+    body, partition = txn_commit.request.body, shard.log.partition.topic_partition
+    guards, errors = verification
+    if partition in errors:
+        return txn_commit.error_response(verification_error(errors[partition]))
     try:
-        shard = committing.groups.shard(request.group_id)  # it may be another by now
-    except KafkaError as failure:
-        return committing.refused(failure)
-    return committing.commit(shard, guards.get(partition))
+        shard = txn_commit.groups.shard(body.group_id)  # it may be another by now
+    except KafkaError as error:
+        return txn_commit.error_response(error)
+    return txn_commit.commit(shard, guards.get(partition))
 
 
-class Committing:
+class TxnOffsetCommit:
     """One request, and its answer as far as it is known."""
 
-    def __init__(self, groups: GroupCoordinator, cluster: Cluster, call: Call[Request]) -> None:
+    def __init__(
+        self, groups: GroupCoordinator, metadata_cache: ClusterMetadata, request: Request[Body]
+    ) -> None:
         self.groups = groups
-        self.call = call
-        self.knowledge = _KNOWLEDGE[call.version]
+        self.request = request
+        self.capabilities = _CLIENT_CAPABILITIES[request.version]
         self.response = Response(throttle_time_ms=0, topics=[])
         #: Of the partitions that there are.
-        self.lines: list[Line] = []
-        self._commits: list[NewCommit] = []
-        for topic in call.request.topics:
-            lines = list(self._judged(cluster.has_partition, topic))
-            self.response.topics.append(Topic(name=topic.name, partitions=lines))
+        self.partition_responses: list[PartitionResponse] = []
+        self._commits: list[OffsetCommitEntry] = []
+        for topic in request.body.topics:
+            partition_responses = list(self._validate(metadata_cache.has_partition, topic))
+            self.response.topics.append(Topic(name=topic.name, partitions=partition_responses))
 
-    def _judged(
-        self, has_partition: Callable[[str, int], bool], topic: Request.Topic
-    ) -> Iterator[Line]:
-        world = self.groups.world
-        longest, now_ms = world.settings.metadata_max_bytes, world.now_ms()
-        for asked in topic.partitions:
-            index, metadata = asked.partition_index, asked.committed_metadata or ""
+    def _validate(
+        self, has_partition: Callable[[str, int], bool], topic: Body.Topic
+    ) -> Iterator[PartitionResponse]:
+        context = self.groups.context
+        metadata_max_bytes, now_ms = context.settings.metadata_max_bytes, context.now_ms()
+        for partition_request in topic.partitions:
+            index, metadata = (
+                partition_request.partition_index,
+                partition_request.committed_metadata or "",
+            )
             if not has_partition(topic.name, index):
-                yield Line(partition_index=index, error_code=_UNKNOWN)
+                yield PartitionResponse(partition_index=index, error_code=_UNKNOWN)
                 continue
-            is_too_long = len(metadata) > longest
-            line = Line(partition_index=index, error_code=_TOO_LARGE if is_too_long else _NONE)
-            self.lines.append(line)
-            yield line
+            is_too_long = len(metadata) > metadata_max_bytes
+            partition_response = PartitionResponse(
+                partition_index=index, error_code=_TOO_LARGE if is_too_long else _NONE
+            )
+            self.partition_responses.append(partition_response)
+            yield partition_response
             if not is_too_long:
-                offset, epoch = asked.committed_offset, asked.committed_leader_epoch
-                commit = NewCommit((topic.name, index), offset, epoch, metadata, now_ms)
+                offset, epoch = (
+                    partition_request.committed_offset,
+                    partition_request.committed_leader_epoch,
+                )
+                commit = OffsetCommitEntry((topic.name, index), offset, epoch, metadata, now_ms)
                 self._commits.append(commit)
 
     @property
     def producer(self) -> tuple[int, int]:
-        return self.call.request.producer_id, self.call.request.producer_epoch
+        return self.request.body.producer_id, self.request.body.producer_epoch
 
-    def begin(self, shard: GroupShard) -> Guards:
+    def start_verification(self, shard: GroupCoordinatorShard) -> VerificationGuards:
         """None, if nobody has to be asked about the transaction."""
         producer_id, epoch = self.producer
         guard = shard.log.start_verification(
-            producer_id, producer_epoch=epoch, bumps_epochs=self.knowledge.adds
+            producer_id,
+            producer_epoch=epoch,
+            supports_epoch_bump=self.capabilities.adds_partitions_on_write,
         )
         return {} if guard is None else {shard.log.partition.topic_partition: guard}
 
     def commit(
-        self, shard: GroupShard, guard: VerificationGuard | None
-    ) -> Response | Parked[Response]:
-        request, transaction = self.call.request, InTransaction(*self.producer, guard)
-        committer = Committer(request.member_id, request.group_instance_id, request.generation_id)
+        self, shard: GroupCoordinatorShard, verification_guard: VerificationGuard | None
+    ) -> Response | DelayedOperation[Response]:
+        body, transaction = (
+            self.request.body,
+            TransactionalProducer(*self.producer, verification_guard),
+        )
+        committer = Committer(body.member_id, body.group_instance_id, body.generation_id)
         try:
-            written = commit_in_transaction(
-                shard, request.group_id, committer, transaction, self._commits
+            append_info = commit_transactional_offsets(
+                shard, body.group_id, committer, transaction, self._commits
             )
-        except KafkaError as failure:
-            return self.refused(failure)
-        if written is None or shard.log.is_replicated(written):
+        except KafkaError as error:
+            return self.error_response(error)
+        if append_info is None or shard.log.is_replicated(append_info):
             return self.response
-        return Parked(partial(self._replicated, shard, written), ends_alone=True)
+        return DelayedOperation(
+            partial(self._respond_when_replicated, shard, append_info), completes_on_shutdown=True
+        )
 
-    async def _replicated(self, shard: GroupShard, written: Written) -> Response:
+    async def _respond_when_replicated(
+        self, shard: GroupCoordinatorShard, append_info: LogAppendInfo
+    ) -> Response:
         try:
-            await wait_until_replicated(shard, written)
-        except KafkaError as failure:
-            return self.refused(failure)
+            await wait_until_replicated(shard, append_info)
+        except KafkaError as error:
+            return self.error_response(error)
         return self.response
 
-    def refused(self, failure: KafkaError) -> Response:
-        code = _code(failure, self.call.version)
-        for line in self.lines:
-            line.error_code = code
+    def error_response(self, error: KafkaError) -> Response:
+        code = _error_code(error, self.request.version)
+        for partition_response in self.partition_responses:
+            partition_response.error_code = code
         return self.response
 
 
-def _code(failure: KafkaError, version: int) -> int:
-    is_loading = failure.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    if is_loading and version < _FIRST_VERSION_OF_LOADING:
+def _error_code(error: KafkaError, version: int) -> int:
+    is_loading = error.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if is_loading and version < _FIRST_VERSION_WITH_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE.code
-    return code_of(failure)
+    return code_of(error)
 
 
-def refused(call: Call[Request], failure: KafkaError) -> Response:
+def error_response(request: Request[Body], error: KafkaError) -> Response:
     """All of it, for one reason."""
-    code = _code(failure, call.version)
+    code = _error_code(error, request.version)
     return Response(
         throttle_time_ms=0,
         topics=[
             Topic(
                 name=topic.name,
                 partitions=[
-                    Line(partition_index=asked.partition_index, error_code=code)
-                    for asked in topic.partitions
+                    PartitionResponse(
+                        partition_index=partition_request.partition_index, error_code=code
+                    )
+                    for partition_request in topic.partitions
                 ],
             )
-            for topic in call.request.topics
+            for topic in request.body.topics
         ],
     )

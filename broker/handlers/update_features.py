@@ -9,66 +9,74 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.handlers.refusals import words
-from odradek.controller.feature_updates import FeatureUpdate, Outcomes, UpgradeType
+from odradek.broker.handlers.error_messages import error_message
+from odradek.broker.request import Request
+from odradek.controller.feature_updates import FeatureUpdate, FeatureUpdateResults, UpgradeType
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
 
-_FIRST_VERSION_OF_TYPES = 1
-_FIRST_VERSION_OF_ALL = 2
+_FIRST_VERSION_WITH_UPGRADE_TYPE = 1
+_FIRST_ATOMIC_VERSION = 2
 
 
 class Controller(Protocol):
     """The part of the controller that keeps features."""
 
     async def update_features(
-        self, updates: Collection[FeatureUpdate], /, *, is_whole: bool, is_written: bool
-    ) -> Outcomes: ...
+        self, updates: Collection[FeatureUpdate], /, *, is_atomic: bool, should_write: bool
+    ) -> FeatureUpdateResults: ...
 
 
-class Agreed(Protocol):
+class FinalizedFeatures(Protocol):
     """What clients are told of features."""
 
-    async def look(self) -> None: ...
+    async def refresh(self) -> None: ...
 
 
 def handle(
-    controller: Controller, agreed: Agreed, call: Call[UpdateFeaturesRequest]
+    controller: Controller,
+    finalized_features: FinalizedFeatures,
+    request: Request[UpdateFeaturesRequest],
 ) -> Awaitable[UpdateFeaturesResponse]:
-    return _updated(controller, agreed, call)
+    return _update_features(controller, finalized_features, request)
 
 
-async def _updated(
-    controller: Controller, agreed: Agreed, call: Call[UpdateFeaturesRequest]
+async def _update_features(
+    controller: Controller,
+    finalized_features: FinalizedFeatures,
+    request: Request[UpdateFeaturesRequest],
 ) -> UpdateFeaturesResponse:
-    request, is_whole = call.request, call.version >= _FIRST_VERSION_OF_ALL
-    updates = [_update(each, call.version) for each in request.feature_updates]
-    outcomes = await controller.update_features(
-        updates, is_whole=is_whole, is_written=not request.validate_only
+    body, is_atomic = request.body, request.version >= _FIRST_ATOMIC_VERSION
+    updates = [_feature_update(each, request.version) for each in body.feature_updates]
+    results = await controller.update_features(
+        updates, is_atomic=is_atomic, should_write=not body.validate_only
     )
-    await agreed.look()
-    failure = next(filter(None, outcomes.values()), None) if is_whole else None
+    await finalized_features.refresh()
+    error = next(filter(None, results.values()), None) if is_atomic else None
     return UpdateFeaturesResponse(
         throttle_time_ms=0,
-        error_code=code_of(failure),
-        error_message=None if failure is None else failure.message,
-        results=[] if is_whole else [*map(_line, outcomes, outcomes.values())],
+        error_code=code_of(error),
+        error_message=None if error is None else error.message,
+        results=[] if is_atomic else [*map(_feature_result, results, results.values())],
     )
 
 
-def _update(asked: UpdateFeaturesRequest.FeatureUpdate, version: int) -> FeatureUpdate:
-    if version >= _FIRST_VERSION_OF_TYPES:
-        kind = UpgradeType.of(asked.upgrade_type)
+def _feature_update(
+    update_request: UpdateFeaturesRequest.FeatureUpdate, version: int
+) -> FeatureUpdate:
+    if version >= _FIRST_VERSION_WITH_UPGRADE_TYPE:
+        upgrade_type = UpgradeType.of(update_request.upgrade_type)
     else:
-        kind = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
-    return FeatureUpdate(asked.feature, asked.max_version_level, kind)
+        upgrade_type = (
+            UpgradeType.SAFE_DOWNGRADE if update_request.allow_downgrade else UpgradeType.UPGRADE
+        )
+    return FeatureUpdate(update_request.feature, update_request.max_version_level, upgrade_type)
 
 
-def _line(feature: str, failure: KafkaError | None) -> UpdateFeaturesResponse.Feature:
+def _feature_result(feature: str, error: KafkaError | None) -> UpdateFeaturesResponse.Feature:
     return UpdateFeaturesResponse.Feature(
         feature=feature,
-        error_code=ErrorCode.NONE.code if failure is None else code_of(failure),
-        error_message=None if failure is None else words(failure),
+        error_code=ErrorCode.NONE.code if error is None else code_of(error),
+        error_message=None if error is None else error_message(error),
     )

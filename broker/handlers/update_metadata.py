@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from odradek.broker.call import Call
-from odradek.broker.handlers.leader_and_isr import Fence, check_fence
+from odradek.broker.handlers.leader_and_isr import Fence, check_epochs
+from odradek.broker.request import Request
 from odradek.protocol.api.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -22,16 +22,16 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """Where the picture is kept."""
 
     def update(self, request: UpdateMetadataRequest, /) -> Sequence[TopicPartition]: ...
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """Whoever has to know which of its partitions are others' by now."""
 
-    def told_of(
+    def drop_if_reassigned(
         self,
         partition: TopicPartition,
         topic_id: Uuid | None,
@@ -41,30 +41,30 @@ class Replicas(Protocol):
 
 
 def handle(
-    cluster: Cluster,
-    replicas: Replicas,
-    fence: Fence,
-    partitions_deleted: Callable[[Sequence[TopicPartition]], None],
-    call: Call[UpdateMetadataRequest],
+    metadata_cache: ClusterMetadata,
+    replica_manager: HostedPartitions,
+    controller_fence: Fence,
+    on_partitions_deleted: Callable[[Sequence[TopicPartition]], None],
+    request: Request[UpdateMetadataRequest],
 ) -> UpdateMetadataResponse:
     """``partitions_deleted`` is told what is gone, if anything is."""
-    request = call.request
-    check_fence(fence, request)
-    deleted = cluster.update(request)
-    for partition, topic_id, state in _states(request):
-        replicas.told_of(partition, topic_id, state)
+    body = request.body
+    check_epochs(controller_fence, body)
+    deleted = metadata_cache.update(body)
+    for partition, topic_id, state in _states(body):
+        replica_manager.drop_if_reassigned(partition, topic_id, state)
     if deleted:
-        partitions_deleted(deleted)
+        on_partitions_deleted(deleted)
     return UpdateMetadataResponse(error_code=ErrorCode.NONE.code)
 
 
 def _states(
-    request: UpdateMetadataRequest,
+    body: UpdateMetadataRequest,
 ) -> Iterator[tuple[TopicPartition, Uuid | None, UpdateMetadataPartitionState]]:
     """Each with the id of its topic, if that is told."""
-    for state in request.ungrouped_partition_states:
+    for state in body.ungrouped_partition_states:
         yield TopicPartition(state.topic_name, state.partition_index), None, state
-    for topic in request.topic_states:
+    for topic in body.topic_states:
         topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
         for state in topic.partition_states:
             yield TopicPartition(topic.topic_name, state.partition_index), topic_id, state

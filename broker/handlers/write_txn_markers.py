@@ -12,172 +12,205 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Call, Parked
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from odradek.broker.replicas.partition import ALL_IN_SYNC, Partition
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.replicas.partition import ACKS_ALL, Partition
+from odradek.broker.request import DelayedOperation, Request
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import KafkaError, UnknownTopicOrPartition, code_of
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
-from odradek.protocol.types import TopicPartition, by_topic
-from odradek.storage.log import Written
-from odradek.storage.producers.append import AppendOrigin
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
+from odradek.protocol.types import TopicPartition, group_by_topic
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.unified_log import LogAppendInfo
 
 Marker = WriteTxnMarkersRequest.Marker
-Told = WriteTxnMarkersResponse.Marker
+MarkerResult = WriteTxnMarkersResponse.Marker
 Response = WriteTxnMarkersResponse
 
 
-class Replicas(Protocol):
+class HostedPartitions(Protocol):
     """The part of the replica manager that is needed here."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
-class Groups(Protocol):
+class PendingOffsets(Protocol):
     """Whoever has offsets pending in transactions."""
 
-    def transaction_ended(self, index: int, producer_id: int, /, *, is_commit: bool) -> None: ...
+    def on_transaction_completed(
+        self, partition_index: int, producer_id: int, /, *, is_commit: bool
+    ) -> None: ...
 
 
-class World(NamedTuple):
+class TxnMarkerContext(NamedTuple):
     """What writing markers needs beside the partitions."""
 
-    groups: Groups
+    groups: PendingOffsets
     now_ms: Callable[[], int]
     #: How long replicas may take.
     timeout_ms: int
 
 
 #: By producer id and partition; of two markers of a producer for a partition, the last one's.
-Outcomes = dict[int, dict[TopicPartition, int]]
+MarkerErrorCodes = dict[int, dict[TopicPartition, int]]
 
 
-class Waiting(NamedTuple):
+class UnreplicatedMarker(NamedTuple):
     """A marker that is in the log, but perhaps not yet in those of the replicas."""
 
-    outcomes: dict[TopicPartition, int]
+    error_codes: dict[TopicPartition, int]
     partition: Partition
-    written: Written
+    append_info: LogAppendInfo
 
 
 def handle(
-    replicas: Replicas, world: World, call: Call[WriteTxnMarkersRequest]
-) -> Response | Awaitable[Response | Parked[Response]]:
-    markers = call.request.markers
-    outcomes: Outcomes = {}
-    writing = _written(replicas, world, markers, outcomes)
+    replica_manager: HostedPartitions,
+    marker_context: TxnMarkerContext,
+    request: Request[WriteTxnMarkersRequest],
+) -> Response | Awaitable[Response | DelayedOperation[Response]]:
+    markers = request.body.markers
+    error_codes: MarkerErrorCodes = {}
+    writes = _write_markers(replica_manager, marker_context, markers, error_codes)
     count = sum(len(topic.partition_indexes) for each in markers for topic in each.topics)
-    if count > FEW:
-        return _write_in_turns(writing, world, outcomes)
-    return _answer([each for each in writing if each is not None], world, outcomes)
+    if count > INLINE_ENTRIES_MAX:
+        return _write_sliced(writes, marker_context, error_codes)
+    return _respond([each for each in writes if each is not None], marker_context, error_codes)
 
 
-async def _write_in_turns(
-    writing: Iterator[Waiting | None], world: World, outcomes: Outcomes
-) -> Response | Parked[Response]:
-    waiting = await Turn().listed(writing)
-    return _answer([each for each in waiting if each is not None], world, outcomes)
+async def _write_sliced(
+    writes: Iterator[UnreplicatedMarker | None],
+    marker_context: TxnMarkerContext,
+    error_codes: MarkerErrorCodes,
+) -> Response | DelayedOperation[Response]:
+    results = await TimeSlice().collect(writes)
+    return _respond([each for each in results if each is not None], marker_context, error_codes)
 
 
-def _answer(
-    waiting: list[Waiting], world: World, outcomes: Outcomes
-) -> Response | Parked[Response]:
-    if waiting:
-        return Parked(partial(_answer_later, waiting, world, outcomes), ends_alone=True)
-    return _response(outcomes)
+def _respond(
+    unreplicated: list[UnreplicatedMarker],
+    marker_context: TxnMarkerContext,
+    error_codes: MarkerErrorCodes,
+) -> Response | DelayedOperation[Response]:
+    if unreplicated:
+        return DelayedOperation(
+            partial(_respond_when_replicated, unreplicated, marker_context, error_codes),
+            completes_on_shutdown=True,
+        )
+    return _build_response(error_codes)
 
 
-async def _answer_later(waiting: list[Waiting], world: World, outcomes: Outcomes) -> Response:
+async def _respond_when_replicated(
+    unreplicated: list[UnreplicatedMarker],
+    marker_context: TxnMarkerContext,
+    error_codes: MarkerErrorCodes,
+) -> Response:
     """Each in turn: what the first waited for, the others had time for as well."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + world.timeout_ms / 1000
-    for told, partition, written in waiting:
-        left_s = max(0.0, deadline - loop.time())
+    deadline = loop.time() + marker_context.timeout_ms / 1000
+    for partition_errors, partition, append_info in unreplicated:
+        remaining_s = max(0.0, deadline - loop.time())
         try:
-            await partition.wait_until_acknowledged(written, acks=ALL_IN_SYNC, timeout_s=left_s)
-        except KafkaError as failure:
-            told[partition.topic_partition] = code_of(failure)
-    return _response(outcomes)
+            await partition.wait_until_acknowledged(
+                append_info, acks=ACKS_ALL, timeout_s=remaining_s
+            )
+        except KafkaError as error:
+            partition_errors[partition.topic_partition] = code_of(error)
+    return _build_response(error_codes)
 
 
-def _written(
-    replicas: Replicas, world: World, markers: list[Marker], outcomes: Outcomes
-) -> Iterator[Waiting | None]:
+def _write_markers(
+    replica_manager: HostedPartitions,
+    marker_context: TxnMarkerContext,
+    markers: list[Marker],
+    error_codes: MarkerErrorCodes,
+) -> Iterator[UnreplicatedMarker | None]:
     """Write one by one; None where there is nothing to wait for."""
     for marker in markers:
-        told = outcomes.setdefault(marker.producer_id, {})
+        partition_errors = error_codes.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for index in topic.partition_indexes:
-                place = TopicPartition(topic.name, index)
+                topic_partition = TopicPartition(topic.name, index)
                 try:
-                    partition, written = _write(replicas, world, marker, place)
-                except KafkaError as failure:
-                    told[place] = code_of(failure)
+                    partition, append_info = _write_marker(
+                        replica_manager, marker_context, marker, topic_partition
+                    )
+                except KafkaError as error:
+                    partition_errors[topic_partition] = code_of(error)
                     yield None
                     continue
-                told[place] = 0
-                is_done = partition.is_acknowledged(written, acks=ALL_IN_SYNC)
-                yield None if is_done else Waiting(told, partition, written)
+                partition_errors[topic_partition] = 0
+                is_replicated = partition.is_acknowledged(append_info, acks=ACKS_ALL)
+                yield (
+                    None
+                    if is_replicated
+                    else UnreplicatedMarker(partition_errors, partition, append_info)
+                )
 
 
-def _write(
-    replicas: Replicas, world: World, marker: Marker, place: TopicPartition
-) -> tuple[Partition, Written]:
+def _write_marker(
+    replica_manager: HostedPartitions,
+    marker_context: TxnMarkerContext,
+    marker: Marker,
+    topic_partition: TopicPartition,
+) -> tuple[Partition, LogAppendInfo]:
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        raise KafkaError(f"a marker of no producer for {place}")
+        raise KafkaError(
+            f"marker for {topic_partition}: producer id and epoch must not be negative"
+        )
     try:
-        partition = replicas.partition(*place)
-    except KafkaError as failure:
+        partition = replica_manager.partition(*topic_partition)
+    except KafkaError as error:
         # Whatever the reason is that it is not here, as in Kafka; coordinators ask again.
-        raise UnknownTopicOrPartition(failure.message) from failure
-    now_ms, is_commit = world.now_ms(), marker.transaction_result
-    batch = marker_batch(
+        raise UnknownTopicOrPartition(error.message) from error
+    now_ms, is_commit = marker_context.now_ms(), marker.transaction_result
+    batch = build_marker_batch(
         EndTransactionMarker(is_commit, marker.coordinator_epoch),
         timestamp=now_ms,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
     )
-    written = partition.append(
-        batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
+    append_info = partition.append(
+        batch, acks=ACKS_ALL, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
     )
-    if place.topic == CONSUMER_OFFSETS:
-        world.groups.transaction_ended(place.partition, marker.producer_id, is_commit=is_commit)
-    return partition, written
+    if topic_partition.topic == CONSUMER_OFFSETS:
+        marker_context.groups.on_transaction_completed(
+            topic_partition.partition, marker.producer_id, is_commit=is_commit
+        )
+    return partition, append_info
 
 
-def _response(outcomes: Outcomes) -> Response:
+def _build_response(error_codes: MarkerErrorCodes) -> Response:
     return Response(
         markers=[
-            Told(producer_id=producer_id, topics=_topics(told))
-            for producer_id, told in outcomes.items()
-            if told
+            MarkerResult(producer_id=producer_id, topics=_topic_results(partition_errors))
+            for producer_id, partition_errors in error_codes.items()
+            if partition_errors
         ]
     )
 
 
-def _topics(told: Mapping[TopicPartition, int]) -> list[Told.Topic]:
+def _topic_results(error_codes: Mapping[TopicPartition, int]) -> list[MarkerResult.Topic]:
     return [
-        Told.Topic(
+        MarkerResult.Topic(
             name=topic,
             partitions=[
-                Told.Topic.Partition(
-                    partition_index=number, error_code=told[TopicPartition(topic, number)]
+                MarkerResult.Topic.Partition(
+                    partition_index=number, error_code=error_codes[TopicPartition(topic, number)]
                 )
                 for number in numbers
             ],
         )
-        for topic, numbers in by_topic(told).items()
+        for topic, numbers in group_by_topic(error_codes).items()
     ]
 
 
-def refused(call: Call[WriteTxnMarkersRequest], failure: KafkaError) -> Response:
+def error_response(request: Request[WriteTxnMarkersRequest], error: KafkaError) -> Response:
     """All of it, for one reason."""
-    code = code_of(failure)
-    outcomes: Outcomes = {}
-    for marker in call.request.markers:
-        told = outcomes.setdefault(marker.producer_id, {})
+    code = code_of(error)
+    error_codes: MarkerErrorCodes = {}
+    for marker in request.body.markers:
+        partition_errors = error_codes.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for index in topic.partition_indexes:
-                told[TopicPartition(topic.name, index)] = code
-    return _response(outcomes)
+                partition_errors[TopicPartition(topic.name, index)] = code
+    return _build_response(error_codes)

@@ -11,10 +11,10 @@ from functools import reduce
 from operator import or_
 
 #: Nobody asked.
-NOT_ASKED_FOR = -(2**31)
+AUTHORIZED_OPERATIONS_OMITTED = -(2**31)
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """As ``describe_acls.py`` numbers them."""
 
     READ = 3
@@ -29,29 +29,31 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-def bits(*operations: Operation) -> int:
+def to_bit_field(*operations: AclOperation) -> int:
     return reduce(or_, (1 << operation for operation in operations), 0)
 
 
-ON_A_TOPIC = bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
+TOPIC_OPERATIONS = to_bit_field(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
-ON_A_GROUP = bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+GROUP_OPERATIONS = to_bit_field(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
 #: Which has settings of its own.
-ON_A_CONSUMER_GROUP = ON_A_GROUP | bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
-ON_THE_CLUSTER = bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
+CONSUMER_GROUP_OPERATIONS = GROUP_OPERATIONS | to_bit_field(
+    AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
+)
+CLUSTER_OPERATIONS = to_bit_field(
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
 )

@@ -1,9 +1,9 @@
-"""Automatic creation of topics on first use.
+"""Automatic topic creation on first use.
 
-A topic is created in the tree, and that is all that is waited for: its leaders follow by the
-controller, and clients ask again until they are there.  While a topic is being created nobody else
-begins to; they ask again too.  So does whoever has waited for long: the store may be out of reach,
-and what else was asked on the same connection may need no store.
+A request waits only until the topic is created in the metadata store.  The controller elects its
+leaders afterwards, and clients retry until they exist.  While a topic is being created, no other
+request creates it; those clients retry too.  A client also retries after CREATION_TIMEOUT_S: the
+metadata store may be unreachable, and other requests on the same connection may not need the store.
 
 Owner: the event loop.
 """
@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from odradek.controller.store.base import SessionExpired
-from odradek.controller.topic_names import is_topic_name
-from odradek.controller.topic_requests import BY_DEFAULT, NewTopic, TopicEntry
+from odradek.controller.topic_names import is_valid_topic_name
+from odradek.controller.topic_planning import BROKER_DEFAULT, CreatableTopic, NewTopic
 from odradek.protocol.errors import (
     InvalidTopic,
     KafkaError,
@@ -26,100 +26,105 @@ from odradek.protocol.errors import (
     UnknownTopicOrPartition,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: For how long the tree is waited for; longer than it takes, shorter than any client.
-CREATION_S = 3.0
-#: No more are begun while so many topics wait for the tree; a guess.
-IN_CREATION_MAX = 1000
-#: Of a request, in the log.
-NAMES_TOLD_MAX = 10
+#: How long to wait for the metadata store: longer than it takes, shorter than any client timeout.
+CREATION_TIMEOUT_S = 3.0
+#: No further creation starts while so many topics are being created; an estimate.
+INFLIGHT_TOPICS_MAX = 1000
+#: The number of topic names in a log line.
+LOGGED_NAMES_MAX = 10
 
-Created = dict[str, KafkaError]
-Start = Callable[[Coroutine[Any, Any, Created], str], "asyncio.Task[Created]"]
+CreationErrors = dict[str, KafkaError]
+StartTask = Callable[[Coroutine[Any, Any, CreationErrors], str], "asyncio.Task[CreationErrors]"]
 
 
-class Admin(Protocol):
-    """The part of the administration of topics that creates them."""
+class TopicAdmin(Protocol):
+    """The part of the topic administration that creates topics."""
 
     async def plan_topics(
-        self, entries: Sequence[TopicEntry], /
+        self, entries: Sequence[CreatableTopic], /
     ) -> Mapping[str, NewTopic | KafkaError]: ...
 
     async def create_topics(self, topics: Sequence[NewTopic], /) -> Mapping[str, KafkaError]: ...
 
 
-class TopicCreator:
-    """``internal`` says how the broker's own topics are to be; all others are by the defaults."""
+class AutoTopicCreationManager:
+    """``internal_topic`` configures the internal topics; all others have the defaults."""
 
     def __init__(
         self,
-        admin: Admin,
+        admin: TopicAdmin,
         *,
         is_enabled: Callable[[], bool],
-        internal: Callable[[str], TopicEntry | None],
-        start: Start,
+        internal_topic: Callable[[str], CreatableTopic | None],
+        start_task: StartTask,
     ) -> None:
         """``is_enabled`` is auto.create.topics.enable."""
         self._admin = admin
         self._is_enabled = is_enabled
-        self._internal = internal
-        self._start = start
-        self._in_creation: set[str] = set()
+        self._internal_topic = internal_topic
+        self._start_task = start_task
+        self._inflight_topics: set[str] = set()
 
     @property
-    def serves_clients(self) -> bool:
-        """Whether they may create by asking; the broker's own topics are created in any case."""
+    def is_enabled_for_clients(self) -> bool:
+        """Whether clients may create topics; internal topics are created in any case."""
         return self._is_enabled()
 
-    async def create(self, names: Collection[str]) -> Created:
-        """What whoever asked for each is told: at best that it has no leader yet."""
-        told: Created = {}
-        is_full = len(self._in_creation) >= IN_CREATION_MAX
+    async def create(self, names: Collection[str]) -> CreationErrors:
+        """Create topics; return the error for each, at best LEADER_NOT_AVAILABLE."""
+        errors: CreationErrors = {}
+        is_full = len(self._inflight_topics) >= INFLIGHT_TOPICS_MAX
         for name in names:
-            if not is_topic_name(name):
-                told[name] = InvalidTopic()
-            elif is_full or name in self._in_creation:
-                told[name] = UnknownTopicOrPartition()
-        to_create = [name for name in dict.fromkeys(names) if name not in told]
+            if not is_valid_topic_name(name):
+                errors[name] = InvalidTopic()
+            elif is_full or name in self._inflight_topics:
+                errors[name] = UnknownTopicOrPartition()
+        to_create = [name for name in dict.fromkeys(names) if name not in errors]
         if not to_create:
-            return told
-        self._in_creation.update(to_create)
-        # A task: it goes on though nobody may wait for it any more.
-        creation = self._start(self._created(to_create), "creating topics")
-        await asyncio.wait([creation], timeout=CREATION_S)
+            return errors
+        self._inflight_topics.update(to_create)
+        # A task, because the creation must go on if the client disconnects.
+        creation = self._start_task(self._create(to_create), "creating topics")
+        await asyncio.wait([creation], timeout=CREATION_TIMEOUT_S)
         if not creation.done():
-            return told | {name: LeaderNotAvailable() for name in to_create}
-        return told | creation.result()
+            return errors | {name: LeaderNotAvailable() for name in to_create}
+        return errors | creation.result()
 
-    async def _created(self, names: Collection[str]) -> Created:
+    async def _create(self, names: Collection[str]) -> CreationErrors:
         try:
-            plans = dict(await self._admin.plan_topics([self._entry(name) for name in names]))
+            plans = dict(
+                await self._admin.plan_topics([self._creatable_topic(name) for name in names])
+            )
             topics = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
             if topics:
                 plans |= await self._admin.create_topics(topics)
-        except SessionExpired as over:
-            some = ", ".join(list(names)[:NAMES_TOLD_MAX])
+        except SessionExpired as error:
+            logged_names = ", ".join(list(names)[:LOGGED_NAMES_MAX])
             log.warning(
-                "Whether %d topics are created is not known: %s: %r", len(names), some, over
+                "Session expired while creating %d topic(s), outcome unknown: %s: %r",
+                len(names),
+                logged_names,
+                error,
             )
             return {name: LeaderNotAvailable() for name in names}
         finally:
-            self._in_creation.difference_update(names)
-        return {name: _told_of(plan) for name, plan in plans.items()}
+            self._inflight_topics.difference_update(names)
+        return {name: _client_error(plan) for name, plan in plans.items()}
 
-    def _entry(self, name: str) -> TopicEntry:
-        return self._internal(name) or TopicEntry(
+    def _creatable_topic(self, name: str) -> CreatableTopic:
+        return self._internal_topic(name) or CreatableTopic(
             name=name,
-            num_partitions=BY_DEFAULT,
-            replication_factor=BY_DEFAULT,
+            num_partitions=BROKER_DEFAULT,
+            replication_factor=BROKER_DEFAULT,
             assignments=[],
             configs=[],
         )
 
 
-def _told_of(outcome: NewTopic | KafkaError) -> KafkaError:
-    """Who has created it does not matter."""
+def _client_error(outcome: NewTopic | KafkaError) -> KafkaError:
+    """It does not matter whether this request or another one created the topic."""
     if isinstance(outcome, NewTopic | TopicAlreadyExists):
         return LeaderNotAvailable()
     return outcome

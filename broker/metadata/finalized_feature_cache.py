@@ -12,20 +12,20 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.controller.broker_link import StartTask
-from odradek.controller.feature_updates import SUPPORTED, TRANSACTION_VERSION
+from odradek.controller.controller_channel import StartTask
+from odradek.controller.feature_updates import SUPPORTED_FEATURES, TRANSACTION_VERSION
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Exists,
-    Get,
+    GetData,
     MetadataStore,
-    Node,
     SessionExpired,
     SessionState,
     WatchEvent,
+    ZNode,
 )
 from odradek.controller.store.payloads.cluster import FeatureStatus, FinalizedFeatures
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.protocol.field import Versions
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ UNKNOWN_EPOCH = -1
 class Features:
     """What this broker supports, and the level that the cluster has agreed on."""
 
-    supported: Mapping[str, Versions] = field(default_factory=lambda: SUPPORTED)
+    supported: Mapping[str, Versions] = field(default_factory=lambda: SUPPORTED_FEATURES)
     finalized: Mapping[str, int] = field(default_factory=dict)
     epoch: int = UNKNOWN_EPOCH
 
@@ -46,7 +46,7 @@ class Features:
         return self.finalized.get(TRANSACTION_VERSION, 0)
 
 
-class AgreedFeatures:
+class FinalizedFeatureCache:
     """``current`` is as of the last look, over as many sessions as there are."""
 
     def __init__(self, store: MetadataStore, *, start_task: StartTask) -> None:
@@ -56,38 +56,38 @@ class AgreedFeatures:
 
     async def start(self) -> None:
         """The store's session is open."""
-        self._store.listen(self._session_changed)
-        await self.look()
+        self._store.add_session_listener(self._on_session_state_change)
+        await self.refresh()
 
-    def _session_changed(self, state: SessionState) -> None:
+    def _on_session_state_change(self, state: SessionState) -> None:
         """The watch has gone with the session, if it was another."""
         if state is SessionState.CONNECTED:
-            self._look_again()
+            self._schedule_refresh()
 
-    def _changed(self, _: WatchEvent) -> None:
-        self._look_again()
+    def _on_node_change(self, _: WatchEvent) -> None:
+        self._schedule_refresh()
 
-    def _look_again(self) -> None:
-        self._start_task(self.look(), name="agreed-features")
+    def _schedule_refresh(self) -> None:
+        self._start_task(self.refresh(), name="finalized-features")
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """``current`` is what the store has by now."""
         try:
-            _, found = await self._store.run(
-                [Exists(paths.FEATURE, self._changed), Get(paths.FEATURE)]
+            _, node = await self._store.run(
+                [Exists(paths.FEATURE, self._on_node_change), GetData(paths.FEATURE)]
             )
         except SessionExpired:
             log.info("The features of the cluster are looked for again in the next session")
             return
-        self.current = _agreed(found) if isinstance(found, Node) else Features()
+        self.current = _decode_features(node) if isinstance(node, ZNode) else Features()
 
 
-def _agreed(node: Node) -> Features:
+def _decode_features(node: ZNode) -> Features:
     try:
-        written = FinalizedFeatures.decode(node.value)
-    except PayloadDamaged as damage:
-        log.error("The features of the cluster cannot be read: %s", damage)
+        features = FinalizedFeatures.decode(node.value)
+    except CorruptPayload as error:
+        log.error("The features of the cluster cannot be read: %s", error)
         return Features()
-    if written.status is not FeatureStatus.ENABLED:
+    if features.status is not FeatureStatus.ENABLED:
         return Features()
-    return Features(finalized=written.levels, epoch=node.stat.version)
+    return Features(finalized=features.levels, epoch=node.stat.version)

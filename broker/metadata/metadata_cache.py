@@ -23,9 +23,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from odradek.broker.metadata.picture import Node, PartitionState, Picture, Topic
-from odradek.broker.metadata.picture_update import updated
-from odradek.broker.metadata.topic_waiting import TopicWaiting
+from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot, Node, PartitionState, Topic
+from odradek.broker.metadata.metadata_update import apply_update
+from odradek.broker.metadata.topic_waiters import TopicWaiters
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 #: In requests of versions that do not tell.
 UNKNOWN_BROKER_EPOCH = -1
 
-Awaited = TypeVar("Awaited")
+Item = TypeVar("Item")
 
 
 class MetadataCache:
@@ -42,75 +42,81 @@ class MetadataCache:
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
-        self.picture = Picture()
-        self._waiting = TopicWaiting()
-        self._is_told = asyncio.Event()
+        self.snapshot = MetadataSnapshot()
+        self._topic_waiters = TopicWaiters()
+        self._has_brokers = asyncio.Event()
         #: In which life of this broker it was told of all topics.
-        self._whole_in_epoch = UNKNOWN_BROKER_EPOCH
+        self._last_full_update_epoch = UNKNOWN_BROKER_EPOCH
         #: Called when brokers have come, gone or moved.
-        self.listeners: list[Callable[[], None]] = []
+        self.broker_change_listeners: list[Callable[[], None]] = []
         #: Called when the controller has told of the topic, which may be gone.
         self.topic_listeners: dict[str, Callable[[], None]] = {}
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
         """The partitions that are gone."""
-        before, is_first = self.picture, self._is_first_of_life(request)
-        after = updated(before, request, is_after_absence=is_first)
-        self.picture = after.picture
-        if is_first and (gone := before.topics.keys() - after.picture.topics.keys()):
-            log.info("Topics are gone that were there in an earlier life: %s", sorted(gone))
-        if after.topics:
-            told = (request.controller_id, len(after.topics), len(after.deleted))
-            log.debug("Controller %d told of %d topics; %d partitions are gone", *told)
-        self._waiting.changed(after.topics)
-        if self.picture.brokers.ids:
-            self._is_told.set()
+        before, is_first = self.snapshot, self._is_first_full_update(request)
+        update = apply_update(before, request, is_after_reconnect=is_first)
+        self.snapshot = update.snapshot
+        if is_first and (deleted_topics := before.topics.keys() - update.snapshot.topics.keys()):
+            log.info(
+                "Topics are gone that were there in an earlier life: %s", sorted(deleted_topics)
+            )
+        if update.changed_topics:
+            log_args = (
+                request.controller_id,
+                len(update.changed_topics),
+                len(update.deleted_partitions),
+            )
+            log.debug("Controller %d told of %d topics; %d partitions are gone", *log_args)
+        self._topic_waiters.notify(update.changed_topics)
+        if self.snapshot.brokers.ids:
+            self._has_brokers.set()
         for topic, listener in self.topic_listeners.items():
-            if topic in after.topics:
+            if topic in update.changed_topics:
                 listener()
-        if self.picture.brokers != before.brokers:
-            for listener in self.listeners:
+        if self.snapshot.brokers != before.brokers:
+            for listener in self.broker_change_listeners:
                 listener()
-        return after.deleted
+        return update.deleted_partitions
 
-    def _is_first_of_life(self, request: UpdateMetadataRequest) -> bool:
+    def _is_first_full_update(self, request: UpdateMetadataRequest) -> bool:
         names_topics = bool(request.topic_states or request.ungrouped_partition_states)
-        if not names_topics or request.broker_epoch <= self._whole_in_epoch:
+        if not names_topics or request.broker_epoch <= self._last_full_update_epoch:
             return False
-        self._whole_in_epoch = request.broker_epoch
+        self._last_full_update_epoch = request.broker_epoch
         return True
 
     # Topics
 
     def topic(self, name: str) -> Topic | None:
-        return self.picture.topics.get(name)
+        return self.snapshot.topics.get(name)
 
     def has_topic(self, name: str) -> bool:
-        return name in self.picture.topics
+        return name in self.snapshot.topics
 
-    def name_of(self, topic_id: Uuid, /) -> str | None:
-        return self.picture.names.get(topic_id)
+    def topic_name(self, topic_id: Uuid, /) -> str | None:
+        return self.snapshot.topic_names.get(topic_id)
 
-    def id_of(self, name: str, /) -> Uuid:
+    def topic_id(self, name: str, /) -> Uuid:
         """ZERO_UUID if the topic is not known, or has none."""
-        topic = self.picture.topics.get(name)
+        topic = self.snapshot.topics.get(name)
         return ZERO_UUID if topic is None else topic.id
 
     # Partitions
 
     def has_partition(self, topic: str, partition: int, /) -> bool:
-        known = self.picture.topics.get(topic)
+        known = self.snapshot.topics.get(topic)
         return known is not None and partition in known.partitions
 
     def partition(self, topic: str, partition: int, /) -> PartitionState | None:
-        known = self.picture.topics.get(topic)
+        known = self.snapshot.topics.get(topic)
         return None if known is None else known.partitions.get(partition)
 
     def partitions(self) -> list[TopicPartition]:
         """All of them."""
         return [
             TopicPartition(topic.name, number)
-            for topic in self.picture.topics.values()
+            for topic in self.snapshot.topics.values()
             for number in topic.partitions
         ]
 
@@ -118,14 +124,14 @@ class MetadataCache:
 
     @property
     def controller_id(self) -> int:
-        return self.picture.controller_id
+        return self.snapshot.controller_id
 
-    def is_alive(self, broker: int) -> bool:
-        return broker in self.picture.brokers.ids
+    def is_alive(self, broker_id: int) -> bool:
+        return broker_id in self.snapshot.brokers.ids
 
     def nodes(self, listener: str) -> Mapping[int, Node]:
         """The live brokers that have this listener, by their ids."""
-        return self.picture.brokers.at(listener)
+        return self.snapshot.brokers.nodes_for_listener(listener)
 
     def leader_node(self, topic: str, partition: int, *, listener: str) -> Node | None:
         state = self.partition(topic, partition)
@@ -133,10 +139,10 @@ class MetadataCache:
 
     # Waiting
 
-    async def wait_for_picture(self, *, timeout_s: float) -> None:
+    async def wait_for_metadata(self, *, timeout_s: float) -> None:
         """Until the controller has told of brokers.  Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
-            await self._is_told.wait()
+            await self._has_brokers.wait()
 
     async def wait_for_leaders(
         self, partitions: Mapping[str, Collection[int]], *, timeout_s: float
@@ -149,42 +155,42 @@ class MetadataCache:
             timeout_s=timeout_s,
         )
 
-    async def wait_until_gone(self, topics: Collection[str], *, timeout_s: float) -> set[str]:
+    async def wait_until_deleted(self, topics: Collection[str], *, timeout_s: float) -> set[str]:
         """Those that are still there when the time has run out."""
         return await self._wait_for(
             topics, lambda name: not self.has_topic(name), topics=topics, timeout_s=timeout_s
         )
 
-    async def wait_for_elected(
+    async def wait_for_elections(
         self, leaders: Mapping[TopicPartition, int], *, timeout_s: float
     ) -> set[TopicPartition]:
         """The partitions that are led by another when the time has run out."""
         return await self._wait_for(
             leaders,
-            lambda partition: self._is_led(partition, leaders[partition]),
+            lambda partition: self._is_led_by(partition, leaders[partition]),
             topics={partition.topic for partition in leaders},
             timeout_s=timeout_s,
         )
 
     async def _wait_for(
         self,
-        awaited: Iterable[Awaited],
-        has_come: Callable[[Awaited], bool],
+        items: Iterable[Item],
+        is_satisfied: Callable[[Item], bool],
         *,
         topics: Iterable[str],
         timeout_s: float,
-    ) -> set[Awaited]:
-        def are_here() -> bool:
-            return all(map(has_come, awaited))
+    ) -> set[Item]:
+        def all_satisfied() -> bool:
+            return all(map(is_satisfied, items))
 
-        if await self._waiting.wait_until(are_here, topics, timeout_s=timeout_s):
+        if await self._topic_waiters.wait_until(all_satisfied, topics, timeout_s=timeout_s):
             return set()
-        return {each for each in awaited if not has_come(each)}
+        return {item for item in items if not is_satisfied(item)}
 
     def _has_leaders(self, name: str, partitions: Collection[int]) -> bool:
         topic = self.topic(name)
         return topic is not None and all(map(topic.has_leader, partitions))
 
-    def _is_led(self, partition: TopicPartition, leader: int) -> bool:
+    def _is_led_by(self, partition: TopicPartition, leader: int) -> bool:
         state = self.partition(*partition)
         return state is not None and state.leader == leader

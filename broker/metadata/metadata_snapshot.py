@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from odradek.controller.leadership import NO_LEADER
+from odradek.controller.leader_and_isr import NO_LEADER
 from odradek.protocol.api.update_metadata import UpdateMetadataPartitionState
 from odradek.protocol.types import Uuid
 
@@ -34,18 +34,18 @@ class Node(NamedTuple):
     rack: str | None
 
 
-_NOBODY: Mapping[int, Node] = {}
+_NO_NODES: Mapping[int, Node] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Brokers:
+class AliveBrokers:
     """Those that are alive; ``nodes`` by listener and id, since not all may have every listener."""
 
     ids: frozenset[int] = frozenset()
     nodes: Mapping[str, Mapping[int, Node]] = field(default_factory=dict)
 
-    def at(self, listener: str) -> Mapping[int, Node]:
-        return self.nodes.get(listener, _NOBODY)
+    def nodes_for_listener(self, listener: str) -> Mapping[int, Node]:
+        return self.nodes.get(listener, _NO_NODES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +56,10 @@ class Topic:
     id: Uuid
     partitions: Mapping[int, PartitionState]
     #: How it was shown, by what it depends on; see topic_view.py.
-    views: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    cached_responses: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def told_count(self) -> int:
+    def known_partition_count(self) -> int:
         """How many it has at least: nobody is told of those that never had a leader."""
         return max(self.partitions) + 1
 
@@ -69,10 +69,10 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class MetadataSnapshot:
     """``names`` are those of the topics that have an id."""
 
     controller_id: int = NO_CONTROLLER
-    brokers: Brokers = field(default_factory=Brokers)
+    brokers: AliveBrokers = field(default_factory=AliveBrokers)
     topics: Mapping[str, Topic] = field(default_factory=dict)
-    names: Mapping[Uuid, str] = field(default_factory=dict)
+    topic_names: Mapping[Uuid, str] = field(default_factory=dict)

@@ -17,68 +17,76 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from odradek.broker.metadata.picture import Brokers, Node, PartitionState, Picture, Topic
-from odradek.controller.leadership import LEADER_DURING_DELETE
+from odradek.broker.metadata.metadata_snapshot import (
+    AliveBrokers,
+    MetadataSnapshot,
+    Node,
+    PartitionState,
+    Topic,
+)
+from odradek.controller.leader_and_isr import LEADER_DURING_DELETE
 from odradek.controller.store.payloads.broker import SecurityProtocol
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
-FULL = 2
+FULL_UPDATE = 2
 
 LiveBroker = UpdateMetadataRequest.LiveBroker
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class MetadataUpdate:
     """``topics`` are the names of those that came, went or changed."""
 
-    picture: Picture
-    topics: frozenset[str]
-    deleted: tuple[TopicPartition, ...]
+    snapshot: MetadataSnapshot
+    changed_topics: frozenset[str]
+    deleted_partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(slots=True)
-class _Told:
+class _TopicUpdate:
     """What a request says of one topic; without an id, the one that it has stays."""
 
     topic_id: Uuid | None
     states: list[PartitionState] = field(default_factory=list)
 
 
-def updated(
-    before: Picture, request: UpdateMetadataRequest, *, is_after_absence: bool = False
-) -> Updated:
+def apply_update(
+    before: MetadataSnapshot, request: UpdateMetadataRequest, *, is_after_reconnect: bool = False
+) -> MetadataUpdate:
     """``deleted`` names nothing that was only not mentioned after an absence.
 
     Whoever is told of what is deleted forgets it for good, as groups do their offsets.
     """
-    told = _by_topic(request)
-    is_full = request.type == FULL or is_after_absence
+    updates = _group_by_topic(request)
+    is_full = request.type == FULL_UPDATE or is_after_reconnect
     if is_full:
-        told |= {name: _Told(None) for name in before.topics if name not in told}
-    brokers = _brokers(request.live_brokers)
-    picture = replace(
+        updates |= {name: _TopicUpdate(None) for name in before.topics if name not in updates}
+    brokers = _alive_brokers(request.live_brokers)
+    snapshot = replace(
         before,
         controller_id=request.controller_id,
         brokers=before.brokers if brokers == before.brokers else brokers,
     )
-    if not told:
-        return Updated(picture, frozenset(), ())
+    if not updates:
+        return MetadataUpdate(snapshot, frozenset(), ())
     after = {
-        name: _topic(name, before.topics.get(name), each, is_full=is_full)
-        for name, each in told.items()
+        name: _update_topic(name, before.topics.get(name), update, is_full=is_full)
+        for name, update in updates.items()
     }
     deleted = [
         partition
-        for name, each in told.items()
-        for partition in _gone(
-            None if is_after_absence else before.topics.get(name), after[name], each.states
+        for name, update in updates.items()
+        for partition in _deleted_partitions(
+            None if is_after_reconnect else before.topics.get(name), after[name], update.states
         )
     ]
-    return Updated(_with_topics(picture, after.values()), frozenset(told), tuple(deleted))
+    return MetadataUpdate(
+        _with_topics(snapshot, after.values()), frozenset(updates), tuple(deleted)
+    )
 
 
-def _with_topics(before: Picture, changed: Collection[Topic]) -> Picture:
+def _with_topics(before: MetadataSnapshot, changed: Collection[Topic]) -> MetadataSnapshot:
     """Those of which no partition is left are gone."""
     topics = dict(before.topics)
     for topic in changed:
@@ -86,75 +94,76 @@ def _with_topics(before: Picture, changed: Collection[Topic]) -> Picture:
             topics[topic.name] = topic
         else:
             topics.pop(topic.name, None)
-    return replace(before, topics=topics, names=_names(before, topics, changed))
+    return replace(before, topics=topics, topic_names=_topic_names(before, topics, changed))
 
 
-def _names(
-    before: Picture, topics: Mapping[str, Topic], changed: Iterable[Topic]
+def _topic_names(
+    before: MetadataSnapshot, topics: Mapping[str, Topic], changed: Iterable[Topic]
 ) -> Mapping[Uuid, str]:
     """The same table if no topic came, went or got another id, which is the most usual."""
-    moved = [
+    changed_ids = [
         (topic.name, old_id, new_id)
         for topic in changed
-        if (old_id := _id(before.topics.get(topic.name))) != (new_id := _id(topics.get(topic.name)))
+        if (old_id := _topic_id(before.topics.get(topic.name)))
+        != (new_id := _topic_id(topics.get(topic.name)))
     ]
-    if not moved:
-        return before.names
-    names = dict(before.names)
-    for _, old_id, _ in moved:
+    if not changed_ids:
+        return before.topic_names
+    names = dict(before.topic_names)
+    for _, old_id, _ in changed_ids:
         names.pop(old_id, None)
-    names |= {new_id: name for name, _, new_id in moved if new_id != ZERO_UUID}
+    names |= {new_id: name for name, _, new_id in changed_ids if new_id != ZERO_UUID}
     return names
 
 
-def _id(topic: Topic | None) -> Uuid:
+def _topic_id(topic: Topic | None) -> Uuid:
     return ZERO_UUID if topic is None else topic.id
 
 
-def _by_topic(request: UpdateMetadataRequest) -> dict[str, _Told]:
-    told: dict[str, _Told] = {}
+def _group_by_topic(request: UpdateMetadataRequest) -> dict[str, _TopicUpdate]:
+    updates: dict[str, _TopicUpdate] = {}
     for state in request.ungrouped_partition_states:
-        told.setdefault(state.topic_name, _Told(None)).states.append(state)
+        updates.setdefault(state.topic_name, _TopicUpdate(None)).states.append(state)
     for topic in request.topic_states:
-        each = told.setdefault(topic.topic_name, _Told(topic.topic_id))
-        each.topic_id = topic.topic_id
-        each.states += topic.partition_states
-    return told
+        update = updates.setdefault(topic.topic_name, _TopicUpdate(topic.topic_id))
+        update.topic_id = topic.topic_id
+        update.states += topic.partition_states
+    return updates
 
 
-def _topic(name: str, old: Topic | None, told: _Told, *, is_full: bool) -> Topic:
+def _update_topic(name: str, old: Topic | None, update: _TopicUpdate, *, is_full: bool) -> Topic:
     partitions = {} if old is None or is_full else dict(old.partitions)
-    for state in told.states:
+    for state in update.states:
         if state.leader == LEADER_DURING_DELETE:
             partitions.pop(state.partition_index, None)
         else:
             partitions[state.partition_index] = state
-    topic_id = told.topic_id
+    topic_id = update.topic_id
     if topic_id is None:
         topic_id = ZERO_UUID if old is None else old.id
     return Topic(name, topic_id, dict(sorted(partitions.items())))
 
 
-def _gone(
+def _deleted_partitions(
     old: Topic | None, new: Topic, states: Iterable[PartitionState]
 ) -> Iterable[TopicPartition]:
     """Also what was never known here: whoever is told may know it from elsewhere."""
-    named = {each.partition_index for each in states if each.leader == LEADER_DURING_DELETE}
+    deleted = {state.partition_index for state in states if state.leader == LEADER_DURING_DELETE}
     known: Mapping[int, PartitionState] = {} if old is None else old.partitions
     return [
         TopicPartition(new.name, number)
-        for number in sorted(named.union(known).difference(new.partitions))
+        for number in sorted(deleted.union(known).difference(new.partitions))
     ]
 
 
-def _brokers(live: Iterable[LiveBroker]) -> Brokers:
+def _alive_brokers(live: Iterable[LiveBroker]) -> AliveBrokers:
     brokers = sorted(live, key=lambda broker: broker.id)
     nodes: dict[str, dict[int, Node]] = {}
     for broker in brokers:
         for listener, host, port in _endpoints(broker):
             node = Node(broker.id, host, port, broker.rack or None)
             nodes.setdefault(listener, {})[broker.id] = node
-    return Brokers(frozenset(broker.id for broker in brokers), nodes)
+    return AliveBrokers(frozenset(broker.id for broker in brokers), nodes)
 
 
 def _endpoints(broker: LiveBroker) -> Iterable[tuple[str, str, int]]:
@@ -162,6 +171,10 @@ def _endpoints(broker: LiveBroker) -> Iterable[tuple[str, str, int]]:
     if not broker.endpoints and broker.v0_host:
         return [(SecurityProtocol.PLAINTEXT.name, broker.v0_host, broker.v0_port)]
     return [
-        (each.listener or SecurityProtocol(each.security_protocol).name, each.host, each.port)
-        for each in broker.endpoints
+        (
+            endpoint.listener or SecurityProtocol(endpoint.security_protocol).name,
+            endpoint.host,
+            endpoint.port,
+        )
+        for endpoint in broker.endpoints
     ]

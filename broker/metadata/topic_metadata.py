@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from odradek.broker.metadata.authorized_operations import NOT_ASKED_FOR
+from odradek.broker.metadata.authorized_operations import AUTHORIZED_OPERATIONS_OMITTED
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.metadata.picture import Brokers, Node, PartitionState, Topic
-from odradek.broker.turns import FEW, Turn
-from odradek.controller.leadership import NO_LEADER
+from odradek.broker.metadata.metadata_snapshot import AliveBrokers, Node, PartitionState, Topic
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
+from odradek.controller.leader_and_isr import NO_LEADER
 from odradek.protocol.api.metadata import MetadataResponse
 from odradek.protocol.error_codes import ErrorCode
 
-ShownTopic = MetadataResponse.Topic
-ShownPartition = ShownTopic.Partition
+TopicResponse = MetadataResponse.Topic
+PartitionResponse = TopicResponse.Partition
 
 NONE = ErrorCode.NONE.code
 LEADER_NOT_AVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE.code
@@ -31,72 +31,95 @@ LISTENER_NOT_FOUND = ErrorCode.LISTENER_NOT_FOUND.code
 REPLICA_NOT_AVAILABLE = ErrorCode.REPLICA_NOT_AVAILABLE.code
 
 
-class View(NamedTuple):
+class TopicMetadataOptions(NamedTuple):
     """What an answer depends on beside the topic."""
 
     listener: str
     #: Whether replicas are left out that clients cannot reach, and missed, as in version 0.
-    only_reachable: bool = False
+    error_unavailable_endpoints: bool = False
     #: Whether clients know that a leader may lack a listener, as from version 6 on.
-    tells_of_listeners: bool = True
-    operations: int = NOT_ASKED_FOR
+    error_unavailable_listeners: bool = True
+    authorized_operations: int = AUTHORIZED_OPERATIONS_OMITTED
 
     @classmethod
-    def of_version(cls, version: int, listener: str, operations: int = NOT_ASKED_FOR) -> View:
-        return cls(listener, version == 0, version >= 6, operations)
+    def for_version(
+        cls, version: int, listener: str, authorized_operations: int = AUTHORIZED_OPERATIONS_OMITTED
+    ) -> TopicMetadataOptions:
+        return cls(listener, version == 0, version >= 6, authorized_operations)
 
 
-def shown(topic: Topic, brokers: Brokers, view: View) -> ShownTopic:
-    kept: tuple[Brokers, ShownTopic] | None = topic.views.get(view)
-    if kept is not None and kept[0] is brokers:
-        return kept[1]
-    return _kept(topic, brokers, view, list(_partitions(topic, brokers, view)))
+def topic_response(
+    topic: Topic, brokers: AliveBrokers, options: TopicMetadataOptions
+) -> TopicResponse:
+    cached: tuple[AliveBrokers, TopicResponse] | None = topic.cached_responses.get(options)
+    if cached is not None and cached[0] is brokers:
+        return cached[1]
+    return _cache_response(
+        topic, brokers, options, list(_partition_responses(topic, brokers, options))
+    )
 
 
-async def show_in_turns(topics: Iterable[Topic], brokers: Brokers, view: View) -> list[ShownTopic]:
+async def topic_responses_sliced(
+    topics: Iterable[Topic], brokers: AliveBrokers, options: TopicMetadataOptions
+) -> list[TopicResponse]:
     """The same, of many, or of such as have many partitions."""
-    turn, all_shown = Turn(), []
+    time_slice, responses = TimeSlice(), []
     for topic in topics:
-        kept = topic.views.get(view)
-        if len(topic.partitions) > FEW and (kept is None or kept[0] is not brokers):
-            partitions = await turn.listed(_partitions(topic, brokers, view))
-            all_shown.append(_kept(topic, brokers, view, partitions))
+        cached = topic.cached_responses.get(options)
+        if len(topic.partitions) > INLINE_ENTRIES_MAX and (
+            cached is None or cached[0] is not brokers
+        ):
+            partitions = await time_slice.collect(_partition_responses(topic, brokers, options))
+            responses.append(_cache_response(topic, brokers, options, partitions))
         else:
-            all_shown.append(shown(topic, brokers, view))
-        if turn.is_over:
-            await turn.next()
-    return all_shown
+            responses.append(topic_response(topic, brokers, options))
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
+    return responses
 
 
-def _kept(
-    topic: Topic, brokers: Brokers, view: View, partitions: list[ShownPartition]
-) -> ShownTopic:
-    answer = ShownTopic(
+def _cache_response(
+    topic: Topic,
+    brokers: AliveBrokers,
+    options: TopicMetadataOptions,
+    partitions: list[PartitionResponse],
+) -> TopicResponse:
+    response = TopicResponse(
         error_code=NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=partitions,
-        topic_authorized_operations=view.operations,
+        topic_authorized_operations=options.authorized_operations,
     )
-    topic.views[view] = brokers, answer
-    return answer
+    topic.cached_responses[options] = brokers, response
+    return response
 
 
-def _partitions(topic: Topic, brokers: Brokers, view: View) -> Iterator[ShownPartition]:
-    nodes = brokers.at(view.listener)
-    partition = _reachable if view.only_reachable else _partition
-    absent = LISTENER_NOT_FOUND if view.tells_of_listeners else LEADER_NOT_AVAILABLE
+def _partition_responses(
+    topic: Topic, brokers: AliveBrokers, options: TopicMetadataOptions
+) -> Iterator[PartitionResponse]:
+    nodes = brokers.nodes_for_listener(options.listener)
+    partition = (
+        _reachable_partition_response
+        if options.error_unavailable_endpoints
+        else _partition_response
+    )
+    listener_error = (
+        LISTENER_NOT_FOUND if options.error_unavailable_listeners else LEADER_NOT_AVAILABLE
+    )
     for state in topic.partitions.values():
         is_alive = state.leader in brokers.ids
-        yield partition(state, nodes, absent if is_alive else LEADER_NOT_AVAILABLE)
+        yield partition(state, nodes, listener_error if is_alive else LEADER_NOT_AVAILABLE)
 
 
-def _partition(state: PartitionState, nodes: Mapping[int, Node], absent: int) -> ShownPartition:
+def _partition_response(
+    state: PartitionState, nodes: Mapping[int, Node], unavailable_error: int
+) -> PartitionResponse:
     """``absent`` is what to say if the leader is not among the nodes."""
     has_leader = state.leader in nodes
-    return ShownPartition(
-        error_code=NONE if has_leader else absent,
+    return PartitionResponse(
+        error_code=NONE if has_leader else unavailable_error,
         partition_index=state.partition_index,
         leader_id=state.leader if has_leader else NO_LEADER,
         leader_epoch=state.leader_epoch,
@@ -106,10 +129,12 @@ def _partition(state: PartitionState, nodes: Mapping[int, Node], absent: int) ->
     )
 
 
-def _reachable(state: PartitionState, nodes: Mapping[int, Node], absent: int) -> ShownPartition:
-    partition = _partition(state, nodes, absent)
-    partition.replica_nodes = [each for each in state.replicas if each in nodes]
-    partition.isr_nodes = [each for each in state.isr if each in nodes]
+def _reachable_partition_response(
+    state: PartitionState, nodes: Mapping[int, Node], unavailable_error: int
+) -> PartitionResponse:
+    partition = _partition_response(state, nodes, unavailable_error)
+    partition.replica_nodes = [replica for replica in state.replicas if replica in nodes]
+    partition.isr_nodes = [replica for replica in state.isr if replica in nodes]
     is_complete = len(partition.replica_nodes) + len(partition.isr_nodes) == (
         len(state.replicas) + len(state.isr)
     )

@@ -16,46 +16,46 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
-    is_reached: Callable[[], bool]
-    wake: asyncio.Future[None]
+    condition: Callable[[], bool]
+    future: asyncio.Future[None]
 
 
-class TopicWaiting:
+class TopicWaiters:
     """Costs nothing while nobody waits."""
 
     def __init__(self) -> None:
         self._waiters: defaultdict[str, set[_Waiter]] = defaultdict(set)
 
-    def changed(self, topics: Iterable[str]) -> None:
+    def notify(self, topics: Iterable[str]) -> None:
         if not self._waiters:
             return
-        concerned = {
+        candidates = {
             waiter for topic in topics if topic in self._waiters for waiter in self._waiters[topic]
         }
-        for waiter in concerned:
-            if not waiter.wake.done() and waiter.is_reached():
-                waiter.wake.set_result(None)
+        for waiter in candidates:
+            if not waiter.future.done() and waiter.condition():
+                waiter.future.set_result(None)
 
     async def wait_until(
-        self, is_reached: Callable[[], bool], topics: Iterable[str], *, timeout_s: float
+        self, condition: Callable[[], bool], topics: Iterable[str], *, timeout_s: float
     ) -> bool:
         """False if the time ran out first; without any time it is looked at once."""
-        if is_reached():
+        if condition():
             return True
         watched = frozenset(topics)
-        waiter = _Waiter(is_reached, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(condition, asyncio.get_running_loop().create_future())
         for topic in watched:
             self._waiters[topic].add(waiter)
         try:
             async with asyncio.timeout(timeout_s):
-                await waiter.wake
+                await waiter.future
         except TimeoutError:
             return False
         finally:
-            self._forget(waiter, watched)
+            self._unregister(waiter, watched)
         return True
 
-    def _forget(self, waiter: _Waiter, topics: Iterable[str]) -> None:
+    def _unregister(self, waiter: _Waiter, topics: Iterable[str]) -> None:
         for topic in topics:
             self._waiters[topic].discard(waiter)
             if not self._waiters[topic]:

@@ -18,38 +18,38 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Protocol
 
-from odradek.broker.call import Peer
-from odradek.broker.network.connection_limits import ConnectionLimits, plain_host
+from odradek.broker.network.connection_quotas import ConnectionQuotas, normalize_address
 from odradek.broker.network.failure_log import FailureLog
-from odradek.broker.network.listener import AS_THE_SYSTEM_HAS_IT, Listener
-from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.network.listener import USE_DEFAULT_BUFFER_SIZE, Listener
+from odradek.broker.network.local_connections import LocalConnections
+from odradek.broker.request import RequestContext
 
 log = logging.getLogger(__name__)
 
-ACCEPTED_PER_TURN = 16
-RETRY_S = 0.5
+ACCEPTS_PER_WAKEUP = 16
+ACCEPT_RETRY_S = 0.5
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Adopter(Protocol):
+class ConnectionReceiver(Protocol):
     """The part of a processor that accepting needs."""
 
-    def adopt(self, accepted: socket.socket, peer: Peer) -> None: ...
+    def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Reception:
+class AcceptorServices:
     """What the acceptors of all listeners share."""
 
-    limits: ConnectionLimits
-    own: OwnConnections
-    failures: FailureLog
+    connection_quotas: ConnectionQuotas
+    local_connections: LocalConnections
+    failure_log: FailureLog
     send_buffer_bytes: int
     #: A number for each connection.
-    next_index: Callable[[], int]
+    next_connection_index: Callable[[], int]
     #: Called when a privileged connection came in beyond the limit.
-    make_room: Callable[[], None]
+    close_excess_connections: Callable[[], None]
 
 
 class Acceptor:
@@ -58,52 +58,52 @@ class Acceptor:
     def __init__(
         self,
         listener: Listener,
-        processors: Sequence[Adopter],
-        reception: Reception,
+        processors: Sequence[ConnectionReceiver],
+        services: AcceptorServices,
         *,
         is_control_plane: bool,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._listener = listener
-        self._name = listener.endpoint.listener
+        self._listener_name = listener.endpoint.listener
         self._processors = cycle(processors)
-        self._reception = reception
+        self._services = services
         self._is_control_plane = is_control_plane
         self._loop = loop
         self._is_accepting = False
-        self._waits_for_room = False
+        self._is_waiting_for_slot = False
         self._is_out_of_resources = False
-        self._retry: asyncio.TimerHandle | None = None
+        self._retry_timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._is_accepting = True
-        self._loop.add_reader(self._listener.listening.fileno(), self._accept_some)
+        self._loop.add_reader(self._listener.server_socket.fileno(), self._accept_pending)
 
     def stop(self) -> None:
         """Close the door; who waits in the backlog is refused."""
         self._pause()
-        self._waits_for_room = False
+        self._is_waiting_for_slot = False
         self._listener.close()
 
     def resume(self) -> None:
         """A connection was closed, the limits were changed, or one of our own is on its way."""
-        if self._waits_for_room:
-            self._go_on()
+        if self._is_waiting_for_slot:
+            self._resume_accepting()
 
-    def _accept_some(self) -> None:
-        for _ in range(ACCEPTED_PER_TURN):
-            if not self._reception.own.are_expected and self._must_wait():
+    def _accept_pending(self) -> None:
+        for _ in range(ACCEPTS_PER_WAKEUP):
+            if not self._services.local_connections.has_expected and self._pause_if_over_quota():
                 return
             if not self._accept_one():
                 return
 
-    def _must_wait(self) -> bool:
+    def _pause_if_over_quota(self) -> bool:
         """Whether none may come in now; it is seen to that they can later."""
-        limits = self._reception.limits
-        if not limits.has_room(self._name):
-            self._pause(for_room=True)
+        limits = self._services.connection_quotas
+        if not limits.has_slot(self._listener_name):
+            self._pause(until_slot_free=True)
             return True
-        delay_s = limits.delay_s(self._name)
+        delay_s = limits.throttle_delay_s(self._listener_name)
         if delay_s:
             self._pause(retry_s=delay_s)
         return delay_s > 0
@@ -111,64 +111,70 @@ class Acceptor:
     def _accept_one(self) -> bool:
         """Whether to ask for another."""
         try:
-            accepted, address = self._listener.listening.accept()
+            accepted, address = self._listener.server_socket.accept()
         except (BlockingIOError, InterruptedError):
             return False
-        except OSError as failure:
-            if failure.errno not in _OUT_OF_RESOURCES:
-                log.debug("A connection to %s was gone: %s", self._name, failure)
+        except OSError as error:
+            if error.errno not in _OUT_OF_RESOURCES:
+                log.debug("A connection to %s was gone: %s", self._listener_name, error)
                 return True
             if not self._is_out_of_resources:
                 self._is_out_of_resources = True
-                log.warning("%s accepts no connection for now: %s", self._name, failure.strerror)
-            self._pause(for_room=True, retry_s=RETRY_S)
+                log.warning(
+                    "%s accepts no connection for now: %s", self._listener_name, error.strerror
+                )
+            self._pause(until_slot_free=True, retry_s=ACCEPT_RETRY_S)
             return False
         self._is_out_of_resources = False
-        self._welcome(accepted, plain_host(address[0]), address[1])
+        self._assign_to_processor(accepted, normalize_address(address[0]), address[1])
         return True
 
-    def _welcome(self, accepted: socket.socket, host: str, port: int) -> None:
-        limits = self._reception.limits
-        is_own = self._reception.own.takes(accepted)
-        if not is_own and not (limits.has_room(self._name) and limits.admit(self._name, host)):
-            self._reception.failures.warn("%s has too many connections: one is closed", host)
-            accepted.close()
+    def _assign_to_processor(self, accepted_socket: socket.socket, host: str, port: int) -> None:
+        limits = self._services.connection_quotas
+        is_local = self._services.local_connections.claim(accepted_socket)
+        if not is_local and not (
+            limits.has_slot(self._listener_name) and limits.try_acquire(self._listener_name, host)
+        ):
+            self._services.failure_log.warn("%s has too many connections: one is closed", host)
+            accepted_socket.close()
             return
         try:
-            self._prepare(accepted)
-            local = accepted.getsockname()
-        except OSError as failure:
-            log.debug("A connection from %s was gone: %s", host, failure)
-            accepted.close()
-            if not is_own:
+            self._configure_socket(accepted_socket)
+            local = accepted_socket.getsockname()
+        except OSError as error:
+            log.debug("A connection from %s was gone: %s", host, error)
+            accepted_socket.close()
+            if not is_local:
                 limits.release(host)
             return
-        index = self._reception.next_index()
-        connection_id = f"{plain_host(local[0])}:{local[1]}-{host}:{port}-{index}"
-        peer = Peer(connection_id, host, self._name, self._is_control_plane, is_own)
-        next(self._processors).adopt(accepted, peer)
+        index = self._services.next_connection_index()
+        connection_id = f"{normalize_address(local[0])}:{local[1]}-{host}:{port}-{index}"
+        context = RequestContext(
+            connection_id, host, self._listener_name, self._is_control_plane, is_local
+        )
+        next(self._processors).accept(accepted_socket, context)
         if limits.excess:
-            self._reception.make_room()
+            self._services.close_excess_connections()
 
-    def _prepare(self, accepted: socket.socket) -> None:
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        size = self._reception.send_buffer_bytes
-        if size != AS_THE_SYSTEM_HAS_IT:
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+    def _configure_socket(self, accepted_socket: socket.socket) -> None:
+        accepted_socket.setblocking(False)
+        accepted_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        size = self._services.send_buffer_bytes
+        if size != USE_DEFAULT_BUFFER_SIZE:
+            accepted_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
-    def _pause(self, *, for_room: bool = False, retry_s: float | None = None) -> None:
+    def _pause(self, *, until_slot_free: bool = False, retry_s: float | None = None) -> None:
         if self._is_accepting:
             self._is_accepting = False
-            self._loop.remove_reader(self._listener.listening.fileno())
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-        self._waits_for_room = for_room
+            self._loop.remove_reader(self._listener.server_socket.fileno())
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+            self._retry_timer = None
+        self._is_waiting_for_slot = until_slot_free
         if retry_s is not None:
-            self._retry = self._loop.call_later(retry_s, self._go_on)
+            self._retry_timer = self._loop.call_later(retry_s, self._resume_accepting)
 
-    def _go_on(self) -> None:
+    def _resume_accepting(self) -> None:
         self._pause()
-        self.begin()
+        self.start()

@@ -14,8 +14,8 @@ from itertools import count
 from typing import TypeVar
 
 from odradek.broker.network.client_connection import ClientConnection
-from odradek.broker.network.outgoing import Tally
-from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.network.local_connections import LocalConnections
+from odradek.broker.network.outgoing_connections import ConnectionCounter
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.errors import DecodeError
@@ -42,103 +42,105 @@ class BrokerClient:
         *,
         client_id: str,
         timeout_s: float,
-        own: OwnConnections | None = None,
-        tally: Tally | None = None,
+        local_connections: LocalConnections | None = None,
+        counter: ConnectionCounter | None = None,
     ) -> None:
         """``own``, if the other broker is this one; ``tally`` counts the connection."""
         self._host = host
         self._port = port
         self._client_id = client_id
         self._timeout_s = timeout_s
-        self._own = own
-        self._tally = tally or Tally()
-        self._sent = count()
-        self._turn = asyncio.Lock()
+        self._local_connections = local_connections
+        self._counter = counter or ConnectionCounter()
+        self._correlation_ids = count()
+        self._lock = asyncio.Lock()
         self._connection: ClientConnection | None = None
         #: Of the connection that is being made.
-        self._connecting: asyncio.Timeout | None = None
+        self._connect_timeout: asyncio.Timeout | None = None
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
         """Raises OSError, TimeoutError among them, or DecodeError; then it may be tried again."""
-        async with self._turn:
-            is_answered = False
+        async with self._lock:
+            is_complete = False
             try:
-                answer = await self._asked(request, version)
-                is_answered = True
-                return answer
+                response = await self._send(request, version)
+                is_complete = True
+                return response
             finally:
-                if not is_answered:
+                if not is_complete:
                     self._disconnect()
 
     def close(self) -> None:
         self._is_closed = True
         self._disconnect()
-        if self._connecting is not None and not self._connecting.expired():
-            self._connecting.reschedule(0)  # nothing else ends it
+        if self._connect_timeout is not None and not self._connect_timeout.expired():
+            self._connect_timeout.reschedule(0)  # nothing else ends it
 
-    async def _asked(self, request: Message, version: int) -> Message:
+    async def _send(self, request: Message, version: int) -> Message:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s
-        connection = await self._connected(deadline)
+        connection = await self._ensure_connected(deadline)
         assert request.__schema__.key is not None, request
         key = ApiKey(request.__schema__.key)
-        correlation_id = next(self._sent) % _CORRELATION_ID_MAX
+        correlation_id = next(self._correlation_ids) % _CORRELATION_ID_MAX
         parts = request_frame(key, version, correlation_id, self._client_id, request)
-        answer = connection.ask(b"".join(parts))
-        timer = loop.call_at(deadline, self._give_up, connection)
+        response_future = connection.send(b"".join(parts))
+        timer = loop.call_at(deadline, self._time_out, connection)
         try:
-            frame = await answer
+            frame = await response_future
         finally:
             timer.cancel()
         header, position = decode_prefix(
             ResponseHeader, response_header_version(key, version), frame
         )
         if header.correlation_id != correlation_id:
-            raise DecodeError(f"{self} answered {header.correlation_id}, not {correlation_id}")
+            raise DecodeError(
+                f"{self} sent correlation id {header.correlation_id}, expected {correlation_id}"
+            )
         return decode(api(key).response, version, frame, position)
 
-    async def _connected(self, deadline: float) -> ClientConnection:
+    async def _ensure_connected(self, deadline: float) -> ClientConnection:
         if self._is_closed:
-            raise ConnectionAbortedError(f"the client of {self} has been closed")
+            raise ConnectionAbortedError(f"the client for {self} is closed")
         # One that is lost was closed since the last answer, most likely because it was idle.
         if self._connection is None or self._connection.is_lost:
             try:
-                async with asyncio.timeout_at(deadline) as self._connecting:
+                async with asyncio.timeout_at(deadline) as self._connect_timeout:
                     self._connection = await self._connect()
-            except TimeoutError as late:
-                raise self._late() from late
+            except TimeoutError as error:
+                raise self._timeout_error() from error
             finally:
-                self._connecting = None
+                self._connect_timeout = None
         return self._connection
 
     async def _connect(self) -> ClientConnection:
         loop, host, port = asyncio.get_running_loop(), self._host, self._port
-        connection, is_made = ClientConnection(str(self), self._tally), False
+        connection, is_connected = ClientConnection(str(self), self._counter), False
         try:
-            if self._own is None:
+            if self._local_connections is None:
                 await loop.create_connection(lambda: connection, host, port)
             else:
-                own = await self._own.connect(host, port)
-                await loop.create_connection(lambda: connection, sock=own)
-            is_made = True
+                local_socket = await self._local_connections.connect(host, port)
+                await loop.create_connection(lambda: connection, sock=local_socket)
+            is_connected = True
             return connection
-        except UnicodeError as failure:  # of a..b, or of too long a name
-            raise OSError(f"{host} is no name of a host: {failure}") from failure
+        except UnicodeError as error:  # of a..b, or of too long a name
+            raise OSError(f"{host} is not a valid host name: {error}") from error
         finally:
-            if not is_made:
+            if not is_connected:
                 # uvloop does not say that a connection is lost if it is given up as it is made.
-                connection.uncount()
+                connection.decrement_counter()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.lose(ConnectionAbortedError(f"the connection to {self} has been closed"))
+            connection.fail(ConnectionAbortedError(f"the connection to {self} has been closed"))
 
-    def _give_up(self, connection: ClientConnection) -> None:
-        connection.lose(self._late())
+    def _time_out(self, connection: ClientConnection) -> None:
+        connection.fail(self._timeout_error())
 
-    def _late(self) -> TimeoutError:
+    def _timeout_error(self) -> TimeoutError:
         return TimeoutError(f"{self} does not answer in time")
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.protocol.schema import Message
 
 
@@ -25,30 +25,30 @@ class Client(Protocol):
 class BrokerClients:
     """By the ids of brokers."""
 
-    def __init__(self, new: Callable[[Node], Client]) -> None:
-        self._new = new
-        self._known: dict[int, tuple[Node, Client]] = {}
+    def __init__(self, create_client: Callable[[Node], Client]) -> None:
+        self._create_client = create_client
+        self._clients: dict[int, tuple[Node, Client]] = {}
         self._is_closed = False
 
-    def to(self, node: Node) -> Client:
-        known = self._known.get(node.id)
-        if known is not None:
-            if known[0] == node:
-                return known[1]
-            known[1].close()  # it has moved
-        client = self._new(node)
+    def client_for(self, node: Node) -> Client:
+        cached = self._clients.get(node.id)
+        if cached is not None:
+            if cached[0] == node:
+                return cached[1]
+            cached[1].close()  # it has moved
+        client = self._create_client(node)
         if self._is_closed:
             client.close()
-        self._known[node.id] = node, client
+        self._clients[node.id] = node, client
         return client
 
-    def drop_others(self, broker: int) -> None:
+    def close_all_except(self, broker_id: int) -> None:
         """Whoever waits for what any other might still answer is told at once that it will not."""
-        for other in [each for each in self._known if each != broker]:
-            self._known.pop(other)[1].close()
+        for other in [known_id for known_id in self._clients if known_id != broker_id]:
+            self._clients.pop(other)[1].close()
 
     def close(self) -> None:
         """Whoever still asks gets clients that are closed."""
         self._is_closed = True
-        for _, client in self._known.values():
+        for _, client in self._clients.values():
             client.close()

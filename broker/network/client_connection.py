@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from odradek.broker.network.outgoing import Tally
+from odradek.broker.network.outgoing_connections import ConnectionCounter
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
@@ -22,64 +22,66 @@ from odradek.protocol.header import SIZE
 class ClientConnection(asyncio.Protocol):
     """To ``broker``, as it is called; ``is_lost`` as soon as it cannot be used any more."""
 
-    def __init__(self, broker: str, tally: Tally) -> None:
+    def __init__(self, broker: str, counter: ConnectionCounter) -> None:
         self.is_lost = False
         self._broker = broker
-        self._tally = tally
+        self._counter = counter
         self._is_counted = False
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[memoryview] | None = None
+        self._response: asyncio.Future[memoryview] | None = None
         #: What has come of an answer, while it is not all.
         self._received = bytearray()
 
-    def ask(self, request: bytes) -> asyncio.Future[memoryview]:
+    def send(self, request: bytes) -> asyncio.Future[memoryview]:
         """Brings the answer, without its size, or raises what the connection was lost by."""
         assert self._transport is not None
-        assert self._answer is None
-        self._answer = self._loop.create_future()
+        assert self._response is None
+        self._response = self._loop.create_future()
         self._transport.write(request)
-        return self._answer
+        return self._response
 
-    def lose(self, failure: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Whoever waits for an answer is told why there is none."""
         self.is_lost = True
         if self._transport is not None:
             self._transport.abort()
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(failure)
+        response_future, self._response = self._response, None
+        if response_future is not None and not response_future.done():
+            response_future.set_exception(error)
 
-    def uncount(self) -> None:
+    def decrement_counter(self) -> None:
         """It is gone, or about to go."""
         if self._is_counted:
             self._is_counted = False
-            self._tally.count -= 1
+            self._counter.count -= 1
 
     # What the loop says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._is_counted = True
-        self._tally.count += 1
+        self._counter.count += 1
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        whole: bytes | bytearray = data
+        received: bytes | bytearray = data
         if self._received:
             self._received += data
-            whole = self._received
-        size = SIZE.unpack_from(whole)[0] if len(whole) >= SIZE.size else None
-        if size is not None and (size < 0 or len(whole) > SIZE.size + size):
-            self.lose(DecodeError(f"{self._broker} sent {len(whole)} bytes as an answer of {size}"))
-        elif self._answer is None:
-            self.lose(DecodeError(f"{self._broker} answered what nobody asked"))
-        elif size is not None and len(whole) == SIZE.size + size:
-            answer, self._answer, self._received = self._answer, None, bytearray()
-            if not answer.done():
-                answer.set_result(memoryview(whole)[SIZE.size :])
-        elif whole is data:
+            received = self._received
+        size = SIZE.unpack_from(received)[0] if len(received) >= SIZE.size else None
+        if size is not None and (size < 0 or len(received) > SIZE.size + size):
+            self.fail(
+                DecodeError(f"{self._broker} sent {len(received)} bytes for a response of {size}")
+            )
+        elif self._response is None:
+            self.fail(DecodeError(f"{self._broker} sent a response without a request"))
+        elif size is not None and len(received) == SIZE.size + size:
+            response_future, self._response, self._received = self._response, None, bytearray()
+            if not response_future.done():
+                response_future.set_result(memoryview(received)[SIZE.size :])
+        elif received is data:
             self._received += data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.uncount()
-        self.lose(exc or ConnectionResetError(f"{self._broker} closed the connection"))
+        self.decrement_counter()
+        self.fail(exc or ConnectionResetError(f"{self._broker} closed the connection"))

@@ -20,77 +20,79 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.call import Disconnect, Parked, Peer
-from odradek.broker.network.outbox import Outbox
-from odradek.broker.network.pending_answers import FAILED, Outcome
+from odradek.broker.network.connection_services import ConnectionServices, EnqueueResult
+from odradek.broker.network.purgatory import REQUEST_FAILED, RequestOutcome
 from odradek.broker.network.receive_buffers import IncompleteFrame
-from odradek.broker.network.request_in_hand import RequestInHand
-from odradek.broker.network.surroundings import HandOver, Surroundings
-from odradek.broker.network.transport import PeerGone, Transport
-from odradek.broker.network.watch import Watch
-from odradek.broker.turns import Turn
+from odradek.broker.network.request_accounting import RequestAccounting
+from odradek.broker.network.send_buffer import SendBuffer
+from odradek.broker.network.socket_watcher import SocketWatcher
+from odradek.broker.network.transport import PeerDisconnected, Transport
+from odradek.broker.request import DelayedOperation, Disconnect, RequestContext
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
 log = logging.getLogger(__name__)
 
 # Copying so little costs less than lending the shared buffer while an answer is waited for.
-COPIED_BYTES_MAX = 16 * 1024
+COPY_BYTES_MAX = 16 * 1024
 
 # What begins in so many is answered without a look at the clock: the five small requests that most
 # producers have in flight should not pay for the few clients that send hundreds.
-BYTES_AT_ONCE = 1280
+UNTIMED_BYTES_MAX = 1280
 
 _SIZE_BYTES = SIZE.size
-_size_at = SIZE.unpack_from
+_unpack_size = SIZE.unpack_from
 
 
 class Connection:
     """``used_at`` is when bytes last came or went."""
 
     __slots__ = (
-        "_around",
-        "_ask",
-        "_carried",
-        "_held",
-        "_in_hand",
+        "_accounting",
+        "_buffered_input",
+        "_held_buffer",
+        "_incomplete_frame",
         "_is_blocked",
         "_is_draining",
-        "_outbox",
-        "_own",
-        "_pending",
+        "_may_be_delayed",
+        "_partial_size",
+        "_send_buffer",
+        "_services",
+        "_submit",
         "_transport",
-        "_waits",
-        "_watch",
-        "is_awaiting",
+        "_watcher",
+        "context",
+        "is_awaiting_response",
         "is_closed",
-        "peer",
-        "used_at",
+        "last_used_at",
     )
 
-    def __init__(self, transport: Transport, peer: Peer, around: Surroundings) -> None:
-        self.peer = peer
-        self.used_at = around.now()
+    def __init__(
+        self, transport: Transport, context: RequestContext, services: ConnectionServices
+    ) -> None:
+        self.context = context
+        self.last_used_at = services.now()
         self.is_closed = False
-        self._around = around
-        self._ask = around.ask
+        self._services = services
+        self._submit = services.submit
         self._transport = transport
-        self._outbox = Outbox(transport)
+        self._send_buffer = SendBuffer(transport)
         #: Up to three bytes of a size.
-        self._carried = b""
-        self._own: IncompleteFrame | None = None
+        self._partial_size = b""
+        self._incomplete_frame: IncompleteFrame | None = None
         #: The buffer in which the frame lies that is being answered, to be given back.
-        self._held: memoryview | None = None
+        self._held_buffer: memoryview | None = None
         #: What was received beyond that frame.
-        self._pending: memoryview | None = None
-        self._in_hand = RequestInHand(around.memory)
+        self._buffered_input: memoryview | None = None
+        self._accounting = RequestAccounting(services.memory_pool)
         #: Whether a handler was waited for before, and so may be again.
-        self._waits = False
-        self.is_awaiting = False
+        self._may_be_delayed = False
+        self.is_awaiting_response = False
         #: Whether there is no room for what comes next, or others have their turn.
         self._is_blocked = False
         self._is_draining = False
-        self._watch = Watch(around.loop, transport.descriptor)
+        self._watcher = SocketWatcher(services.loop, transport.descriptor)
 
     @property
     def descriptor(self) -> int:
@@ -98,301 +100,303 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        return self.is_awaiting or self._outbox.is_stuck or self._is_blocked
+        return self.is_awaiting_response or self._send_buffer.has_pending or self._is_blocked
 
-    def begin(self) -> None:
-        self._run(self._read_on)
+    def start(self) -> None:
+        self._run_guarded(self._resume_reading)
 
-    def deliver(self, outcome: Outcome) -> None:
+    def deliver(self, outcome: RequestOutcome) -> None:
         """The answer that was waited for, or that it has been parked."""
-        self._run(self._answered, outcome)
+        self._run_guarded(self._on_outcome, outcome)
 
     def resume(self) -> None:
         """There may be room now, and others have had their turn."""
         if self._is_blocked and not self.is_closed:
             self._is_blocked = False
-            self._run(self._continue)
+            self._run_guarded(self._process_next)
 
     def drain(self) -> None:
         """Close as soon as nothing is owed any more; read nothing until then."""
         self._is_draining = True
-        self._watch.stop_reading()
+        self._watcher.stop_reading()
         self._close_if_drained()
 
     def close(self) -> None:
         if self.is_closed:
             return
-        self.is_closed = self.peer.is_gone = True
-        self._watch.stop()
+        self.is_closed = self.context.is_closed = True
+        self._watcher.stop()
         self._transport.close()
-        self._outbox = Outbox(self._transport)
-        if not self._in_hand.needs_frame:
-            self._in_hand.uncount()
+        self._send_buffer = SendBuffer(self._transport)
+        if not self._accounting.needs_frame:
+            self._accounting.release()
         # Not given back for others: a handler may be at work in them.
-        self._own = self._held = self._pending = None
-        self._around.ended(self)
+        self._incomplete_frame = self._held_buffer = self._buffered_input = None
+        self._services.on_closed(self)
 
-    def _run(self, step: Callable[..., None], *arguments: Any) -> None:
+    def _run_guarded(self, step: Callable[..., None], *arguments: Any) -> None:
         """The root of everything that happens here: a failure closes this connection alone."""
         try:
             step(*arguments)
-        except (Disconnect, DecodeError) as broken:
-            self._around.failures.warn("%s is closed: %s", self.peer.connection_id, broken)
+        except (Disconnect, DecodeError) as error:
+            self._services.failure_log.warn("%s is closed: %s", self.context.connection_id, error)
             self.close()
-        except PeerGone as gone:
-            log.debug("%s is gone: %s", self.peer.connection_id, gone)
+        except PeerDisconnected as reason:
+            log.debug("%s is gone: %s", self.context.connection_id, reason)
             self.close()
         except Exception:
-            log.exception("%s is closed, since something failed", self.peer.connection_id)
+            log.exception("%s is closed, since something failed", self.context.connection_id)
             self.close()
 
     # Frames in.
 
-    def _readable(self) -> None:
+    def _on_readable(self) -> None:
         if self.is_busy:
-            self._look_ahead()
-        elif self._own is not None:
-            self._fill(self._own)
-        elif self._around.memory.is_exhausted and not self.peer.is_own:
-            self._wait_for_room()
+            self._peek_for_reset()
+        elif self._incomplete_frame is not None:
+            self._fill_frame(self._incomplete_frame)
+        elif self._services.memory_pool.is_exhausted and not self.context.is_from_this_broker:
+            self._wait_for_memory()
         else:
             self._read()
 
     def _read(self) -> None:
-        view = self._around.buffers.shared
-        carried = len(self._carried)
+        view = self._services.receive_buffers.shared
+        carried = len(self._partial_size)
         if carried:
-            view[:carried] = self._carried
+            view[:carried] = self._partial_size
         received = self._receive(view[carried:] if carried else view)
         if received:
-            self._carried = b""
+            self._partial_size = b""
             end = carried + received
-            if self._waits and end <= COPIED_BYTES_MAX:
+            if self._may_be_delayed and end <= COPY_BYTES_MAX:
                 view = memoryview(bytearray(view[:end]))
-            self._consume(view, end)
-            if self._transport.has_unread:
-                self._read_unread()
+            self._process_input(view, end)
+            if self._transport.has_bytes_buffered:
+                self._schedule_read()
 
-    def _fill(self, own: IncompleteFrame) -> None:
-        received = self._receive(own.missing)
+    def _fill_frame(self, frame: IncompleteFrame) -> None:
+        received = self._receive(frame.remaining)
         if received:
-            own.filled += received
-            if own.filled == own.end:
-                self._own, self._held = None, own.view
-                self._consume(own.view, own.end)
-            if self._transport.has_unread:
-                self._read_unread()
+            frame.filled += received
+            if frame.filled == frame.end:
+                self._incomplete_frame, self._held_buffer = None, frame.view
+                self._process_input(frame.view, frame.end)
+            if self._transport.has_bytes_buffered:
+                self._schedule_read()
 
-    def _receive(self, into: memoryview) -> int:
+    def _receive(self, buffer: memoryview) -> int:
         """How many bytes came; 0 if none did, for now or for ever."""
         try:
-            received = self._transport.recv_into(into)
+            received = self._transport.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError as lost:
-            raise PeerGone(str(lost)) from lost
+        except OSError as error:
+            raise PeerDisconnected(str(error)) from error
         if received:
-            self.used_at = self._around.now()
+            self.last_used_at = self._services.now()
             return received
-        log.debug("%s ended", self.peer.connection_id)
+        log.debug("%s ended", self.context.connection_id)
         self.close()
         return 0
 
-    def _consume(self, view: memoryview, end: int) -> None:
+    def _process_input(self, view: memoryview, end: int) -> None:
         """Answer what has come, and put aside what cannot be answered yet."""
         try:
-            if end <= BYTES_AT_ONCE:
-                position = self._answer(view, 0, end, end)
+            if end <= UNTIMED_BYTES_MAX:
+                position = self._process_frames(view, 0, end, end)
             else:
-                position = self._answer_in_turns(view, end)
+                position = self._process_frames_sliced(view, end)
         finally:
             self._flush()
         if self.is_closed:
             return
         if self.is_busy:
-            self._hold(view)
-            self._pending = view[position:end] if position < end else None
-            if self.is_awaiting and not self._in_hand.needs_frame:
+            self._hold_buffer(view)
+            self._buffered_input = view[position:end] if position < end else None
+            if self.is_awaiting_response and not self._accounting.needs_frame:
                 self._release_frame()
             return
-        if self._in_hand.counted_bytes:
-            self._in_hand.uncount()
+        if self._accounting.reserved_bytes:
+            self._accounting.release()
         if position < end:
-            self._put_aside(view[position:end])
-        if self._held is not None:
-            self._give_back()
+            self._store_incomplete(view[position:end])
+        if self._held_buffer is not None:
+            self._release_buffer()
 
-    def _answer_in_turns(self, view: memoryview, end: int) -> int:
+    def _process_frames_sliced(self, view: memoryview, end: int) -> int:
         """As below, but what is left when its turn is over waits for the next."""
-        position, after = 0, self._answer(view, 0, BYTES_AT_ONCE, end)
-        turn: Turn | None = None
+        position, after = 0, self._process_frames(view, 0, UNTIMED_BYTES_MAX, end)
+        time_slice: TimeSlice | None = None
         while position < after <= end - _SIZE_BYTES and not self.is_busy:
-            turn = turn or Turn()
-            if turn.is_over:
+            time_slice = time_slice or TimeSlice()
+            if time_slice.is_used_up:
                 self._is_blocked = True
-                self._around.loop.call_soon(self.resume)
+                self._services.loop.call_soon(self.resume)
                 break
-            position, after = after, self._answer(view, after, after + _SIZE_BYTES, end)
+            position, after = after, self._process_frames(view, after, after + _SIZE_BYTES, end)
         return after
 
-    def _answer(self, view: memoryview, position: int, soon: int, end: int) -> int:
+    def _process_frames(self, view: memoryview, position: int, limit: int, end: int) -> int:
         """Where the first frame begins that is not answered, not whole, or not before ``soon``."""
-        outbox, ask, peer = self._outbox, self._ask, self.peer
-        while position + _SIZE_BYTES <= soon and not outbox.is_stuck:
-            (size,) = _size_at(view, position)
-            if not 0 <= size <= self._around.frame_bytes_max:
-                raise self._around.refused(size)
+        send_buffer, submit, context = self._send_buffer, self._submit, self.context
+        while position + _SIZE_BYTES <= limit and not send_buffer.has_pending:
+            (size,) = _unpack_size(view, position)
+            if not 0 <= size <= self._services.frame_bytes_max:
+                raise self._services.invalid_size_error(size)
             after: int = position + _SIZE_BYTES + size
             if after > end:
                 break
-            answer = ask(view[position + _SIZE_BYTES : after], peer)
-            if isinstance(answer, list):
-                outbox.add(answer)
-            elif answer is HandOver.NO_ROOM:
+            response = submit(view[position + _SIZE_BYTES : after], context)
+            if isinstance(response, list):
+                send_buffer.add(response)
+            elif response is EnqueueResult.QUEUE_FULL:
                 self._is_blocked = True
                 break
-            elif answer is not None:
+            elif response is not None:
                 # Before anything else can fail: a handler is at work in the frame.
-                self._hold(view)
-                self._await(answer, after - position)
+                self._hold_buffer(view)
+                self._await_response(response, after - position)
                 return after
             position = after
         return position
 
-    def _await(self, answer: Any, size: int) -> None:
-        self.is_awaiting = True
-        self._in_hand.begin(answer, size)
-        self._waits = self._in_hand.needs_frame
-        if answer is not HandOver.TAKEN:
-            self._around.wait(answer, self.peer, self.deliver)
+    def _await_response(self, response: Any, size: int) -> None:
+        self.is_awaiting_response = True
+        self._accounting.begin(response, size)
+        self._may_be_delayed = self._accounting.needs_frame
+        if response is not EnqueueResult.ENQUEUED:
+            self._services.watch(response, self.context, self.deliver)
 
-    def _put_aside(self, rest: memoryview) -> None:
+    def _store_incomplete(self, remainder: memoryview) -> None:
         """The beginning of a frame, whose size was looked at if it is there."""
-        if len(rest) < _SIZE_BYTES:
-            self._carried = bytes(rest)
+        if len(remainder) < _SIZE_BYTES:
+            self._partial_size = bytes(remainder)
             return
-        if self._around.memory.is_exhausted and not self.peer.is_own:
-            self._pending = memoryview(bytearray(rest))
-            self._wait_for_room()
+        if self._services.memory_pool.is_exhausted and not self.context.is_from_this_broker:
+            self._buffered_input = memoryview(bytearray(remainder))
+            self._wait_for_memory()
             return
-        size = _size_at(rest)[0] + _SIZE_BYTES
-        self._own = IncompleteFrame(self._around.buffers.take(size), size, rest)
-        self._in_hand.count(size)
+        size = _unpack_size(remainder)[0] + _SIZE_BYTES
+        self._incomplete_frame = IncompleteFrame(
+            self._services.receive_buffers.allocate(size), size, remainder
+        )
+        self._accounting.reserve(size)
 
     # Answers out.
 
     def _flush(self) -> None:
-        outbox = self._outbox
-        outbox.flush()
-        if outbox.is_stuck and not self._watch.is_writing:
-            self._watch.write(self._run, self._writable)
-            self._watch.stop_reading()
+        send_buffer = self._send_buffer
+        send_buffer.flush()
+        if send_buffer.has_pending and not self._watcher.is_writing:
+            self._watcher.watch_writable(self._run_guarded, self._on_writable)
+            self._watcher.stop_reading()
 
-    def _writable(self) -> None:
-        self._outbox.push()
-        self.used_at = self._around.now()
-        if self._outbox.is_stuck:
+    def _on_writable(self) -> None:
+        self._send_buffer.push()
+        self.last_used_at = self._services.now()
+        if self._send_buffer.has_pending:
             return
-        self._continue()
+        self._process_next()
         if not (self.is_busy or self.is_closed or self._is_draining):
             # Whoever asks for much has often asked for the next already.
-            self._readable()
-        if not self._outbox.is_stuck:
-            self._watch_for_more()
-            self._watch.stop_writing()
+            self._on_readable()
+        if not self._send_buffer.has_pending:
+            self._watch_readable()
+            self._watcher.stop_writing()
 
-    def _answered(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Parked):
-            self._parked(outcome)
+    def _on_outcome(self, outcome: RequestOutcome) -> None:
+        if isinstance(outcome, DelayedOperation):
+            self._on_delayed(outcome)
             return
-        self.is_awaiting = False
-        self._in_hand.end()
+        self.is_awaiting_response = False
+        self._accounting.end()
         if self.is_closed:
-            self._in_hand.uncount()
-            self._around.settled(self)
+            self._accounting.release()
+            self._services.on_last_request_done(self)
             return
-        if outcome is FAILED:
+        if outcome is REQUEST_FAILED:
             self.close()
             return
         if isinstance(outcome, Exception):
             raise outcome
-        self.used_at = self._around.now()
+        self.last_used_at = self._services.now()
         if outcome:
-            self._outbox.add(outcome)
+            self._send_buffer.add(outcome)
             self._flush()
-        self._continue()
+        self._process_next()
 
-    def _parked(self, parked: Parked[Any]) -> None:
-        self._in_hand.park(parked)
-        if not parked.needs_frame:
+    def _on_delayed(self, operation: DelayedOperation[Any]) -> None:
+        self._accounting.delay(operation)
+        if not operation.needs_frame:
             self._release_frame()
         if self._is_draining:
             self._close_if_drained()
 
-    def _continue(self) -> None:
+    def _process_next(self) -> None:
         """After an answer: with what is here already, and then with what comes."""
         if self._is_draining:
             self._close_if_drained()
         elif not self.is_busy:
-            pending, self._pending = self._pending, None
+            pending, self._buffered_input = self._buffered_input, None
             if pending is None:
-                self._in_hand.uncount()
-                self._give_back()
+                self._accounting.release()
+                self._release_buffer()
             else:
-                self._consume(pending, len(pending))
-            if not (self.is_busy or self._watch.is_writing):
-                self._read_on()
+                self._process_input(pending, len(pending))
+            if not (self.is_busy or self._watcher.is_writing):
+                self._resume_reading()
 
     # Reading, and not reading.
 
-    def _look_ahead(self) -> None:
+    def _peek_for_reset(self) -> None:
         """Something came while we are busy: a reset, or what will be read later."""
         try:
-            self._transport.look_ahead()
+            self._transport.peek()
         except (BlockingIOError, InterruptedError):
             return
-        except OSError as lost:
-            raise PeerGone(str(lost)) from lost
-        self._watch.stop_reading()
+        except OSError as error:
+            raise PeerDisconnected(str(error)) from error
+        self._watcher.stop_reading()
 
-    def _read_on(self) -> None:
-        self._watch_for_more()
-        if self._transport.has_unread:
-            self._read_unread()
+    def _resume_reading(self) -> None:
+        self._watch_readable()
+        if self._transport.has_bytes_buffered:
+            self._schedule_read()
 
-    def _watch_for_more(self) -> None:
-        if not (self._watch.is_reading or self.is_closed or self._is_draining):
-            self._watch.read(self._run, self._readable)
+    def _watch_readable(self) -> None:
+        if not (self._watcher.is_reading or self.is_closed or self._is_draining):
+            self._watcher.watch_readable(self._run_guarded, self._on_readable)
 
-    def _read_unread(self) -> None:
+    def _schedule_read(self) -> None:
         """What the loop does not report, since the transport has it already."""
         if not self.is_closed and not self.is_busy:
-            self._around.loop.call_soon(self._run, self._read_if_open)
+            self._services.loop.call_soon(self._run_guarded, self._read_if_open)
 
     def _read_if_open(self) -> None:
         if not self.is_closed:
-            self._readable()
+            self._on_readable()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_memory(self) -> None:
         self._is_blocked = True
-        self._around.memory.wait(self.resume)
+        self._services.memory_pool.call_when_available(self.resume)
 
     def _close_if_drained(self) -> None:
-        if not self._outbox.is_stuck and not self._in_hand.will_be_answered:
+        if not self._send_buffer.has_pending and not self._accounting.completes_on_shutdown:
             self.close()
 
     def _release_frame(self) -> None:
         """What came after it must not lie in what another will be given."""
-        if self._pending is not None and self._held is not None:
-            self._pending = memoryview(bytearray(self._pending))
-        self._in_hand.uncount()
-        self._give_back()
+        if self._buffered_input is not None and self._held_buffer is not None:
+            self._buffered_input = memoryview(bytearray(self._buffered_input))
+        self._accounting.release()
+        self._release_buffer()
 
-    def _hold(self, view: memoryview) -> None:
-        if view is self._around.buffers.shared:
-            self._held = self._around.buffers.lend_shared()
+    def _hold_buffer(self, view: memoryview) -> None:
+        if view is self._services.receive_buffers.shared:
+            self._held_buffer = self._services.receive_buffers.detach_shared()
 
-    def _give_back(self) -> None:
-        if self._held is not None:
-            held, self._held = self._held, None
-            self._around.buffers.give_back(held)
+    def _release_buffer(self) -> None:
+        if self._held_buffer is not None:
+            buffer, self._held_buffer = self._held_buffer, None
+            self._services.receive_buffers.release(buffer)

@@ -11,45 +11,47 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from odradek.broker.call import Answer, Disconnect, Peer
 from odradek.broker.network.failure_log import FailureLog
-from odradek.broker.network.pending_answers import Outcome
+from odradek.broker.network.memory_pool import MemoryPool
+from odradek.broker.network.purgatory import RequestOutcome
 from odradek.broker.network.receive_buffers import ReceiveBuffers
-from odradek.broker.network.request_memory import RequestMemory
+from odradek.broker.request import Disconnect, RequestContext, Response
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
 
 
-class HandOver(Enum):
+class EnqueueResult(Enum):
     """What becomes of a request that another thread answers."""
 
-    TAKEN = "its answer will be delivered"
-    NO_ROOM = "it must be asked again; whoever has room then resumes the connection"
+    ENQUEUED = "its answer will be delivered"
+    QUEUE_FULL = "it must be asked again; whoever has room then resumes the connection"
 
 
-Ask = Callable[[memoryview, Peer], Answer | HandOver]
-Wait = Callable[[Awaitable[Answer], Peer, Callable[[Outcome], None]], None]
+SubmitRequest = Callable[[memoryview, RequestContext], Response | EnqueueResult]
+WatchResponse = Callable[
+    [Awaitable[Response], RequestContext, Callable[[RequestOutcome], None]], None
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ConnectionServices:
     """A connection never closes any of this."""
 
     loop: asyncio.AbstractEventLoop
     #: Seconds, never jumping.
     now: Callable[[], float]
-    ask: Ask
-    wait: Wait
+    submit: SubmitRequest
+    watch: WatchResponse
     #: Told once of every connection, when it has closed.
-    ended: Callable[[Connection], None]
+    on_closed: Callable[[Connection], None]
     #: Told of one that had closed before its last request was done: now it is.
-    settled: Callable[[Connection], None]
+    on_last_request_done: Callable[[Connection], None]
     frame_bytes_max: int
-    buffers: ReceiveBuffers
-    memory: RequestMemory
-    failures: FailureLog
+    receive_buffers: ReceiveBuffers
+    memory_pool: MemoryPool
+    failure_log: FailureLog
 
-    def refused(self, size: int) -> Disconnect:
-        most = self.frame_bytes_max
-        return Disconnect(f"a request of {size} bytes, where 0 to {most} are allowed")
+    def invalid_size_error(self, size: int) -> Disconnect:
+        limit = self.frame_bytes_max
+        return Disconnect(f"invalid receive (size = {size}): must be between 0 and {limit}")

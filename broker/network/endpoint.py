@@ -57,8 +57,8 @@ def check_distinct_ports(endpoints: Sequence[Endpoint]) -> None:
             versions = sorted(_ip_version(endpoint.host) for endpoint in sharing)
             if versions != [4, 6]:
                 raise ValueError(
-                    f"must have a port of its own for each listener, but {port} is there {count} "
-                    "times (two may share one if they are an IPv4 and an IPv6 address)"
+                    f"must have a different port for each listener, but {port} is used {count} "
+                    "times (two may share a port if one has an IPv4 and one an IPv6 address)"
                 )
 
 
@@ -68,7 +68,7 @@ def parse_protocols(text: str) -> dict[str, str]:
     for entry in filter(None, map(str.strip, text.split(","))):
         name, colon, protocol = (part.strip().upper() for part in entry.rpartition(":"))
         if not colon or not name:
-            raise ValueError(f"must be NAME:PROTOCOL between commas, but {entry!r} is not")
+            raise ValueError(f"must be NAME:PROTOCOL, separated by commas, but {entry!r} is not")
         if protocol not in SECURITY_PROTOCOLS:
             raise ValueError(f"must name one of {', '.join(SECURITY_PROTOCOLS)} for {name}")
         if name in protocols:
@@ -83,7 +83,7 @@ def parse_counts(text: str) -> dict[str, int]:
     for entry in filter(None, map(str.strip, text.split(","))):
         host, colon, number = (part.strip() for part in entry.rpartition(":"))
         if not colon or not host or not number.isdecimal():
-            raise ValueError(f"must be host:number between commas, but {entry!r} is not")
+            raise ValueError(f"must be host:number, separated by commas, but {entry!r} is not")
         counts[host.strip("[]")] = int(number)
     return counts
 
@@ -91,16 +91,16 @@ def parse_counts(text: str) -> dict[str, int]:
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     match = _ENDPOINT.fullmatch(text)
     if match is None:
-        raise ValueError(f"must be NAME://host:port between commas, but {text!r} is not")
+        raise ValueError(f"must be NAME://host:port, separated by commas, but {text!r} is not")
     name, host, port = match[1].upper(), match[2], int(match[3])
     if not name:
         raise ValueError(f"must have a name for each listener, but {text!r} has none")
     if not 0 <= port <= PORT_MAX:
         raise ValueError(f"must have ports between 0 and {PORT_MAX}, but has {port}")
     if not _is_host(host):
-        raise ValueError(f"must have names of hosts, but {host!r} is none")
+        raise ValueError(f"must have valid host names, but {host!r} is not one")
     if name not in protocols:
-        raise ValueError(f"names {name}, which listener.security.protocol.map does not")
+        raise ValueError(f"names {name}, which is not in listener.security.protocol.map")
     return Endpoint(name, protocols[name], host, port)
 
 

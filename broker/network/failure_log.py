@@ -28,7 +28,7 @@ class FailureLog:
         self._call_later = call_later
         self._second = 0
         self._lines = 0
-        self._left_out = 0
+        self._suppressed = 0
 
     def warn(self, message: str, *arguments: object) -> None:
         """As ``logging`` takes it, the arguments apart."""
@@ -39,10 +39,10 @@ class FailureLog:
         if self._lines <= LINES_PER_SECOND:
             log.warning(message, *arguments)
             return
-        if not self._left_out:
-            self._call_later(1.0, self._tell)
-        self._left_out += 1
+        if not self._suppressed:
+            self._call_later(1.0, self._log_suppressed)
+        self._suppressed += 1
 
-    def _tell(self) -> None:
-        log.warning("%d more like these were not written", self._left_out)
-        self._left_out = 0
+    def _log_suppressed(self) -> None:
+        log.warning("%d more like these were not written", self._suppressed)
+        self._suppressed = 0

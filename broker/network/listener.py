@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from odradek.broker.network.endpoint import Endpoint
 
-AS_THE_SYSTEM_HAS_IT = -1
+USE_DEFAULT_BUFFER_SIZE = -1
 
 
 class ListenerError(Exception):
@@ -26,39 +26,39 @@ class Listener:
     """``endpoint`` has the port that was bound, where any was asked for."""
 
     endpoint: Endpoint
-    listening: socket.socket
+    server_socket: socket.socket
 
     def close(self) -> None:
-        self.listening.close()
+        self.server_socket.close()
 
 
 def open_listener(endpoint: Endpoint, *, backlog: int, receive_buffer_bytes: int) -> Listener:
     try:
-        family, address = _address_of(endpoint)
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        family, address = _bind_address(endpoint)
+        server_socket = socket.socket(family, socket.SOCK_STREAM)
         try:
-            _listen(listening, address, backlog, receive_buffer_bytes)
+            _listen(server_socket, address, backlog, receive_buffer_bytes)
         except OSError:
-            listening.close()
+            server_socket.close()
             raise
-    except (OSError, UnicodeError) as failure:  # the latter of a..b, or of too long a name
-        reason = getattr(failure, "strerror", None) or str(failure)
-        raise ListenerError(f"{endpoint} cannot be listened on: {reason}") from failure
-    return Listener(replace(endpoint, port=listening.getsockname()[1]), listening)
+    except (OSError, UnicodeError) as error:  # the latter of a..b, or of too long a name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ListenerError(f"failed to bind to {endpoint}: {reason}") from error
+    return Listener(replace(endpoint, port=server_socket.getsockname()[1]), server_socket)
 
 
-def resolved(
+def resolve_advertised(
     advertised: Sequence[Endpoint],
     listeners: Sequence[Listener],
     *,
-    own_host: Callable[[], str] = socket.getfqdn,
+    local_host: Callable[[], str] = socket.getfqdn,
 ) -> tuple[Endpoint, ...]:
     """What others are told: ports that were bound in place of 0, our name in place of no host."""
     ports = {listener.endpoint.listener: listener.endpoint.port for listener in listeners}
     return tuple(
         replace(
             endpoint,
-            host=endpoint.host or own_host(),
+            host=endpoint.host or local_host(),
             port=endpoint.port or ports[endpoint.listener],
         )
         for endpoint in advertised
@@ -66,28 +66,28 @@ def resolved(
 
 
 def _listen(
-    listening: socket.socket, address: tuple[str, int], backlog: int, receive_buffer_bytes: int
+    server_socket: socket.socket, address: tuple[str, int], backlog: int, receive_buffer_bytes: int
 ) -> None:
-    listening.setblocking(False)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if listening.family == socket.AF_INET6:
+    server_socket.setblocking(False)
+    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if server_socket.family == socket.AF_INET6:
         # Also for IPv4, if it is for every interface.
-        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
-    if receive_buffer_bytes != AS_THE_SYSTEM_HAS_IT:
+        server_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
+    if receive_buffer_bytes != USE_DEFAULT_BUFFER_SIZE:
         # Before listening, so that connections have it from their first packet on.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-    listening.bind(address)
-    listening.listen(backlog)
+        server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+    server_socket.bind(address)
+    server_socket.listen(backlog)
 
 
-def _address_of(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _bind_address(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
     if not endpoint.host:
         if _has_ipv6():
             return socket.AF_INET6, ("::", endpoint.port)
         return socket.AF_INET, ("0.0.0.0", endpoint.port)
-    found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     # IPv4 first, as in Java, for a name such as localhost that is both.
-    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
     return family, (str(address[0]), int(address[1]))
 
 

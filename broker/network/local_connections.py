@@ -18,55 +18,55 @@ import socket
 from collections.abc import Callable
 
 # By then it has come, unless what it was told to connect to is not this broker after all.
-EXPECTED_S = 30.0
+ARRIVAL_TIMEOUT_S = 30.0
 
 
-class OwnConnections:
+class LocalConnections:
     """Those that are on their way; ``on_expected`` is called when one sets out."""
 
     def __init__(self, on_expected: Callable[[], None]) -> None:
         self._on_expected = on_expected
-        self._ports: set[int] = set()
+        self._expected_ports: set[int] = set()
 
     @property
-    def are_expected(self) -> bool:
-        return bool(self._ports)
+    def has_expected(self) -> bool:
+        return bool(self._expected_ports)
 
     async def connect(self, host: str, port: int) -> socket.socket:
         """Raises OSError."""
         loop = asyncio.get_running_loop()
-        failure = OSError(f"{host} has no address")
+        error = OSError(f"{host} does not resolve to an address")
         for family, kind, protocol, _, address in await loop.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         ):
-            connecting = socket.socket(family, kind, protocol)
+            client_socket = socket.socket(family, kind, protocol)
             try:
-                connecting.setblocking(False)
-                connecting.bind(("", 0))
-                self._expect(connecting.getsockname()[1])
-                await loop.sock_connect(connecting, address)
-            except OSError as refused:
-                connecting.close()
-                failure = refused
+                client_socket.setblocking(False)
+                client_socket.bind(("", 0))
+                self._expect(client_socket.getsockname()[1])
+                await loop.sock_connect(client_socket, address)
+            except OSError as connect_error:
+                client_socket.close()
+                error = connect_error
             except asyncio.CancelledError:
-                connecting.close()
+                client_socket.close()
                 raise
             else:
-                return connecting
-        raise failure
+                return client_socket
+        raise error
 
-    def takes(self, accepted: socket.socket) -> bool:
+    def claim(self, accepted_socket: socket.socket) -> bool:
         """Whether this is one of them; it has come then."""
         try:
-            host, port = accepted.getpeername()[:2]
-            is_own = port in self._ports and host == accepted.getsockname()[0]
+            host, port = accepted_socket.getpeername()[:2]
+            is_local = port in self._expected_ports and host == accepted_socket.getsockname()[0]
         except OSError:  # gone already
             return False
-        if is_own:
-            self._ports.discard(port)
-        return is_own
+        if is_local:
+            self._expected_ports.discard(port)
+        return is_local
 
     def _expect(self, port: int) -> None:
-        self._ports.add(port)
-        asyncio.get_running_loop().call_later(EXPECTED_S, self._ports.discard, port)
+        self._expected_ports.add(port)
+        asyncio.get_running_loop().call_later(ARRIVAL_TIMEOUT_S, self._expected_ports.discard, port)
         self._on_expected()

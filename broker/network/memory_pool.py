@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class RequestMemory:
+class MemoryPool:
     """``is_exhausted`` says whether more may be read."""
 
     def __init__(
@@ -31,53 +31,54 @@ class RequestMemory:
         self._bytes_max = bytes_max
         self._requests_max = requests_max
         self._call_soon = call_soon
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._is_waking = False
+        self._waiters: deque[Callable[[], None]] = deque()
+        self._is_resume_scheduled = False
         self.used_bytes = 0
-        self.in_progress = 0
+        self.requests_in_progress = 0
         self.is_exhausted = False
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         self.used_bytes += size
-        self._compare()
+        self._update_exhausted()
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         self.used_bytes -= size
         assert self.used_bytes >= 0, self.used_bytes
-        self._compare()
-        self._wake_soon()
+        self._update_exhausted()
+        self._schedule_resume()
 
-    def begin(self) -> None:
+    def begin_request(self) -> None:
         """A handler is at work."""
-        self.in_progress += 1
-        self._compare()
+        self.requests_in_progress += 1
+        self._update_exhausted()
 
-    def end(self) -> None:
-        self.in_progress -= 1
-        assert self.in_progress >= 0, self.in_progress
-        self._compare()
-        self._wake_soon()
+    def end_request(self) -> None:
+        self.requests_in_progress -= 1
+        assert self.requests_in_progress >= 0, self.requests_in_progress
+        self._update_exhausted()
+        self._schedule_resume()
 
-    def wait(self, resume: Callable[[], None]) -> None:
+    def call_when_available(self, resume: Callable[[], None]) -> None:
         """Call ``resume`` when there is room; who came first is called first."""
-        self._waiting.append(resume)
-        self._wake_soon()
+        self._waiters.append(resume)
+        self._schedule_resume()
 
-    def _compare(self) -> None:
+    def _update_exhausted(self) -> None:
         self.is_exhausted = (
-            0 < self._bytes_max <= self.used_bytes or 0 < self._requests_max <= self.in_progress
+            0 < self._bytes_max <= self.used_bytes
+            or 0 < self._requests_max <= self.requests_in_progress
         )
 
-    def _wake_soon(self) -> None:
+    def _schedule_resume(self) -> None:
         # Not at once: whoever gives back is in the middle of something.
-        if self._waiting and not self.is_exhausted and not self._is_waking:
-            self._is_waking = True
-            self._call_soon(self._wake)
+        if self._waiters and not self.is_exhausted and not self._is_resume_scheduled:
+            self._is_resume_scheduled = True
+            self._call_soon(self._resume_waiters)
 
-    def _wake(self) -> None:
-        self._is_waking = False
+    def _resume_waiters(self) -> None:
+        self._is_resume_scheduled = False
         # One that takes the last of the room, or finds none, leaves the others waiting.
-        for _ in range(len(self._waiting)):
+        for _ in range(len(self._waiters)):
             if self.is_exhausted:
                 return
-            self._waiting.popleft()()
+            self._waiters.popleft()()

@@ -6,22 +6,22 @@ Owner: the event loop.
 from __future__ import annotations
 
 
-class Tally:
+class ConnectionCounter:
     """How many there are of one kind."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
-class Outgoing:
+class OutgoingConnections:
     """By what they are for, and to whom: "markers to broker 2"."""
 
     def __init__(self) -> None:
-        self._tallies: dict[str, Tally] = {}
+        self._counters: dict[str, ConnectionCounter] = {}
 
-    def tally(self, name: str) -> Tally:
-        return self._tallies.setdefault(name, Tally())
+    def counter(self, name: str) -> ConnectionCounter:
+        return self._counters.setdefault(name, ConnectionCounter())
 
     def counts(self) -> dict[str, int]:
         """Of those that there are."""
-        return {name: each.count for name, each in self._tallies.items() if each.count}
+        return {name: counter.count for name, counter in self._counters.items() if counter.count}

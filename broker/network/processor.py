@@ -18,14 +18,18 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odradek.broker.call import Peer
 from odradek.broker.network.connection import Connection
+from odradek.broker.network.connection_services import (
+    ConnectionServices,
+    SubmitRequest,
+    WatchResponse,
+)
 from odradek.broker.network.failure_log import FailureLog
-from odradek.broker.network.pending_answers import Outcome
+from odradek.broker.network.memory_pool import MemoryPool
+from odradek.broker.network.purgatory import RequestOutcome
 from odradek.broker.network.receive_buffers import ReceiveBuffers
-from odradek.broker.network.request_memory import RequestMemory
-from odradek.broker.network.surroundings import Ask, Surroundings, Wait
 from odradek.broker.network.transport import PlainTransport
+from odradek.broker.request import RequestContext
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +38,7 @@ SWEEP_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessorLimits:
     """Of one processor; none is -1."""
 
     frame_bytes_max: int
@@ -49,10 +53,10 @@ class Processor:
     def __init__(
         self,
         *,
-        ask: Ask,
-        wait: Wait,
-        ended: Callable[[Peer], None],
-        limits: Limits,
+        submit: SubmitRequest,
+        watch: WatchResponse,
+        on_closed: Callable[[RequestContext], None],
+        limits: ProcessorLimits,
         loop: asyncio.AbstractEventLoop,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -60,44 +64,46 @@ class Processor:
         self._limits = limits
         self._loop = loop
         self._now = now or loop.time
-        self._ended = ended
+        self._on_closed = on_closed
         self._connections: dict[str, Connection] = {}
         #: Closed, but a handler is still at work for them.
-        self._unsettled: dict[str, Connection] = {}
-        self._sweep: asyncio.TimerHandle | None = None
+        self._closed_in_progress: dict[str, Connection] = {}
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_draining = False
         self._drained: asyncio.Event | None = None
-        self._around = Surroundings(
+        self._services = ConnectionServices(
             loop=loop,
             now=self._now,
-            ask=ask,
-            wait=wait,
-            ended=self._forget,
-            settled=self._settled,
+            submit=submit,
+            watch=watch,
+            on_closed=self._on_connection_closed,
+            on_last_request_done=self._on_last_request_done,
             frame_bytes_max=limits.frame_bytes_max,
-            buffers=ReceiveBuffers(),
-            memory=RequestMemory(
+            receive_buffers=ReceiveBuffers(),
+            memory_pool=MemoryPool(
                 limits.request_bytes_max, loop.call_soon, requests_max=limits.requests_max
             ),
-            failures=FailureLog(self._now, loop.call_later),
+            failure_log=FailureLog(self._now, loop.call_later),
         )
 
     def __len__(self) -> int:
         return len(self._connections)
 
-    def adopt(self, accepted: socket.socket, peer: Peer) -> None:
+    def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None:
         """Serve it from now on; it must not block."""
-        connection = Connection(PlainTransport(accepted), peer, self._around)
-        self._connections[peer.connection_id] = connection
+        connection = Connection(PlainTransport(accepted_socket), context, self._services)
+        self._connections[context.connection_id] = connection
         if self._is_draining:
             connection.close()
             return
-        connection.begin()
-        self._sweep_later()
+        connection.start()
+        self._schedule_sweep()
 
-    def deliver(self, connection_id: str, outcome: Outcome) -> None:
+    def deliver(self, connection_id: str, outcome: RequestOutcome) -> None:
         """An answer from another thread; dropped if the peer has gone."""
-        connection = self._connections.get(connection_id) or self._unsettled.get(connection_id)
+        connection = self._connections.get(connection_id) or self._closed_in_progress.get(
+            connection_id
+        )
         if connection is not None:
             connection.deliver(outcome)
 
@@ -120,21 +126,23 @@ class Processor:
         """Those on which nothing happened for too long."""
         if self._limits.idle_s_max < 0:
             return
-        before = self._now() - self._limits.idle_s_max
+        cutoff = self._now() - self._limits.idle_s_max
         for connection in list(self._connections.values()):
-            if connection.used_at <= before:
-                log.debug("%s was idle for too long", connection.peer.connection_id)
+            if connection.last_used_at <= cutoff:
+                log.debug("%s was idle for too long", connection.context.connection_id)
                 connection.close()
 
     def close_dead(self) -> None:
         """Those whose peers have reset them; one that only ended its side is none of them."""
-        connections = {each.descriptor: each for each in self._connections.values()}
+        connections = {
+            connection.descriptor: connection for connection in self._connections.values()
+        }
         poll = select.poll()
         for descriptor in connections:
             # Errors are reported although nothing is asked for.
             poll.register(descriptor, 0)
         for descriptor, _ in poll.poll(0):
-            log.debug("%s is gone", connections[descriptor].peer.connection_id)
+            log.debug("%s is gone", connections[descriptor].context.connection_id)
             connections[descriptor].close()
 
     async def drain(self) -> None:
@@ -150,28 +158,28 @@ class Processor:
         self._is_draining = True
         for connection in list(self._connections.values()):
             connection.close()
-        if self._sweep is not None:
-            self._sweep.cancel()
-            self._sweep = None
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
 
-    def _forget(self, connection: Connection) -> None:
-        del self._connections[connection.peer.connection_id]
-        if connection.is_awaiting:
-            self._unsettled[connection.peer.connection_id] = connection
+    def _on_connection_closed(self, connection: Connection) -> None:
+        del self._connections[connection.context.connection_id]
+        if connection.is_awaiting_response:
+            self._closed_in_progress[connection.context.connection_id] = connection
         if not self._connections and self._drained is not None:
             self._drained.set()
-        self._ended(connection.peer)
+        self._on_closed(connection.context)
 
-    def _settled(self, connection: Connection) -> None:
-        del self._unsettled[connection.peer.connection_id]
+    def _on_last_request_done(self, connection: Connection) -> None:
+        del self._closed_in_progress[connection.context.connection_id]
 
-    def _sweep_later(self) -> None:
-        if self._sweep is None:
-            self._sweep = self._loop.call_later(SWEEP_INTERVAL_S, self._sweep_now)
+    def _schedule_sweep(self) -> None:
+        if self._sweep_timer is None:
+            self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL_S, self._run_sweep)
 
-    def _sweep_now(self) -> None:
-        self._sweep = None
+    def _run_sweep(self) -> None:
+        self._sweep_timer = None
         self.close_idle()
         self.close_dead()
         if self._connections:
-            self._sweep_later()
+            self._schedule_sweep()

@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from odradek.broker.call import Peer
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.pending_answers import Outcome
-from odradek.broker.network.processor import Limits, Processor
+from odradek.broker.network.processor import Processor, ProcessorLimits
+from odradek.broker.network.purgatory import RequestOutcome
 from odradek.broker.network.request_channel import RequestChannel
+from odradek.broker.request import RequestContext
 
 
 class ProcessorThread:
@@ -28,33 +28,33 @@ class ProcessorThread:
         self,
         channel: RequestChannel,
         *,
-        ended: Callable[[Peer], None],
-        limits: Limits,
+        on_closed: Callable[[RequestContext], None],
+        limits: ProcessorLimits,
         loop: asyncio.AbstractEventLoop,
         name: str,
     ) -> None:
         """``loop`` is a new one, for the thread; ``ended`` is called on the core loop."""
-        self._core = asyncio.get_running_loop()
-        self._ended = ended
+        self._core_loop = asyncio.get_running_loop()
+        self._on_closed = on_closed
         self._channel = channel
         self._loop = loop
-        self._answers: deque[tuple[str, Outcome]] = deque()
-        self._is_awake = False
+        self._response_queue: deque[tuple[str, RequestOutcome]] = deque()
+        self._is_wakeup_scheduled = False
         self._processor = Processor(
-            ask=partial(channel.hand_over, self),
-            wait=_never_wait,
-            ended=self._ended_soon,
+            submit=partial(channel.enqueue, self),
+            watch=_reject_watch,
+            on_closed=self._post_closed,
             limits=limits,
             loop=loop,
         )
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
 
     def __len__(self) -> int:
         return len(self._processor)
 
-    def adopt(self, accepted: socket.socket, peer: Peer) -> None:
-        self._loop.call_soon_threadsafe(self._processor.adopt, accepted, peer)
+    def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None:
+        self._loop.call_soon_threadsafe(self._processor.accept, accepted_socket, context)
 
     def connections(self) -> list[Connection]:
         return self._processor.connections()
@@ -68,42 +68,42 @@ class ProcessorThread:
 
     def close_all(self) -> None:
         """Returns when the thread has ended."""
-        self._loop.call_soon_threadsafe(self._end)
+        self._loop.call_soon_threadsafe(self._shut_down)
         self._thread.join()
 
-    def deliver_soon(self, connection_id: str, outcome: Outcome) -> None:
-        self._answers.append((connection_id, outcome))
-        if not self._is_awake:
-            self._is_awake = True
-            self._loop.call_soon_threadsafe(self._deliver)
+    def enqueue_response(self, connection_id: str, outcome: RequestOutcome) -> None:
+        self._response_queue.append((connection_id, outcome))
+        if not self._is_wakeup_scheduled:
+            self._is_wakeup_scheduled = True
+            self._loop.call_soon_threadsafe(self._process_responses)
 
-    def resume_soon(self, connection_id: str) -> None:
+    def enqueue_resume(self, connection_id: str) -> None:
         self._loop.call_soon_threadsafe(self._resume, connection_id)
 
     # On the thread.
 
-    def _serve(self) -> None:
+    def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
         finally:
             self._loop.close()
 
-    def _ended_soon(self, peer: Peer) -> None:
-        self._core.call_soon_threadsafe(self._ended, peer)
+    def _post_closed(self, context: RequestContext) -> None:
+        self._core_loop.call_soon_threadsafe(self._on_closed, context)
 
-    def _deliver(self) -> None:
-        self._is_awake = False
-        while self._answers:
-            connection_id, outcome = self._answers.popleft()
+    def _process_responses(self) -> None:
+        self._is_wakeup_scheduled = False
+        while self._response_queue:
+            connection_id, outcome = self._response_queue.popleft()
             self._processor.deliver(connection_id, outcome)
 
     def _resume(self, connection_id: str) -> None:
         self._processor.resume(connection_id)
         # One that has gone, or cannot go on, leaves its place to the next.
-        self._channel.wake()
+        self._channel.wakeup()
 
-    def _end(self) -> None:
+    def _shut_down(self) -> None:
         self._processor.close_all()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
@@ -111,6 +111,6 @@ class ProcessorThread:
         self._loop.call_soon(self._loop.call_soon, self._loop.stop)
 
 
-def _never_wait(answer: object, peer: Peer, deliver: object) -> None:
+def _reject_watch(response: object, context: RequestContext, deliver: object) -> None:
     """The core loop waits for answers."""
-    raise AssertionError(peer)
+    raise AssertionError(context)

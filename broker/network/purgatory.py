@@ -21,140 +21,163 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from odradek.broker.call import Answer, Answerer, Disconnect, Parked, Parts, Peer, Promised
+from odradek.broker.request import (
+    DelayedFuture,
+    DelayedOperation,
+    Disconnect,
+    RequestContext,
+    RequestHandler,
+    Response,
+    ResponseParts,
+)
 from odradek.protocol.errors import DecodeError
 
 log = logging.getLogger(__name__)
 
 #: Parked: not yet an outcome, but the frame may be needed no more.
-Outcome = Parts | Parked[Any] | Disconnect | DecodeError | None
-Starter = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
+RequestOutcome = ResponseParts | DelayedOperation[Any] | Disconnect | DecodeError | None
+StartTask = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 #: How the name of each task begins.
-REQUEST_FROM = "request from "
+REQUEST_TASK_PREFIX = "request from "
 #: Of what was logged already.
-FAILED = Disconnect("the request failed")
-_FAILED = "A request from %s failed; its connection is closed"
+REQUEST_FAILED = Disconnect("the request failed")
+_FAILED_MESSAGE = "A request from %s failed; its connection is closed"
 
 
-def outcome_of(answerer: Answerer, frame: memoryview, peer: Peer) -> Outcome | Awaitable[Answer]:
+def handle_frame(
+    handler: RequestHandler, frame: memoryview, context: RequestContext
+) -> RequestOutcome | Awaitable[Response]:
     """The answer, or why there is none; for whoever cannot be raised to."""
     try:
-        return answerer(frame, peer)
-    except (Disconnect, DecodeError) as broken:
-        return broken
+        return handler(frame, context)
+    except (Disconnect, DecodeError) as error:
+        return error
     except Exception:
-        log.exception(_FAILED, peer.connection_id)
-        return FAILED
+        log.exception(_FAILED_MESSAGE, context.connection_id)
+        return REQUEST_FAILED
 
 
-class _Waiting:
+class _PendingRequest:
     """One of them."""
 
-    __slots__ = ("deliver", "is_parked", "peer", "task")
+    __slots__ = ("context", "deliver", "is_delayed", "task")
 
     task: asyncio.Future[Any]
 
-    def __init__(self, peer: Peer, deliver: Callable[[Outcome], None], *, is_parked: bool) -> None:
-        self.peer = peer
+    def __init__(
+        self,
+        context: RequestContext,
+        deliver: Callable[[RequestOutcome], None],
+        *,
+        is_delayed: bool,
+    ) -> None:
+        self.context = context
         self.deliver = deliver
-        self.is_parked = is_parked
+        self.is_delayed = is_delayed
 
 
-class PendingAnswers:
+class DelayedOperationPurgatory:
     """The handlers at work, and what is parked."""
 
-    def __init__(self, start: Starter) -> None:
+    def __init__(self, start_task: StartTask) -> None:
         """``start`` makes a task of what it is given, and names it."""
-        self._start = start
-        self._waiting: dict[str, _Waiting] = {}
+        self._start_task = start_task
+        self._pending: dict[str, _PendingRequest] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
-    def wait(
-        self, answer: Awaitable[Answer], peer: Peer, deliver: Callable[[Outcome], None]
+    def watch(
+        self,
+        response: Awaitable[Response],
+        context: RequestContext,
+        deliver: Callable[[RequestOutcome], None],
     ) -> None:
         """Call ``deliver`` with what becomes of it, and before, if it is parked meanwhile."""
-        is_parked = isinstance(answer, Parked)
-        if is_parked and peer.is_gone:
-            _take_back(answer)
+        is_delayed = isinstance(response, DelayedOperation)
+        if is_delayed and context.is_closed:
+            _discard(response)
             deliver(None)
             return
-        name = peer.connection_id
-        self._waiting[name] = waiting = _Waiting(peer, deliver, is_parked=is_parked)
-        if isinstance(answer, Promised):
-            waiting.task = answer.future
-            waiting.task.add_done_callback(partial(self._kept, waiting, answer.finish))
+        name = context.connection_id
+        self._pending[name] = pending = _PendingRequest(context, deliver, is_delayed=is_delayed)
+        if isinstance(response, DelayedFuture):
+            pending.task = response.future
+            pending.task.add_done_callback(
+                partial(self._on_future_done, pending, response.build_response)
+            )
             return
-        waiting.task = self._start(self._outcome(answer, waiting), REQUEST_FROM + name)
-        waiting.task.add_done_callback(partial(self._ended, waiting))
+        pending.task = self._start_task(self._run(response, pending), REQUEST_TASK_PREFIX + name)
+        pending.task.add_done_callback(partial(self._on_task_done, pending))
 
     def drop(self, connection_id: str) -> None:
         """The peer has gone."""
-        waiting = self._waiting.get(connection_id)
-        if waiting is not None and waiting.is_parked:
-            waiting.task.cancel()
+        pending = self._pending.get(connection_id)
+        if pending is not None and pending.is_delayed:
+            pending.task.cancel()
 
-    async def cancel(self) -> None:
+    async def cancel_all(self) -> None:
         """Returns when all have ended."""
-        tasks = [waiting.task for waiting in self._waiting.values()]
+        tasks = [pending.task for pending in self._pending.values()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _outcome(self, answer: Awaitable[Answer], waiting: _Waiting) -> None:
+    async def _run(self, response: Awaitable[Response], pending: _PendingRequest) -> None:
         try:
-            outcome: Outcome = await self._last(answer, waiting)
-        except (Disconnect, DecodeError) as broken:
-            outcome = broken
+            outcome: RequestOutcome = await self._await_final(response, pending)
+        except (Disconnect, DecodeError) as error:
+            outcome = error
         except Exception:
-            log.exception(_FAILED, waiting.peer.connection_id)
-            outcome = FAILED
+            log.exception(_FAILED_MESSAGE, pending.context.connection_id)
+            outcome = REQUEST_FAILED
         # First: with its answer a connection may bring its next request.
-        del self._waiting[waiting.peer.connection_id]
-        waiting.deliver(outcome)
+        del self._pending[pending.context.connection_id]
+        pending.deliver(outcome)
 
-    async def _last(self, answer: Awaitable[Answer], waiting: _Waiting) -> Parts | None:
+    async def _await_final(
+        self, response: Awaitable[Response], pending: _PendingRequest
+    ) -> ResponseParts | None:
         """What comes after all waiting."""
-        later = await answer
-        while isinstance(later, Awaitable):
-            waiting.is_parked = isinstance(later, Parked)
-            if isinstance(later, Parked):
-                if waiting.peer.is_gone:
-                    _take_back(later)
+        result = await response
+        while isinstance(result, Awaitable):
+            pending.is_delayed = isinstance(result, DelayedOperation)
+            if isinstance(result, DelayedOperation):
+                if pending.context.is_closed:
+                    _discard(result)
                     return None
-                waiting.deliver(later)
-            later = await later
-        return later
+                pending.deliver(result)
+            result = await result
+        return result
 
-    def _kept(
+    def _on_future_done(
         self,
-        waiting: _Waiting,
-        finish: Callable[[Any], Parts | None],
+        pending: _PendingRequest,
+        build_response: Callable[[Any], ResponseParts | None],
         future: asyncio.Future[Any],
     ) -> None:
         """What was promised is here, or is not to be."""
-        outcome: Outcome = FAILED
+        outcome: RequestOutcome = REQUEST_FAILED
         try:
             if not future.cancelled():
-                outcome = finish(future.result())
+                outcome = build_response(future.result())
         except Exception:
-            log.exception(_FAILED, waiting.peer.connection_id)
+            log.exception(_FAILED_MESSAGE, pending.context.connection_id)
         # First: with its answer a connection may bring its next request.
-        del self._waiting[waiting.peer.connection_id]
-        waiting.deliver(outcome)
+        del self._pending[pending.context.connection_id]
+        pending.deliver(outcome)
 
-    def _ended(self, waiting: _Waiting, task: asyncio.Future[None]) -> None:
-        name = waiting.peer.connection_id
+    def _on_task_done(self, pending: _PendingRequest, task: asyncio.Future[None]) -> None:
+        name = pending.context.connection_id
         # It may have come to its end although it was cancelled.
-        if task.cancelled() and self._waiting.get(name) is waiting:
-            del self._waiting[name]
-            waiting.deliver(FAILED)
+        if task.cancelled() and self._pending.get(name) is pending:
+            del self._pending[name]
+            pending.deliver(REQUEST_FAILED)
 
 
-def _take_back(answer: Awaitable[Answer]) -> None:
+def _discard(response: Awaitable[Response]) -> None:
     """Nobody waits for it: what would be kept for it need not be."""
-    if isinstance(answer, Promised):
-        answer.future.cancel()
+    if isinstance(response, DelayedFuture):
+        response.future.cancel()

@@ -19,42 +19,42 @@ SHARED_BYTES = 64 * 1024
 # Less than this is allocated as it is: a page or four matter to nobody.
 MAPPED_BYTES_MIN = 16 * 1024
 # Just above the largest request that clients send by default (1 MiB and its header).
-KEPT_BYTES_EACH_MAX = 2 * 1024 * 1024
-KEPT_BYTES_MAX = 8 * 1024 * 1024
+POOLED_BUFFER_BYTES_MAX = 2 * 1024 * 1024
+POOL_BYTES_MAX = 8 * 1024 * 1024
 
 
 class ReceiveBuffers:
     """``shared`` is read into; whoever needs it for longer calls ``lend_shared``."""
 
     def __init__(self) -> None:
-        self._spare: dict[int, list[memoryview]] = {}
-        self._spare_bytes = 0
-        self.shared = self.take(SHARED_BYTES)
+        self._free_buffers: dict[int, list[memoryview]] = {}
+        self._free_bytes = 0
+        self.shared = self.allocate(SHARED_BYTES)
 
-    def lend_shared(self) -> memoryview:
+    def detach_shared(self) -> memoryview:
         """The shared buffer, no longer shared; to be given back."""
-        lent, self.shared = self.shared, self.take(SHARED_BYTES)
-        return lent
+        detached, self.shared = self.shared, self.allocate(SHARED_BYTES)
+        return detached
 
-    def take(self, size: int) -> memoryview:
+    def allocate(self, size: int) -> memoryview:
         """A buffer of at least so many bytes, with anything in it; to be given back."""
         if size < MAPPED_BYTES_MIN:
             return memoryview(bytearray(size))
-        rounded = 1 << (size - 1).bit_length() if size <= KEPT_BYTES_EACH_MAX else size
-        spare = self._spare.get(rounded)
-        if spare:
-            self._spare_bytes -= rounded
-            return spare.pop()
+        rounded = 1 << (size - 1).bit_length() if size <= POOLED_BUFFER_BYTES_MAX else size
+        free_buffers = self._free_buffers.get(rounded)
+        if free_buffers:
+            self._free_bytes -= rounded
+            return free_buffers.pop()
         return memoryview(mmap.mmap(-1, rounded))
 
-    def give_back(self, buffer: memoryview) -> None:
+    def release(self, buffer: memoryview) -> None:
         """Nobody may use it any more: it will be another frame's."""
         size = len(buffer)
-        if size < MAPPED_BYTES_MIN or size > KEPT_BYTES_EACH_MAX:
+        if size < MAPPED_BYTES_MIN or size > POOLED_BUFFER_BYTES_MAX:
             return
-        if self._spare_bytes + size <= KEPT_BYTES_MAX:
-            self._spare_bytes += size
-            self._spare.setdefault(size, []).append(buffer)
+        if self._free_bytes + size <= POOL_BYTES_MAX:
+            self._free_bytes += size
+            self._free_buffers.setdefault(size, []).append(buffer)
 
 
 class IncompleteFrame:
@@ -62,12 +62,12 @@ class IncompleteFrame:
 
     __slots__ = ("end", "filled", "view")
 
-    def __init__(self, view: memoryview, end: int, begun: memoryview) -> None:
+    def __init__(self, view: memoryview, end: int, received: memoryview) -> None:
         self.view = view
         self.end = end
-        self.filled = len(begun)
-        view[: self.filled] = begun
+        self.filled = len(received)
+        view[: self.filled] = received
 
     @property
-    def missing(self) -> memoryview:
+    def remaining(self) -> memoryview:
         return self.view[self.filled : self.end]

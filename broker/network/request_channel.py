@@ -21,33 +21,33 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from odradek.broker.call import Answerer, Parked, Peer
-from odradek.broker.network.pending_answers import Outcome, PendingAnswers, outcome_of
-from odradek.broker.network.surroundings import HandOver
-from odradek.broker.request_log import stamp
+from odradek.broker.network.connection_services import EnqueueResult
+from odradek.broker.network.purgatory import DelayedOperationPurgatory, RequestOutcome, handle_frame
+from odradek.broker.request import DelayedOperation, RequestContext, RequestHandler
+from odradek.broker.request_log import mark_queued
 
-TAKEN_PER_TURN = 32
+REQUESTS_PER_WAKEUP = 32
 
 
-class Home(Protocol):
+class ProcessorHandle(Protocol):
     """The thread that a request came from; its methods may be called by any other."""
 
-    def deliver_soon(self, connection_id: str, outcome: Outcome) -> None: ...
+    def enqueue_response(self, connection_id: str, outcome: RequestOutcome) -> None: ...
 
-    def resume_soon(self, connection_id: str) -> None: ...
+    def enqueue_resume(self, connection_id: str) -> None: ...
 
 
 @dataclass(slots=True)
-class _Request:
+class _QueuedRequest:
     frame: memoryview
-    peer: Peer
-    home: Home
+    context: RequestContext
+    processor: ProcessorHandle
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _BlockedConnection:
     connection_id: str
-    home: Home
+    processor: ProcessorHandle
 
 
 class RequestChannel:
@@ -55,62 +55,64 @@ class RequestChannel:
 
     def __init__(
         self,
-        answerer: Answerer,
+        handler: RequestHandler,
         *,
-        pending: PendingAnswers,
+        purgatory: DelayedOperationPurgatory,
         loop: asyncio.AbstractEventLoop,
         requests_max: int,
     ) -> None:
-        self._answerer = answerer
-        self._pending = pending
+        self._handler = handler
+        self._purgatory = purgatory
         self._loop = loop
         self._requests_max = requests_max
-        self._queue: deque[_Request] = deque()
-        self._waiting: deque[_Waiting] = deque()
-        self._is_awake = False
+        self._queue: deque[_QueuedRequest] = deque()
+        self._blocked_connections: deque[_BlockedConnection] = deque()
+        self._is_wakeup_scheduled = False
         self._is_closed = False
 
-    def hand_over(self, home: Home, frame: memoryview, peer: Peer) -> HandOver:
+    def enqueue(
+        self, processor: ProcessorHandle, frame: memoryview, context: RequestContext
+    ) -> EnqueueResult:
         """Called by the thread of ``home``, which hears of the answer by ``deliver_soon``."""
         if len(self._queue) < self._requests_max:
-            stamp(peer)
-            self._queue.append(_Request(frame, peer, home))
-            self.wake()
-            return HandOver.TAKEN
-        self._waiting.append(_Waiting(peer.connection_id, home))
-        self.wake()
-        return HandOver.NO_ROOM
+            mark_queued(context)
+            self._queue.append(_QueuedRequest(frame, context, processor))
+            self.wakeup()
+            return EnqueueResult.ENQUEUED
+        self._blocked_connections.append(_BlockedConnection(context.connection_id, processor))
+        self.wakeup()
+        return EnqueueResult.QUEUE_FULL
 
     def close(self) -> None:
         """Forget what was not taken up, and take up nothing more."""
         self._is_closed = True
         self._queue.clear()
-        self._waiting.clear()
+        self._blocked_connections.clear()
 
-    def wake(self) -> None:
+    def wakeup(self) -> None:
         """Look who can be taken up, or called: may be said by any thread, and once too often."""
-        if not self._is_awake:
-            self._is_awake = True
-            self._loop.call_soon_threadsafe(self._take_up)
+        if not self._is_wakeup_scheduled:
+            self._is_wakeup_scheduled = True
+            self._loop.call_soon_threadsafe(self._process_queue)
 
-    def _take_up(self) -> None:
-        self._is_awake = False
+    def _process_queue(self) -> None:
+        self._is_wakeup_scheduled = False
         if self._is_closed:
             return
-        for _ in range(min(TAKEN_PER_TURN, len(self._queue))):
-            self._answer(self._queue.popleft())
-        for _ in range(min(self._requests_max - len(self._queue), len(self._waiting))):
-            waiting = self._waiting.popleft()
-            waiting.home.resume_soon(waiting.connection_id)
+        for _ in range(min(REQUESTS_PER_WAKEUP, len(self._queue))):
+            self._handle(self._queue.popleft())
+        for _ in range(min(self._requests_max - len(self._queue), len(self._blocked_connections))):
+            blocked = self._blocked_connections.popleft()
+            blocked.processor.enqueue_resume(blocked.connection_id)
         if self._queue:
-            self.wake()
+            self.wakeup()
 
-    def _answer(self, request: _Request) -> None:
-        outcome = outcome_of(self._answerer, request.frame, request.peer)
-        deliver = partial(request.home.deliver_soon, request.peer.connection_id)
+    def _handle(self, request: _QueuedRequest) -> None:
+        outcome = handle_frame(self._handler, request.frame, request.context)
+        deliver = partial(request.processor.enqueue_response, request.context.connection_id)
         if isinstance(outcome, Awaitable):
-            if isinstance(outcome, Parked):
+            if isinstance(outcome, DelayedOperation):
                 deliver(outcome)
-            self._pending.wait(outcome, request.peer, deliver)
+            self._purgatory.watch(outcome, request.context, deliver)
         else:
             deliver(outcome)

@@ -17,25 +17,25 @@ from collections import deque
 from itertools import islice, takewhile
 from typing import Any
 
-from odradek.broker.call import Disconnect, Parts
-from odradek.broker.network.transport import PeerGone, Transport
+from odradek.broker.network.transport import PeerDisconnected, Transport
+from odradek.broker.request import Disconnect, ResponseParts
 from odradek.protocol.codec import Part
 from odradek.protocol.file_region import FileRegion
 from odradek.storage import files
 
 # Well above what small answers to one full receive buffer amount to.
-GATHERED_BYTES = 64 * 1024
+GATHER_BYTES_MAX = 64 * 1024
 # The kernel takes no more at once (IOV_MAX).
 BUFFERS_PER_CALL = 1024
 # A peer that reads as fast as we write must leave time for the others.
-BYTES_PER_TURN = 1024 * 1024
+BYTES_PER_PUSH = 1024 * 1024
 # Of an answer that is joined; measured on loopback, sendfile is the cheaper from 64 KB on.
 JOINED_BYTES_MAX = 32 * 1024
 
-_FAULTS_OF_THE_FILE = frozenset({errno.EIO, errno.EBADF, errno.EINVAL, errno.EOVERFLOW})
+_FILE_ERRNOS = frozenset({errno.EIO, errno.EBADF, errno.EINVAL, errno.EOVERFLOW})
 
 
-class Outbox:
+class SendBuffer:
     """``is_stuck`` while the peer must first take what it was sent."""
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Outbox:
         "_parts",
         "_sent_of_first",
         "_transport",
-        "is_stuck",
+        "has_pending",
     )
 
     def __init__(self, transport: Transport) -> None:
@@ -54,15 +54,15 @@ class Outbox:
         self._gathered_bytes = 0
         self._parts: deque[Part] = deque()
         self._sent_of_first = 0
-        self.is_stuck = False
+        self.has_pending = False
 
-    def add(self, answer: Parts) -> None:
+    def add(self, response: ResponseParts) -> None:
         """To be sent at the next flush, or now if it is much."""
-        if len(answer) > 1 and sum(map(len, answer)) <= JOINED_BYTES_MAX:
-            answer = [b"".join(map(_in_memory, answer))]
-        self._gathered += answer
-        self._gathered_bytes += len(answer[0]) if len(answer) == 1 else GATHERED_BYTES
-        if self._gathered_bytes >= GATHERED_BYTES:
+        if len(response) > 1 and sum(map(len, response)) <= JOINED_BYTES_MAX:
+            response = [b"".join(map(_load_part, response))]
+        self._gathered += response
+        self._gathered_bytes += len(response[0]) if len(response) == 1 else GATHER_BYTES_MAX
+        if self._gathered_bytes >= GATHER_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:
@@ -70,29 +70,29 @@ class Outbox:
         if not gathered:
             return
         self._gathered, self._gathered_bytes = [], 0
-        if not self.is_stuck and gathered_bytes < GATHERED_BYTES:
+        if not self.has_pending and gathered_bytes < GATHER_BYTES_MAX:
             gathered = self._send(gathered[0] if len(gathered) == 1 else b"".join(gathered))
         if gathered:
             self._parts.extend(part for part in gathered if len(part))
-            if not self.is_stuck:
+            if not self.has_pending:
                 self.push()
 
     def push(self) -> None:
         """Send what can be sent now, within reason; ``is_stuck`` tells whether it was all."""
-        left_of_turn = BYTES_PER_TURN
-        self.is_stuck = True
+        remaining_bytes = BYTES_PER_PUSH
+        self.has_pending = True
         try:
-            while self._parts and left_of_turn > 0:
+            while self._parts and remaining_bytes > 0:
                 sent, offered = self._push_first(self._parts[0])
-                left_of_turn -= sent
-                self._forget(sent)
+                remaining_bytes -= sent
+                self._discard_sent(sent)
                 if sent < offered:  # there is no room for more: asking again would only say so
                     return
         except (BlockingIOError, InterruptedError):
             return
-        except OSError as lost:
-            raise PeerGone(str(lost)) from lost
-        self.is_stuck = bool(self._parts)
+        except OSError as error:
+            raise PeerDisconnected(str(error)) from error
+        self.has_pending = bool(self._parts)
 
     def _send(self, joined: Any) -> list[Any]:
         """What is left of it."""
@@ -100,8 +100,8 @@ class Outbox:
             sent = self._transport.send(joined)
         except (BlockingIOError, InterruptedError):
             sent = 0
-        except OSError as lost:
-            raise PeerGone(str(lost)) from lost
+        except OSError as error:
+            raise PeerDisconnected(str(error)) from error
         return [memoryview(joined)[sent:]] if sent < len(joined) else []
 
     def _push_first(self, first: Part) -> tuple[int, int]:
@@ -116,18 +116,18 @@ class Outbox:
 
     def _push_region(self, region: FileRegion) -> tuple[int, int]:
         position = region.position + self._sent_of_first
-        length = min(region.length - self._sent_of_first, BYTES_PER_TURN)
+        length = min(region.length - self._sent_of_first, BYTES_PER_PUSH)
         try:
             sent = self._transport.send_file(region.descriptor, position=position, length=length)
-        except OSError as failure:
-            if failure.errno in _FAULTS_OF_THE_FILE:
-                raise Disconnect(f"{region} cannot be sent: {failure}") from failure
+        except OSError as error:
+            if error.errno in _FILE_ERRNOS:
+                raise Disconnect(f"failed to send {region}: {error}") from error
             raise
         if not sent:
-            raise _too_short(region)
+            raise _short_file_error(region)
         return sent, length
 
-    def _forget(self, sent: int) -> None:
+    def _discard_sent(self, sent: int) -> None:
         sent += self._sent_of_first
         while self._parts and sent >= len(self._parts[0]):
             sent -= len(self._parts.popleft())
@@ -138,17 +138,17 @@ def _is_buffer(part: Part) -> bool:
     return not isinstance(part, FileRegion)
 
 
-def _in_memory(part: Part) -> Any:
+def _load_part(part: Part) -> Any:
     if not isinstance(part, FileRegion):
         return part
     try:
-        found = files.read_at(part.descriptor, part.length, part.position)
-    except OSError as failure:
-        raise Disconnect(f"{part} cannot be read: {failure}") from failure
-    if len(found) < part.length:
-        raise _too_short(part)
-    return found
+        data = files.read_at(part.descriptor, part.length, part.position)
+    except OSError as error:
+        raise Disconnect(f"failed to read {part}: {error}") from error
+    if len(data) < part.length:
+        raise _short_file_error(part)
+    return data
 
 
-def _too_short(region: FileRegion) -> Disconnect:
-    return Disconnect(f"the file of {region} has become too short")
+def _short_file_error(region: FileRegion) -> Disconnect:
+    return Disconnect(f"the file of {region} is too short")

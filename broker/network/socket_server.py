@@ -17,18 +17,18 @@ from heapq import nsmallest
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from odradek.broker.call import Answerer, Peer
-from odradek.broker.network.acceptor import Acceptor, Reception
+from odradek.broker.network.acceptor import Acceptor, AcceptorServices
 from odradek.broker.network.connection import Connection
-from odradek.broker.network.connection_limits import ConnectionLimits, by_address
+from odradek.broker.network.connection_quotas import ConnectionQuotas, resolve_overrides
 from odradek.broker.network.endpoint import Endpoint
 from odradek.broker.network.failure_log import FailureLog
-from odradek.broker.network.listener import Listener, open_listener, resolved
-from odradek.broker.network.own_connections import OwnConnections
-from odradek.broker.network.pending_answers import PendingAnswers, Starter
-from odradek.broker.network.processor import Limits, Processor
+from odradek.broker.network.listener import Listener, open_listener, resolve_advertised
+from odradek.broker.network.local_connections import LocalConnections
+from odradek.broker.network.processor import Processor, ProcessorLimits
 from odradek.broker.network.processor_thread import ProcessorThread
+from odradek.broker.network.purgatory import DelayedOperationPurgatory, StartTask
 from odradek.broker.network.request_channel import RequestChannel
+from odradek.broker.request import RequestContext, RequestHandler
 from odradek.broker.settings.network import NetworkSettings
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class AnyProcessor(Protocol):
 
     def __len__(self) -> int: ...
 
-    def adopt(self, accepted: socket.socket, peer: Peer) -> None: ...
+    def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None: ...
 
     def connections(self) -> list[Connection]: ...
 
@@ -53,7 +53,7 @@ class AnyProcessor(Protocol):
     def close_all(self) -> None: ...
 
 
-class Used(NamedTuple):
+class ProcessorConnection(NamedTuple):
     """A connection, and whose it is."""
 
     processor: AnyProcessor
@@ -66,58 +66,61 @@ class SocketServer:
     def __init__(
         self,
         settings: NetworkSettings,
-        answerer: Answerer,
+        handler: RequestHandler,
         *,
-        start: Starter,
+        start_task: StartTask,
         new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
     ) -> None:
         """To be called on the core loop.  ``new_loop`` makes one for each thread."""
         self._settings = settings
-        self._answerer = answerer
+        self._handler = handler
         self._new_loop = new_loop
         self._loop = asyncio.get_running_loop()
-        self._start = start
-        self._pending = PendingAnswers(start)
-        self._limits = ConnectionLimits(settings, now=self._loop.time)
+        self._start_task = start_task
+        self._purgatory = DelayedOperationPurgatory(start_task)
+        self._connection_quotas = ConnectionQuotas(settings, now=self._loop.time)
         #: By which its own controller connects to this broker.
-        self.own = OwnConnections(self._resume_acceptors)
-        self._reception = Reception(
-            limits=self._limits,
-            own=self.own,
-            failures=FailureLog(self._loop.time, self._loop.call_later),
+        self.local_connections = LocalConnections(self._resume_acceptors)
+        self._acceptor_services = AcceptorServices(
+            connection_quotas=self._connection_quotas,
+            local_connections=self.local_connections,
+            failure_log=FailureLog(self._loop.time, self._loop.call_later),
             send_buffer_bytes=settings.socket_send_buffer_bytes,
-            next_index=count().__next__,
-            make_room=self._make_room,
+            next_connection_index=count().__next__,
+            close_excess_connections=self._close_excess_connections,
         )
         #: Ids of connections that were told to close; on a thread that takes a moment.
-        self._leaving: set[str] = set()
+        self._closing_connection_ids: set[str] = set()
         self._listeners: list[Listener] = []
         self._acceptors: dict[str, Acceptor] = {}
         self._processors: dict[str, list[AnyProcessor]] = {}
-        self._data_plane = self._channel(settings.queued_max_requests)
-        self._control_plane = self._channel(CONTROL_PLANE_REQUESTS_MAX)
+        self._data_plane_channel = self._create_channel(settings.queued_max_requests)
+        self._control_plane_channel = self._create_channel(CONTROL_PLANE_REQUESTS_MAX)
 
     def __len__(self) -> int:
         """Connections."""
-        return self._limits.total
+        return self._connection_quotas.total
 
     @property
-    def waiting(self) -> int:
+    def pending_request_count(self) -> int:
         """Requests that are not answered yet, those apart that are answered at once."""
-        return len(self._pending)
+        return len(self._purgatory)
 
-    def connections(self) -> dict[str, int]:
+    def connection_counts(self) -> dict[str, int]:
         """How many each listener has."""
-        return {name: sum(map(len, several)) for name, several in self._processors.items()}
+        return {
+            name: sum(map(len, listener_processors))
+            for name, listener_processors in self._processors.items()
+        }
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where we listen, with the ports that were bound."""
         return tuple(listener.endpoint for listener in self._listeners)
 
-    def advertised(self) -> tuple[Endpoint, ...]:
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
         """What clients and brokers are to be told."""
-        return resolved(self._settings.advertised_endpoints, self._listeners)
+        return resolve_advertised(self._settings.advertised_endpoints, self._listeners)
 
     def open(self) -> None:
         """Bind every listener, or raise ListenerError and leave none open."""
@@ -134,22 +137,24 @@ class SocketServer:
                 while self._listeners:
                     self._listeners.pop().close()
 
-    def accept(self, names: Collection[str] | None = None) -> None:
+    def start_accepting(self, names: Collection[str] | None = None) -> None:
         """Let clients in, by these listeners, or by all that do not yet."""
         for listener in self._listeners:
             name = listener.endpoint.listener
             if name not in self._acceptors and (names is None or name in names):
-                self._accept_at(listener)
+                self._start_acceptor(listener)
                 log.info("Accepting connections at %s", listener.endpoint)
 
     def apply(self, settings: NetworkSettings) -> None:
         """What may change at run time: how many connections, from where, how fast."""
-        before, self._settings = self._settings, settings
-        self._limits.apply(settings)
-        self._make_room()
+        previous, self._settings = self._settings, settings
+        self._connection_quotas.apply(settings)
+        self._close_excess_connections()
         self._resume_acceptors()
-        if settings.connections_per_host != before.connections_per_host:
-            self._start(self._look_up(settings.connections_per_host), "addresses of hosts")
+        if settings.connections_per_host != previous.connections_per_host:
+            self._start_task(
+                self._resolve_overrides(settings.connections_per_host), "addresses of hosts"
+            )
 
     async def stop(self, *, timeout_s: float) -> None:
         """Read nothing more, and let answers in progress go out, but not for longer than this."""
@@ -158,16 +163,20 @@ class SocketServer:
                 listener.close()
         for acceptor in self._acceptors.values():
             acceptor.stop()
-        processors = [each for several in self._processors.values() for each in several]
+        processors = [
+            processor
+            for listener_processors in self._processors.values()
+            for processor in listener_processors
+        ]
         try:
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as draining:
                 for processor in processors:
                     draining.create_task(processor.drain())
         except TimeoutError:
             log.warning("%d connections still had answers to come", len(self))
-        self._data_plane.close()
-        self._control_plane.close()
-        await self._pending.cancel()
+        self._data_plane_channel.close()
+        self._control_plane_channel.close()
+        await self._purgatory.cancel_all()
         for processor in processors:
             processor.close_all()
         # What the threads had to say as they ended.
@@ -176,35 +185,35 @@ class SocketServer:
         self._acceptors.clear()
         self._listeners.clear()
 
-    async def _look_up(self, overrides: Mapping[str, int]) -> None:
+    async def _resolve_overrides(self, overrides: Mapping[str, int]) -> None:
         """On a thread: a server of names may be slow."""
-        found = await self._loop.run_in_executor(None, by_address, overrides)
+        limits_by_address = await self._loop.run_in_executor(None, resolve_overrides, overrides)
         if overrides == self._settings.connections_per_host:
-            self._limits.apply_overrides(found)
+            self._connection_quotas.apply_overrides(limits_by_address)
 
-    def _accept_at(self, listener: Listener) -> None:
+    def _start_acceptor(self, listener: Listener) -> None:
         name = listener.endpoint.listener
         is_control_plane = name == self._settings.control_plane_listener
-        processors = self._processors_of(name, is_control_plane=is_control_plane)
+        processors = self._create_processors(name, is_control_plane=is_control_plane)
         self._processors[name] = processors
         self._acceptors[name] = Acceptor(
             listener,
             processors,
-            self._reception,
+            self._acceptor_services,
             is_control_plane=is_control_plane,
             loop=self._loop,
         )
-        self._acceptors[name].begin()
+        self._acceptors[name].start()
 
-    def _processors_of(self, name: str, *, is_control_plane: bool) -> list[AnyProcessor]:
+    def _create_processors(self, name: str, *, is_control_plane: bool) -> list[AnyProcessor]:
         limits = self._processor_limits(is_control_plane=is_control_plane)
         threads = self._settings.num_network_threads
         if threads == 1:
-            return [self._processor(limits)]
+            return [self._create_processor(limits)]
         return [
             ProcessorThread(
-                self._control_plane if is_control_plane else self._data_plane,
-                ended=self._connection_ended,
+                self._control_plane_channel if is_control_plane else self._data_plane_channel,
+                on_closed=self._on_connection_closed,
                 limits=limits,
                 loop=self._new_loop(),
                 name=f"network-{name}-{number}",
@@ -212,59 +221,64 @@ class SocketServer:
             for number in range(1 if is_control_plane else threads)
         ]
 
-    def _channel(self, requests_max: int) -> RequestChannel:
+    def _create_channel(self, requests_max: int) -> RequestChannel:
         return RequestChannel(
-            self._answerer, pending=self._pending, loop=self._loop, requests_max=requests_max
+            self._handler, purgatory=self._purgatory, loop=self._loop, requests_max=requests_max
         )
 
-    def _processor(self, limits: Limits) -> Processor:
+    def _create_processor(self, limits: ProcessorLimits) -> Processor:
         return Processor(
-            ask=self._answerer,
-            wait=self._pending.wait,
-            ended=self._connection_ended,
+            submit=self._handler,
+            watch=self._purgatory.watch,
+            on_closed=self._on_connection_closed,
             limits=limits,
             loop=self._loop,
         )
 
-    def _processor_limits(self, *, is_control_plane: bool) -> Limits:
+    def _processor_limits(self, *, is_control_plane: bool) -> ProcessorLimits:
         settings = self._settings
         request_bytes = settings.queued_max_request_bytes
-        sharing = settings.num_network_threads * len(settings.endpoints)
+        processor_count = settings.num_network_threads * len(settings.endpoints)
         requests_max = settings.queued_max_requests // settings.num_network_threads
-        return Limits(
+        return ProcessorLimits(
             frame_bytes_max=settings.socket_request_max_bytes,
-            request_bytes_max=max(request_bytes // sharing, 1) if request_bytes > 0 else -1,
+            request_bytes_max=max(request_bytes // processor_count, 1) if request_bytes > 0 else -1,
             requests_max=CONTROL_PLANE_REQUESTS_MAX if is_control_plane else max(requests_max, 1),
             idle_s_max=settings.connections_max_idle_ms / 1000,
         )
 
-    def _connection_ended(self, peer: Peer) -> None:
-        self._pending.drop(peer.connection_id)
-        self._leaving.discard(peer.connection_id)
-        if not peer.is_own:
-            self._limits.release(peer.client_host)
+    def _on_connection_closed(self, context: RequestContext) -> None:
+        self._purgatory.drop(context.connection_id)
+        self._closing_connection_ids.discard(context.connection_id)
+        if not context.is_from_this_broker:
+            self._connection_quotas.release(context.client_host)
         self._resume_acceptors()
 
     def _resume_acceptors(self) -> None:
         for acceptor in self._acceptors.values():
             acceptor.resume()
 
-    def _make_room(self) -> None:
+    def _close_excess_connections(self) -> None:
         """Close the least recently used connections of listeners without privilege, if too many."""
-        excess = self._limits.excess - len(self._leaving)
+        excess = self._connection_quotas.excess - len(self._closing_connection_ids)
         if excess <= 0:
             return
-        for used in nsmallest(excess, self._closable(), key=lambda each: each.connection.used_at):
-            connection_id = used.connection.peer.connection_id
-            self._leaving.add(connection_id)
-            used.processor.close(connection_id, "there are more than max.connections")
+        for entry in nsmallest(
+            excess, self._closable_connections(), key=lambda entry: entry.connection.last_used_at
+        ):
+            connection_id = entry.connection.context.connection_id
+            self._closing_connection_ids.add(connection_id)
+            entry.processor.close(connection_id, "there are more than max.connections")
 
-    def _closable(self) -> Iterator[Used]:
+    def _closable_connections(self) -> Iterator[ProcessorConnection]:
         for name, processors in self._processors.items():
-            if self._limits.is_privileged(name):
+            if self._connection_quotas.is_protected(name):
                 continue
             for processor in processors:
                 for connection in processor.connections():
-                    peer = connection.peer
-                    if not peer.is_own and peer.connection_id not in self._leaving:
-                        yield Used(processor, connection)
+                    context = connection.context
+                    if (
+                        not context.is_from_this_broker
+                        and context.connection_id not in self._closing_connection_ids
+                    ):
+                        yield ProcessorConnection(processor, connection)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Watch:
+class SocketWatcher:
     """Of nothing, when it is made."""
 
     __slots__ = ("_descriptor", "_loop", "is_reading", "is_writing")
@@ -21,13 +21,13 @@ class Watch:
         self.is_reading = False
         self.is_writing = False
 
-    def read(self, call: Callable[..., Any], *arguments: Any) -> None:
+    def watch_readable(self, callback: Callable[..., Any], *arguments: Any) -> None:
         self.is_reading = True
-        self._loop.add_reader(self._descriptor, call, *arguments)
+        self._loop.add_reader(self._descriptor, callback, *arguments)
 
-    def write(self, call: Callable[..., Any], *arguments: Any) -> None:
+    def watch_writable(self, callback: Callable[..., Any], *arguments: Any) -> None:
         self.is_writing = True
-        self._loop.add_writer(self._descriptor, call, *arguments)
+        self._loop.add_writer(self._descriptor, callback, *arguments)
 
     def stop_reading(self) -> None:
         if self.is_reading:

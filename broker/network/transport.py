@@ -18,7 +18,7 @@ from typing import Protocol
 Buffer = bytes | bytearray | memoryview
 
 
-class PeerGone(Exception):
+class PeerDisconnected(Exception):
     """The peer reset the connection, or cannot be reached any more."""
 
 
@@ -27,7 +27,7 @@ class Transport(Protocol):
 
     descriptor: int
     #: Whether bytes are here already of which the descriptor says nothing any more.
-    has_unread: bool
+    has_bytes_buffered: bool
 
     @property
     def recv_into(self) -> Callable[[memoryview], int]:
@@ -42,7 +42,7 @@ class Transport(Protocol):
     def send_file(self, descriptor: int, *, position: int, length: int) -> int:
         """How many bytes went out; 0 if the file has none there."""
 
-    def look_ahead(self) -> None:
+    def peek(self) -> None:
         """Fail as reading would, but read nothing."""
 
     def close(self) -> None: ...
@@ -52,14 +52,14 @@ class PlainTransport:
     """A TCP socket, which must not block."""
 
     # Bound methods of the socket itself: one call less for every request.
-    __slots__ = ("_socket", "descriptor", "has_unread", "recv_into", "send")
+    __slots__ = ("_socket", "descriptor", "has_bytes_buffered", "recv_into", "send")
 
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket = connected
-        self.descriptor = connected.fileno()
-        self.has_unread = False
-        self.recv_into: Callable[[memoryview], int] = connected.recv_into
-        self.send: Callable[[Buffer], int] = connected.send
+    def __init__(self, connected_socket: socket.socket) -> None:
+        self._socket = connected_socket
+        self.descriptor = connected_socket.fileno()
+        self.has_bytes_buffered = False
+        self.recv_into: Callable[[memoryview], int] = connected_socket.recv_into
+        self.send: Callable[[Buffer], int] = connected_socket.send
 
     def send_parts(self, parts: Sequence[Buffer], *, more: bool) -> int:
         return self._socket.sendmsg(parts, (), socket.MSG_MORE if more else 0)
@@ -67,7 +67,7 @@ class PlainTransport:
     def send_file(self, descriptor: int, *, position: int, length: int) -> int:
         return os.sendfile(self.descriptor, descriptor, position, length)
 
-    def look_ahead(self) -> None:
+    def peek(self) -> None:
         self._socket.recv(1, socket.MSG_PEEK)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from odradek.protocol.errors import StaleBrokerEpoch, StaleControllerEpoch
 
 log = logging.getLogger(__name__)
 
-FIRST_CONTROLLER_EPOCH = 0
+INITIAL_CONTROLLER_EPOCH = 0
 #: In requests of versions that do not tell.
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -30,8 +30,8 @@ class ControllerFence:
 
     def __init__(self, broker_epoch: Callable[[], int]) -> None:
         self._broker_epoch = broker_epoch
-        self.controller_epoch = FIRST_CONTROLLER_EPOCH
-        self.order = asyncio.Lock()
+        self.controller_epoch = INITIAL_CONTROLLER_EPOCH
+        self.state_change_lock = asyncio.Lock()
 
     def check(self, *, controller_epoch: int, broker_epoch: int) -> None:
         """From now on, earlier controllers are refused.
@@ -43,7 +43,7 @@ class ControllerFence:
             log.info("A request is for epoch %d, but this is %d", broker_epoch, registered)
             raise StaleBrokerEpoch
         if controller_epoch < self.controller_epoch:
-            newest = self.controller_epoch
-            log.warning("A controller of epoch %d is late: one is in %d", controller_epoch, newest)
+            latest = self.controller_epoch
+            log.warning("A controller of epoch %d is late: one is in %d", controller_epoch, latest)
             raise StaleControllerEpoch
         self.controller_epoch = controller_epoch

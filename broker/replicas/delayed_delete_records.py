@@ -13,15 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from odradek.broker.replicas.fetch_watcher import WatcherEvent
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.replicas.waiter import Stir
 from odradek.protocol.errors import OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from odradek.storage.manager.hosted_log import HostedLog
 
 HIGH_WATERMARK = -1
 
 
-class RecordDeletion:
+class DelayedDeleteRecords:
     """All before an offset of one partition is to be deleted."""
 
     def __init__(
@@ -30,48 +30,56 @@ class RecordDeletion:
         offset: int,
         *,
         is_alive: Callable[[int], bool],
-        copy: Callable[[], HostedLog | None],
+        future_log: Callable[[], HostedLog | None],
     ) -> None:
         """Moves the leader's start; -1 stands for the high watermark."""
         self._partition = partition
         self._is_alive = is_alive
-        self._copy = copy
-        partition.leading()
-        with partition.hosted as log:
+        self._future_log = future_log
+        partition.require_leader()
+        with partition.hosted_log as log:
             if not log.settings.deletes_old_segments:
-                raise PolicyViolation(f"{log.partition} is compacted, its records are not deleted")
+                raise PolicyViolation(
+                    f"Records of partition {log.partition} can not be deleted due to the "
+                    "configured policy"
+                )
             self._offset = log.high_watermark if offset == HIGH_WATERMARK else offset
             if self._offset < 0:
-                raise OffsetOutOfRange(f"{offset} is no offset")
-            log.advance_start(self._offset)
-        moving = copy()
-        if moving is not None and moving.is_usable:
-            moving.log.advance_start(min(self._offset, moving.log.high_watermark))
+                raise OffsetOutOfRange(f"The offset {offset} is not valid")
+            log.maybe_increment_log_start_offset(self._offset)
+        future = future_log()
+        if future is not None and future.is_usable:
+            future.log.maybe_increment_log_start_offset(
+                min(self._offset, future.log.high_watermark)
+            )
         # Followers that wait for records hear of it at once.
-        partition.wake()
+        partition.notify_watchers()
 
     def low_watermark(self) -> int:
         """Where the first of all replicas begins; NotLeader if others are to be asked by now."""
-        role = self._partition.leading()
-        lowest = role.lowest_start(self._partition.log.start_offset, is_alive=self._is_alive)
-        moving = self._copy()
-        if moving is not None and moving.is_usable:
-            lowest = min(lowest, moving.log.start_offset)
+        leader_state = self._partition.require_leader()
+        lowest = leader_state.low_watermark(
+            self._partition.log.log_start_offset, is_alive=self._is_alive
+        )
+        future = self._future_log()
+        if future is not None and future.is_usable:
+            lowest = min(lowest, future.log.log_start_offset)
         return lowest
 
     def is_done(self) -> bool:
         return self.low_watermark() >= self._offset
 
     async def wait_until_done(self, timeout_s: float) -> None:
-        waiting, stir = self._partition.waiting, Stir()
-        waiting.add(stir)
+        watchers, event = self._partition.fetch_watchers, WatcherEvent()
+        watchers.add(event)
         try:
             async with asyncio.timeout(timeout_s):
                 while not self.is_done():
-                    await stir.next()
+                    await event.wait_next()
         except TimeoutError:
             raise RequestTimedOut(
-                f"not all replicas of {self._partition.topic_partition} begin at {self._offset} yet"
+                f"not all replicas of {self._partition.topic_partition} have reached log start "
+                f"offset {self._offset}"
             ) from None
         finally:
-            waiting.discard(stir)
+            watchers.discard(event)

@@ -8,40 +8,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.protocol.file_region import FileRegion
-from odradek.storage.log import Log
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
+from odradek.storage.unified_log import UnifiedLog
 
 
 @dataclass(slots=True)
-class Portion:
+class FetchDataInfo:
     """What a read found; treat as immutable."""
 
     records: FileRegion
     high_watermark: int
     last_stable_offset: int
-    start_offset: int
-    aborted: list[AbortedTransaction] | None = None  # None unless only committed records count
+    log_start_offset: int
+    aborted_transactions: list[AbortedTxn] | None = None  # None unless only committed records count
 
 
-def aborted_in(log: Log, offset: int, region: FileRegion, up_to: int) -> list[AbortedTransaction]:
+def collect_aborted_transactions(
+    log: UnifiedLog, offset: int, region: FileRegion, up_to: int
+) -> list[AbortedTxn]:
     """Those that reach into what was read, lest all that follow are told of again and again."""
-    if not region.length or next(log.segments.aborting_from(offset), None) is None:
+    if not region.length or next(log.segments.with_aborted_txns_from(offset), None) is None:
         return []
-    end = min(up_to, _end_of(log, offset, region))
-    return log.aborted_transactions(start=offset, end=end)
+    end = min(up_to, _upper_bound_offset(log, offset, region))
+    return log.collect_aborted_transactions(start=offset, end=end)
 
 
-def _end_of(log: Log, offset: int, region: FileRegion) -> int:
+def _upper_bound_offset(log: UnifiedLog, offset: int, region: FileRegion) -> int:
     """An offset that none in the region reaches, and few below it are not in the region."""
-    segment: LogSegment | None = log.segments.holding(offset) or log.segments.first
+    segment: LogSegment | None = log.segments.floor_segment(offset) or log.segments.first
     # Compaction may have left nothing at or after the offset in the segment that held it.
-    while segment is not None and segment.file is not region.keeper:
-        segment = log.segments.after(segment)
+    while segment is not None and segment.file is not region.file:
+        segment = log.segments.higher_segment(segment)
     if segment is None:
-        return log.end_offset
-    entry = segment.index.entry_after(region.position + region.length - 1)
+        return log.log_end_offset
+    entry = segment.offset_index.entry_after(region.position + region.length - 1)
     if entry is not None:
         return entry.offset
-    following = log.segments.after(segment)
-    return log.end_offset if following is None else following.base_offset
+    following = log.segments.higher_segment(segment)
+    return log.log_end_offset if following is None else following.base_offset

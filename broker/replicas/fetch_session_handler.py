@@ -16,123 +16,137 @@ from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 Topic = FetchRequest.Topic
-Asked = Topic.Partition
-Forgotten = FetchRequest.ForgottenTopic
+PartitionRequest = Topic.Partition
+ForgottenTopic = FetchRequest.ForgottenTopic
 
-NO_SESSION = 0
+INVALID_SESSION_ID = 0
 #: A request of this epoch asks for everything, and for a session.
-FIRST_EPOCH = 0
-_EPOCHS = 2**31 - 1
+INITIAL_EPOCH = 0
+_EPOCH_MAX = 2**31 - 1
 
 
-class Wanted(NamedTuple):
+class FetchRequestPartition(NamedTuple):
     """A partition as it is asked for, and the id of its topic."""
 
-    asked: Asked
+    partition_request: PartitionRequest
     topic_id: Uuid
 
 
-class FollowerSession:
+class FetchSessionHandler:
     """With one leader."""
 
     def __init__(self) -> None:
-        self._id = NO_SESSION
-        self._epoch = FIRST_EPOCH
-        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._session_id = INVALID_SESSION_ID
+        self._epoch = INITIAL_EPOCH
+        self._session_partitions: dict[TopicPartition, FetchRequestPartition] = {}
         #: What is wanted otherwise than at the last request, as it was wanted then; None: not.
-        self._before: dict[TopicPartition, Wanted | None] = {}
-        self._without_id: set[TopicPartition] = set()
-        self._names: dict[Uuid, str] = {}
+        self._previous: dict[TopicPartition, FetchRequestPartition | None] = {}
+        self._without_topic_id: set[TopicPartition] = set()
+        self._topic_names: dict[Uuid, str] = {}
 
     @property
-    def begins(self) -> bool:
+    def is_full_request(self) -> bool:
         """Whether the request that is to be sent, or answered, asks for everything."""
-        return self._epoch == FIRST_EPOCH
+        return self._epoch == INITIAL_EPOCH
 
     @property
-    def wants_nothing(self) -> bool:
-        return not self._wanted
+    def is_empty(self) -> bool:
+        return not self._session_partitions
 
     @property
-    def has_ids(self) -> bool:
+    def can_use_topic_ids(self) -> bool:
         """Whether all can be asked for by the ids of their topics, as from version 13 on."""
-        return not self._without_id
+        return not self._without_topic_id
 
-    def want(self, where: TopicPartition, wanted: Wanted | None) -> None:
+    def update(
+        self, topic_partition: TopicPartition, request_partition: FetchRequestPartition | None
+    ) -> None:
         """From now on, until it is wanted otherwise; None: no more."""
-        before = self._wanted.get(where)
-        if wanted is before:
+        previous = self._session_partitions.get(topic_partition)
+        if request_partition is previous:
             return
-        self._before.setdefault(where, before)
-        if wanted is None:
-            del self._wanted[where]
+        self._previous.setdefault(topic_partition, previous)
+        if request_partition is None:
+            del self._session_partitions[topic_partition]
         else:
-            self._wanted[where] = wanted
-        if wanted is not None and wanted.topic_id == ZERO_UUID:
-            self._without_id.add(where)
+            self._session_partitions[topic_partition] = request_partition
+        if request_partition is not None and request_partition.topic_id == ZERO_UUID:
+            self._without_topic_id.add(topic_partition)
         else:
-            self._without_id.discard(where)
+            self._without_topic_id.discard(topic_partition)
 
-    def fill(self, request: FetchRequest) -> None:
+    def fill_request(self, request: FetchRequest) -> None:
         """What the leader is to be told of what is wanted."""
-        request.session_id, request.session_epoch = self._id, self._epoch
-        changed, gone = (self._wanted, {}) if self.begins else self._changes()
-        self._before.clear()
-        for where, each in changed.items():
-            self._names[each.topic_id] = where.topic
-        request.topics = _topics(changed)
-        request.forgotten_topics_data = _forgotten(gone)
+        request.session_id, request.session_epoch = self._session_id, self._epoch
+        changed, forgotten = (
+            (self._session_partitions, {}) if self.is_full_request else self._changes()
+        )
+        self._previous.clear()
+        for topic_partition, request_partition in changed.items():
+            self._topic_names[request_partition.topic_id] = topic_partition.topic
+        request.topics = _request_topics(changed)
+        request.forgotten_topics_data = _forgotten_topics(forgotten)
 
-    def _changes(self) -> tuple[dict[TopicPartition, Wanted], dict[TopicPartition, Wanted]]:
+    def _changes(
+        self,
+    ) -> tuple[
+        dict[TopicPartition, FetchRequestPartition], dict[TopicPartition, FetchRequestPartition]
+    ]:
         """Since the last request: what to ask for from now on, and what to forget."""
-        changed, gone, by_ids = {}, {}, self.has_ids
-        for where, before in self._before.items():
-            wanted = self._wanted.get(where)
-            if wanted is before:
+        changed, forgotten, uses_topic_ids = {}, {}, self.can_use_topic_ids
+        for topic_partition, previous in self._previous.items():
+            current = self._session_partitions.get(topic_partition)
+            if current is previous:
                 continue
-            if wanted is not None:
-                changed[where] = wanted
+            if current is not None:
+                changed[topic_partition] = current
             # A topic that was made again has another id: under the old one it is to be forgotten.
             # By names it would be forgotten altogether.
-            if before is not None and (
-                wanted is None or (by_ids and wanted.topic_id != before.topic_id)
+            if previous is not None and (
+                current is None or (uses_topic_ids and current.topic_id != previous.topic_id)
             ):
-                gone[where] = before
-        return changed, gone
+                forgotten[topic_partition] = previous
+        return changed, forgotten
 
-    def answered(self, response: FetchResponse) -> None:
+    def handle_response(self, response: FetchResponse) -> None:
         """It was an answer without an error for the whole."""
-        if response.session_id == NO_SESSION:
-            self.lost()
+        if response.session_id == INVALID_SESSION_ID:
+            self.reset()
             return
-        self._id = response.session_id
-        self._epoch = self._epoch % _EPOCHS + 1
+        self._session_id = response.session_id
+        self._epoch = self._epoch % _EPOCH_MAX + 1
 
-    def lost(self) -> None:
+    def reset(self) -> None:
         """The next request begins again."""
-        self._id, self._epoch = NO_SESSION, FIRST_EPOCH
-        self._names = {}
+        self._session_id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH
+        self._topic_names = {}
 
-    def names(self) -> Mapping[Uuid, str]:
+    def topic_names(self) -> Mapping[Uuid, str]:
         """Of the topics that the leader answers for, by the ids that it answers with."""
-        return self._names
+        return self._topic_names
 
 
-def _topics(wanted: Mapping[TopicPartition, Wanted]) -> list[Topic]:
+def _request_topics(
+    request_partitions: Mapping[TopicPartition, FetchRequestPartition],
+) -> list[Topic]:
     topics: dict[tuple[str, Uuid], Topic] = {}
-    for where, (asked, topic_id) in wanted.items():
-        key = (where.topic, topic_id)
+    for topic_partition, (partition_request, topic_id) in request_partitions.items():
+        key = (topic_partition.topic, topic_id)
         if key not in topics:
-            topics[key] = Topic(topic=where.topic, topic_id=topic_id, partitions=[])
-        topics[key].partitions.append(asked)
+            topics[key] = Topic(topic=topic_partition.topic, topic_id=topic_id, partitions=[])
+        topics[key].partitions.append(partition_request)
     return [*topics.values()]
 
 
-def _forgotten(gone: Mapping[TopicPartition, Wanted]) -> list[Forgotten]:
+def _forgotten_topics(
+    removed: Mapping[TopicPartition, FetchRequestPartition],
+) -> list[ForgottenTopic]:
     topics: dict[tuple[str, Uuid], list[int]] = {}
-    for where, known in gone.items():
-        topics.setdefault((where.topic, known.topic_id), []).append(where.partition)
+    for topic_partition, request_partition in removed.items():
+        topics.setdefault((topic_partition.topic, request_partition.topic_id), []).append(
+            topic_partition.partition
+        )
     return [
-        Forgotten(topic=name, topic_id=topic_id, partitions=numbers)
-        for (name, topic_id), numbers in topics.items()
+        ForgottenTopic(topic=name, topic_id=topic_id, partitions=indexes)
+        for (name, topic_id), indexes in topics.items()
     ]

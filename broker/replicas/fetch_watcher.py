@@ -10,39 +10,39 @@ from collections.abc import Iterable
 from typing import Protocol
 
 
-class Waiter(Protocol):
+class FetchWatcher(Protocol):
     """Stands at a partition until it goes by itself, which may be as soon as it is woken."""
 
     @property
     def is_waiting(self) -> bool:
         """Not if it only stands there for whoever will."""
 
-    def wake(self) -> None:
+    def notify(self) -> None:
         """To look again, but not within this call: an append may wake very many."""
 
 
-class Stir(asyncio.Event):
+class WatcherEvent(asyncio.Event):
     """For a task that waits."""
 
     is_waiting = True
-    wake = asyncio.Event.set
+    notify = asyncio.Event.set
 
-    async def next(self) -> None:
+    async def wait_next(self) -> None:
         """Until something has stirred since the last time."""
         await self.wait()
         self.clear()
 
 
-def stand(waiter: Waiter, places: Iterable[set[Waiter]]) -> None:
-    for waiting in places:
-        waiting.add(waiter)
+def register(watcher: FetchWatcher, watcher_sets: Iterable[set[FetchWatcher]]) -> None:
+    for watchers in watcher_sets:
+        watchers.add(watcher)
 
 
-def leave(waiter: Waiter, places: Iterable[set[Waiter]]) -> None:
-    for waiting in places:
-        waiting.discard(waiter)
+def unregister(watcher: FetchWatcher, watcher_sets: Iterable[set[FetchWatcher]]) -> None:
+    for watchers in watcher_sets:
+        watchers.discard(watcher)
 
 
-def wake_all(waiting: set[Waiter]) -> None:
-    for each in tuple(waiting):
-        each.wake()
+def notify_all(watchers: set[FetchWatcher]) -> None:
+    for watcher in tuple(watchers):
+        watcher.notify()

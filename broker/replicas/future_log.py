@@ -7,39 +7,46 @@ from __future__ import annotations
 
 from odradek.protocol.records.batch import HEADER_BYTES
 from odradek.storage import files
-from odradek.storage.log import Log
 from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.unified_log import UnifiedLog
 
 
-def same_epochs_end(one: Log, other: Log) -> int:
+def matching_epochs_end_offset(one: UnifiedLog, other: UnifiedLog) -> int:
     """Up to where two logs have records of the same leaders."""
-    start = max(one.start_offset, other.start_offset)
-    end = min(one.end_offset, other.end_offset)
-    entries = (*one.epochs.entries, *other.epochs.entries)
+    start = max(one.log_start_offset, other.log_start_offset)
+    end = min(one.log_end_offset, other.log_end_offset)
+    entries = (*one.leader_epoch_cache.entries, *other.leader_epoch_cache.entries)
     for offset in sorted({start, *(entry.start_offset for entry in entries)}):
         is_shared = start <= offset < end
-        if is_shared and one.epochs.epoch_of(offset) != other.epochs.epoch_of(offset):
+        if is_shared and one.leader_epoch_cache.epoch_for_offset(
+            offset
+        ) != other.leader_epoch_cache.epoch_for_offset(offset):
             return offset
     return end
 
 
-def header_at(hosted: HostedLog, offset: int) -> bytes:
+def read_batch_header(hosted_log: HostedLog, offset: int) -> bytes:
     """Of the batch that holds the offset, with its checksum; nothing if there is none."""
-    with hosted as log:
-        region = log.read(offset, max_bytes=HEADER_BYTES, up_to=log.end_offset)
+    with hosted_log as log:
+        region = log.read(offset, max_bytes=HEADER_BYTES, max_offset=log.log_end_offset)
         length = min(region.length, HEADER_BYTES)
         return files.read_at(region.descriptor, length, region.position) if length else b""
 
 
-def follow(copy: Log, source: Log) -> bool:
+def update_future_log(future_log: UnifiedLog, source: UnifiedLog) -> bool:
     """What no batch tells: both ends of what may be read, and an epoch without records yet.
 
     Whether the copy begins later now.
     """
-    seen = min(source.high_watermark, copy.end_offset)
-    if seen > copy.high_watermark:
-        copy.advance_high_watermark(seen)
-    latest = source.epochs.latest
-    if latest is not None and latest.start_offset == copy.end_offset == source.end_offset:
-        copy.epochs.assign(latest.epoch, start_offset=latest.start_offset)
-    return copy.advance_start(min(source.start_offset, copy.high_watermark))
+    high_watermark = min(source.high_watermark, future_log.log_end_offset)
+    if high_watermark > future_log.high_watermark:
+        future_log.update_high_watermark(high_watermark)
+    latest = source.leader_epoch_cache.latest_entry
+    if (
+        latest is not None
+        and latest.start_offset == future_log.log_end_offset == source.log_end_offset
+    ):
+        future_log.leader_epoch_cache.assign(latest.epoch, start_offset=latest.start_offset)
+    return future_log.maybe_increment_log_start_offset(
+        min(source.log_start_offset, future_log.high_watermark)
+    )

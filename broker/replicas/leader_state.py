@@ -23,172 +23,185 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-NOT_HEARD_OF = -1
+UNKNOWN_OFFSET = -1
 #: Before anything that happens on the clock that is used here.
 NEVER_MS = -(2**62)
 #: The epoch of a broker whose fetches do not tell it.
-NOT_TOLD = -1
+UNKNOWN_BROKER_EPOCH = -1
 #: How long a follower is left alone that the controller does not want in the set.  Kafka has it
 #: proposed again by its next fetch, many times a second.
-REFUSED_FOR_MS = 1_000
+INELIGIBLE_BACKOFF_MS = 1_000
 
 
-class Heard:
+class FollowerFetchState:
     """Of one session of a follower: when it last asked, and was answered as for all it wants."""
 
-    __slots__ = ("asked_ms", "ms")
+    __slots__ = ("last_completed_ms", "last_request_ms")
 
     def __init__(self, now_ms: int) -> None:
-        self.asked_ms = self.ms = now_ms
+        self.last_request_ms = self.last_completed_ms = now_ms
 
-    def gone_over(self) -> None:
+    def mark_completed(self) -> None:
         """Every partition has been noted, or was found as it had been."""
-        self.ms = self.asked_ms
+        self.last_completed_ms = self.last_request_ms
 
 
-class Progress:
+class ReplicaState:
     """How far a follower has come, as its fetches tell."""
 
     __slots__ = (
-        "at_end_ms",
         "broker_epoch",
-        "end_offset",
-        "fetched_ms",
-        "heard",
-        "leaders_end",
-        "refused_until_ms",
-        "start_offset",
+        "caught_up_time_ms",
+        "follower_fetch_state",
+        "ineligible_until_ms",
+        "last_fetch_leader_log_end_offset",
+        "last_fetch_time_ms",
+        "log_end_offset",
+        "log_start_offset",
     )
 
-    def __init__(self, *, at_end_ms: int = NEVER_MS) -> None:
+    def __init__(self, *, caught_up_time_ms: int = NEVER_MS) -> None:
         """``at_end_ms``: one that was in sync when the leader came is given time."""
-        self.end_offset = NOT_HEARD_OF
-        self.start_offset = NOT_HEARD_OF
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
         #: When it was last known to have all that the leader had.
-        self.at_end_ms = at_end_ms
+        self.caught_up_time_ms = caught_up_time_ms
         #: When it fetched last, and where the leader's log ended then.
-        self.fetched_ms = NEVER_MS
-        self.leaders_end = 0
+        self.last_fetch_time_ms = NEVER_MS
+        self.last_fetch_leader_log_end_offset = 0
         #: The session in which it was at the end when it was noted, and, as long as the log has not
         #: grown since, is so whenever that session asks.
-        self.heard: Heard | None = None
+        self.follower_fetch_state: FollowerFetchState | None = None
         #: In which of its lives it fetched last (KIP-903).
-        self.broker_epoch = NOT_TOLD
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
         #: Until when it is not proposed again.
-        self.refused_until_ms = NEVER_MS
+        self.ineligible_until_ms = NEVER_MS
 
-    def note(
+    def update_fetch_state(
         self,
         *,
-        end_offset: int,
-        start_offset: int,
-        log_end: int,
+        fetch_offset: int,
+        follower_start_offset: int,
+        leader_end_offset: int,
         now_ms: int,
-        heard: Heard | None = None,
+        follower_fetch_state: FollowerFetchState | None = None,
     ) -> None:
         self.leave_session()
-        if end_offset >= log_end:
-            self.at_end_ms = max(self.at_end_ms, now_ms)
-            self.heard = heard
-        elif end_offset >= self.leaders_end:
-            self.at_end_ms = max(self.at_end_ms, self.fetched_ms)
-        self.end_offset, self.start_offset = end_offset, start_offset
-        self.fetched_ms, self.leaders_end = now_ms, log_end
+        if fetch_offset >= leader_end_offset:
+            self.caught_up_time_ms = max(self.caught_up_time_ms, now_ms)
+            self.follower_fetch_state = follower_fetch_state
+        elif fetch_offset >= self.last_fetch_leader_log_end_offset:
+            self.caught_up_time_ms = max(self.caught_up_time_ms, self.last_fetch_time_ms)
+        self.log_end_offset, self.log_start_offset = fetch_offset, follower_start_offset
+        self.last_fetch_time_ms, self.last_fetch_leader_log_end_offset = now_ms, leader_end_offset
 
     def leave_session(self) -> None:
         """What its session tells from now on does not concern it."""
-        if self.heard is not None:
-            self.at_end_ms = self.last_at_end_ms
-            self.fetched_ms = max(self.fetched_ms, self.heard.ms)
-            self.heard = None
+        if self.follower_fetch_state is not None:
+            self.caught_up_time_ms = self.last_caught_up_time_ms
+            self.last_fetch_time_ms = max(
+                self.last_fetch_time_ms, self.follower_fetch_state.last_completed_ms
+            )
+            self.follower_fetch_state = None
 
     @property
-    def last_at_end_ms(self) -> int:
-        return self.at_end_ms if self.heard is None else max(self.at_end_ms, self.heard.ms)
+    def last_caught_up_time_ms(self) -> int:
+        return (
+            self.caught_up_time_ms
+            if self.follower_fetch_state is None
+            else max(self.caught_up_time_ms, self.follower_fetch_state.last_completed_ms)
+        )
 
-    def keeps_up(self, log_end: int, *, now_ms: int, lag_max_ms: int) -> bool:
-        return self.end_offset == log_end or now_ms - self.last_at_end_ms <= lag_max_ms
+    def is_caught_up(self, leader_end_offset: int, *, now_ms: int, lag_max_ms: int) -> bool:
+        return (
+            self.log_end_offset == leader_end_offset
+            or now_ms - self.last_caught_up_time_ms <= lag_max_ms
+        )
 
 
-class LeaderRole:
+class LeaderState:
     """One broker's time as the leader, from one leader epoch to the next."""
 
     __slots__ = (
         "epoch",
         "followers",
-        "in_sync",
-        "local_id",
-        "proposed",
+        "isr",
+        "leader_epoch_start_offset",
+        "local_broker_id",
+        "pending_isr",
         "replicas",
-        "start_offset",
     )
 
     def __init__(
         self,
         *,
-        local_id: int,
+        local_broker_id: int,
         epoch: int,
-        start_offset: int,
+        leader_epoch_start_offset: int,
         replicas: Iterable[int],
-        in_sync: Iterable[int],
+        isr: Iterable[int],
         now_ms: int = 0,
     ) -> None:
         """``start_offset`` is where the log ended when the epoch began."""
-        self.local_id = local_id
+        self.local_broker_id = local_broker_id
         self.epoch = epoch
-        self.start_offset = start_offset
+        self.leader_epoch_start_offset = leader_epoch_start_offset
         self.replicas = tuple(replicas)
-        self.in_sync = frozenset(in_sync)
+        self.isr = frozenset(isr)
         #: What the controller has been asked to make of ``in_sync``, while it has not answered.
-        self.proposed: frozenset[int] | None = None
+        self.pending_isr: frozenset[int] | None = None
         self.followers = {
-            replica: Progress(at_end_ms=now_ms if replica in self.in_sync else NEVER_MS)
+            replica: ReplicaState(caught_up_time_ms=now_ms if replica in self.isr else NEVER_MS)
             for replica in self.replicas
-            if replica != local_id
+            if replica != local_broker_id
         }
 
-    def take_over(self, newer: LeaderRole) -> None:
+    def update_from(self, newer: LeaderState) -> None:
         """What the controller says of the same epoch; what is known of followers stays known."""
-        self.in_sync, self.replicas, self.proposed = newer.in_sync, newer.replicas, None
+        self.isr, self.replicas, self.pending_isr = newer.isr, newer.replicas, None
         self.followers = {
-            replica: self.followers.get(replica, progress)
-            for replica, progress in newer.followers.items()
+            replica: self.followers.get(replica, replica_state)
+            for replica, replica_state in newer.followers.items()
         }
 
-    def note_follower(
+    def update_follower_fetch_state(
         self,
         replica_id: int,
         *,
-        end_offset: int,
-        start_offset: int,
-        log_end: int,
+        fetch_offset: int,
+        follower_start_offset: int,
+        leader_end_offset: int,
         now_ms: int,
-        heard: Heard | None = None,
+        follower_fetch_state: FollowerFetchState | None = None,
     ) -> bool:
         """What a follower's fetch has told; whether its start has moved."""
-        progress = self.followers.get(replica_id)
-        if progress is None:
-            progress = self.followers[replica_id] = Progress()
-        has_moved = progress.start_offset != start_offset
-        progress.note(
-            end_offset=end_offset,
-            start_offset=start_offset,
-            log_end=log_end,
+        replica_state = self.followers.get(replica_id)
+        if replica_state is None:
+            replica_state = self.followers[replica_id] = ReplicaState()
+        has_moved = replica_state.log_start_offset != follower_start_offset
+        replica_state.update_fetch_state(
+            fetch_offset=fetch_offset,
+            follower_start_offset=follower_start_offset,
+            leader_end_offset=leader_end_offset,
             now_ms=now_ms,
-            heard=heard,
+            follower_fetch_state=follower_fetch_state,
         )
         return has_moved
 
-    def lowest_start(self, log_start: int, *, is_alive: Callable[[int], bool]) -> int:
+    def low_watermark(self, leader_start_offset: int, *, is_alive: Callable[[int], bool]) -> int:
         """Where the first of all replicas begins; -1 if one that is alive has not told yet."""
-        starts = [at.start_offset for each, at in self.followers.items() if is_alive(each)]
-        return min([log_start, *starts])
+        starts = [
+            replica_state.log_start_offset
+            for replica, replica_state in self.followers.items()
+            if is_alive(replica)
+        ]
+        return min([leader_start_offset, *starts])
 
-    def replicated_up_to(
+    def compute_high_watermark(
         self,
-        log_end: int,
+        leader_end_offset: int,
         *,
-        wanted: int = 1,
+        min_isr: int = 1,
         now_ms: int = 0,
         lag_max_ms: int = 0,
         is_eligible: Callable[[int], bool] = lambda _: True,
@@ -197,62 +210,70 @@ class LeaderRole:
 
         None if one is not heard of, or fewer than ``wanted`` are in sync.
         """
-        if not self.has_in_sync(wanted):
+        if not self.has_min_isr(min_isr):
             return None
-        lowest = log_end
-        members = self.in_sync if self.proposed is None else self.in_sync | self.proposed
-        for replica, progress in self.followers.items():
+        lowest = leader_end_offset
+        members = self.isr if self.pending_isr is None else self.isr | self.pending_isr
+        for replica, replica_state in self.followers.items():
             if replica in members:
-                lowest = min(lowest, progress.end_offset)
-            elif 0 <= progress.end_offset < lowest:
+                lowest = min(lowest, replica_state.log_end_offset)
+            elif 0 <= replica_state.log_end_offset < lowest:
                 # One that is gone will not be in sync, however lately it was at the end.
-                keeps_up = progress.keeps_up(log_end, now_ms=now_ms, lag_max_ms=lag_max_ms)
-                if keeps_up and is_eligible(replica):
-                    lowest = progress.end_offset
+                is_caught_up = replica_state.is_caught_up(
+                    leader_end_offset, now_ms=now_ms, lag_max_ms=lag_max_ms
+                )
+                if is_caught_up and is_eligible(replica):
+                    lowest = replica_state.log_end_offset
         return lowest if lowest >= 0 else None
 
-    def has_in_sync(self, wanted: int) -> bool:
+    def has_min_isr(self, min_isr: int) -> bool:
         """Whether so many are in sync, or all there are: more than those are never wanted."""
-        return len(self.in_sync) >= min(wanted, len(self.replicas))
+        return len(self.isr) >= min(min_isr, len(self.replicas))
 
     # Who is in sync?  None, if nothing is to be proposed.
 
     def broker_epoch_of(self, replica_id: int) -> int:
         """In which a follower has come as far as is known of it."""
-        progress = self.followers.get(replica_id)
-        return NOT_TOLD if progress is None else progress.broker_epoch
+        replica_state = self.followers.get(replica_id)
+        return UNKNOWN_BROKER_EPOCH if replica_state is None else replica_state.broker_epoch
 
-    def refused(self, in_sync: frozenset[int], *, now_ms: int) -> None:
+    def reject_pending_isr(self, isr: frozenset[int], *, now_ms: int) -> None:
         """The controller does not agree, most likely because of those who would be new in it."""
-        self.proposed = None
-        for replica in in_sync - self.in_sync:
+        self.pending_isr = None
+        for replica in isr - self.isr:
             if replica in self.followers:
-                self.followers[replica].refused_until_ms = now_ms + REFUSED_FOR_MS
+                self.followers[replica].ineligible_until_ms = now_ms + INELIGIBLE_BACKOFF_MS
 
-    def grown(
+    def expanded_isr(
         self, replica_id: int, *, high_watermark: int, now_ms: int = 0
     ) -> frozenset[int] | None:
         """With a follower that has caught up."""
-        if self.proposed is not None or replica_id in self.in_sync:
+        if self.pending_isr is not None or replica_id in self.isr:
             return None
-        progress = self.followers.get(replica_id)
+        replica_state = self.followers.get(replica_id)
         if (
-            progress is None
+            replica_state is None
             or replica_id not in self.replicas
-            or now_ms < progress.refused_until_ms
+            or now_ms < replica_state.ineligible_until_ms
         ):
             return None
-        is_fit = progress.end_offset >= max(high_watermark, self.start_offset)
-        return self.in_sync | {replica_id} if is_fit else None
+        has_caught_up = replica_state.log_end_offset >= max(
+            high_watermark, self.leader_epoch_start_offset
+        )
+        return self.isr | {replica_id} if has_caught_up else None
 
-    def shrunk(self, log_end: int, *, now_ms: int, lag_max_ms: int) -> frozenset[int] | None:
+    def shrunk_isr(
+        self, leader_end_offset: int, *, now_ms: int, lag_max_ms: int
+    ) -> frozenset[int] | None:
         """Without those that have fallen behind."""
-        if self.proposed is not None:
+        if self.pending_isr is not None:
             return None
         behind = {
             replica
-            for replica, progress in self.followers.items()
-            if replica in self.in_sync
-            and not progress.keeps_up(log_end, now_ms=now_ms, lag_max_ms=lag_max_ms)
+            for replica, replica_state in self.followers.items()
+            if replica in self.isr
+            and not replica_state.is_caught_up(
+                leader_end_offset, now_ms=now_ms, lag_max_ms=lag_max_ms
+            )
         }
-        return self.in_sync - behind if behind else None
+        return self.isr - behind if behind else None

@@ -19,13 +19,13 @@ from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
 
-NO_LAG = -1
+INVALID_OFFSET_LAG = -1
 #: Takes less than a millisecond for logs of a few segments.
-_LOGS_AT_ONCE = 200
+_LOGS_PER_SLICE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedLog:
+class LogDescription:
     """``offset_lag`` is how far a copy is behind its log, and a log behind its high watermark."""
 
     partition: TopicPartition
@@ -34,39 +34,45 @@ class DescribedLog:
     is_future: bool
 
 
-class Place(NamedTuple):
+class LogLocation(NamedTuple):
     """A log, and whether it was on its way then."""
 
-    hosted: HostedLog
+    hosted_log: HostedLog
     is_future: bool
 
 
-def places(
-    logs: LogManager, wanted: Collection[TopicPartition] | None
-) -> dict[LogDirectory, list[Place]]:
+def locate_logs(
+    log_manager: LogManager, partitions: Collection[TopicPartition] | None
+) -> dict[LogDirectory, list[LogLocation]]:
     """Of the wanted partitions, in each directory; None wants all."""
     return {
         directory: [
-            Place(hosted, hosted.is_future)
-            for hosted in logs.logs.in_directory(directory)
-            if wanted is None or hosted.partition in wanted
+            LogLocation(hosted_log, hosted_log.is_future)
+            for hosted_log in log_manager.logs.in_directory(directory)
+            if partitions is None or hosted_log.partition in partitions
         ]
-        for directory in logs.directories
+        for directory in log_manager.directories
     }
 
 
-async def described(found: Iterable[Place], logs: LogManager) -> AsyncIterator[DescribedLog]:
-    for count, place in enumerate(found, start=1):
-        if count % _LOGS_AT_ONCE == 0:
+async def describe_logs(
+    locations: Iterable[LogLocation], log_manager: LogManager
+) -> AsyncIterator[LogDescription]:
+    for count, location in enumerate(locations, start=1):
+        if count % _LOGS_PER_SLICE == 0:
             await asyncio.sleep(0)
-        yield _described(place, logs)
+        yield _describe_log(location, log_manager)
 
 
-def _described(place: Place, logs: LogManager) -> DescribedLog:
-    log, is_future = place.hosted.log, place.is_future
-    current = logs.logs.current.get(log.partition)
-    lag = NO_LAG
+def _describe_log(location: LogLocation, log_manager: LogManager) -> LogDescription:
+    log, is_future = location.hosted_log.log, location.is_future
+    current = log_manager.logs.current.get(log.partition)
+    lag = INVALID_OFFSET_LAG
     if current is not None and current.is_usable:
-        behind = current.log.end_offset if is_future else current.log.high_watermark
-        lag = behind - log.end_offset if is_future else max(0, behind - log.end_offset)
-    return DescribedLog(log.partition, log.size_bytes, lag, is_future)
+        target_offset = current.log.log_end_offset if is_future else current.log.high_watermark
+        lag = (
+            target_offset - log.log_end_offset
+            if is_future
+            else max(0, target_offset - log.log_end_offset)
+        )
+    return LogDescription(log.partition, log.size_bytes, lag, is_future)

@@ -11,87 +11,107 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from odradek.broker.replicas.followed import Followed
-from odradek.broker.replicas.following import Following
+from odradek.broker.replicas.partition_fetch_state import PartitionFetchState
+from odradek.broker.replicas.partition_fetch_states import PartitionFetchStates
 from odradek.protocol.types import TopicPartition
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 
 log = logging.getLogger(__name__)
 
 
-class Logs(Protocol):
+class TruncatableLogs(Protocol):
     """Who cuts logs."""
 
-    def truncate(self, hosted: HostedLog, offset: int, /, *, now_ms: int) -> DiskWork: ...
+    def truncate(self, hosted_log: HostedLog, offset: int, /, *, now_ms: int) -> DiskTask: ...
 
-    def truncate_fully(self, hosted: HostedLog, new_start: int, /, *, now_ms: int) -> DiskWork: ...
+    def truncate_fully_and_start_at(
+        self, hosted_log: HostedLog, new_offset: int, /, *, now_ms: int
+    ) -> DiskTask: ...
 
 
-class Care(Protocol):
+class LogMaintenance(Protocol):
     """Who keeps compaction and retention away meanwhile."""
 
-    async def hold_off(self, partition: TopicPartition, /) -> None: ...
+    async def abort_and_pause_cleaning(self, partition: TopicPartition, /) -> None: ...
 
-    def allow(self, partition: TopicPartition, /) -> None: ...
+    def resume_cleaning(self, partition: TopicPartition, /) -> None: ...
 
-    async def carry_out(self, work: DiskWork, /) -> None: ...
+    async def execute(self, task: DiskTask, /) -> None: ...
 
 
-class Cutting:
+class LogTruncator:
     """Of what one fetcher follows."""
 
     def __init__(
-        self, following: Following, logs: Logs, care: Care, now_ms: Callable[[], int]
+        self,
+        fetch_states: PartitionFetchStates,
+        log_manager: TruncatableLogs,
+        log_maintenance: LogMaintenance,
+        now_ms: Callable[[], int],
     ) -> None:
-        self._following = following
-        self._logs = logs
-        self._care = care
+        self._fetch_states = fetch_states
+        self._log_manager = log_manager
+        self._log_maintenance = log_maintenance
         self._now_ms = now_ms
 
-    async def cut(self, followed: Followed, offset: int) -> None:
-        if offset < followed.partition.log.segments.first.base_offset:
-            await self._empty(followed)
+    async def truncate(self, fetch_state: PartitionFetchState, offset: int) -> None:
+        if offset < fetch_state.partition.log.segments.first.base_offset:
+            await self._truncate_to_first_segment(fetch_state)
 
-        def cut(hosted: HostedLog) -> DiskWork:
-            own = hosted.log
+        def plan_truncation(hosted_log: HostedLog) -> DiskTask:
+            local_log = hosted_log.log
             # Only after an unclean election does it have less than all had.
-            level = logging.WARNING if offset < own.high_watermark else logging.INFO
-            log.log(level, "%s is cut at %d: it went to %d", own.partition, offset, own.end_offset)
-            return self._logs.truncate(hosted, offset, now_ms=self._now_ms())
+            level = logging.WARNING if offset < local_log.high_watermark else logging.INFO
+            log.log(
+                level,
+                "%s is cut at %d: it went to %d",
+                local_log.partition,
+                offset,
+                local_log.log_end_offset,
+            )
+            return self._log_manager.truncate(hosted_log, offset, now_ms=self._now_ms())
 
-        await self._change(followed, cut)
+        await self._run_exclusively(fetch_state, plan_truncation)
 
-    async def begin_anew(self, followed: Followed, start: int) -> None:
+    async def truncate_fully_and_start_at(
+        self, fetch_state: PartitionFetchState, start_offset: int
+    ) -> None:
         """At ``start``, before which its leader has nothing."""
 
-        def begin_anew(hosted: HostedLog) -> DiskWork:
-            where = hosted.partition
-            log.warning("%s begins anew at %d: its leader has nothing before", where, start)
-            return self._logs.truncate_fully(hosted, start, now_ms=self._now_ms())
+        def plan_restart(hosted_log: HostedLog) -> DiskTask:
+            topic_partition = hosted_log.partition
+            log.warning(
+                "%s begins anew at %d: its leader has nothing before", topic_partition, start_offset
+            )
+            return self._log_manager.truncate_fully_and_start_at(
+                hosted_log, start_offset, now_ms=self._now_ms()
+            )
 
-        await self._empty(followed)
-        await self._change(followed, begin_anew)
+        await self._truncate_to_first_segment(fetch_state)
+        await self._run_exclusively(fetch_state, plan_restart)
 
-    async def _empty(self, followed: Followed) -> None:
+    async def _truncate_to_first_segment(self, fetch_state: PartitionFetchState) -> None:
         """By a disk thread: else whatever begins anew sleeps on the loop, for each segment."""
-        segments = followed.partition.log.segments
-        if not segments.is_bare:
-            await self.cut(followed, segments.first.base_offset)
+        segments = fetch_state.partition.log.segments
+        if not segments.is_single_empty_segment:
+            await self.truncate(fetch_state, segments.first.base_offset)
 
-    async def _change(self, followed: Followed, plan: Callable[[HostedLog], DiskWork]) -> None:
+    async def _run_exclusively(
+        self, fetch_state: PartitionFetchState, plan: Callable[[HostedLog], DiskTask]
+    ) -> None:
         """Unless another leads by the time that nobody else works on the log."""
-        partition, care = followed.partition, self._care
-        where = partition.topic_partition
-        await care.hold_off(where)
+        partition, log_maintenance = fetch_state.partition, self._log_maintenance
+        topic_partition = partition.topic_partition
+        await log_maintenance.abort_and_pause_cleaning(topic_partition)
         try:
-            if followed.is_current and self._following.find(where) is followed:
+            if fetch_state.is_current and self._fetch_states.find(topic_partition) is fetch_state:
                 try:
-                    work = plan(partition.hosted)
+                    task = plan(partition.hosted_log)
                 finally:
-                    partition.cut()  # even if it was broken off
-                await care.carry_out(work)
+                    partition.on_truncated()  # even if it was broken off
+                await log_maintenance.execute(task)
         finally:
             # What held it off is gone with a log that has been deleted.
-            if not partition.hosted.is_deleted:
-                care.allow(where)
+            if not partition.hosted_log.is_deleted:
+                log_maintenance.resume_cleaning(topic_partition)

@@ -21,32 +21,37 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from odradek.broker.metadata.internal_topics import INTERNAL_TOPICS
-from odradek.broker.replicas.alone import Alone
-from odradek.broker.replicas.leader import NOT_TOLD, Heard, LeaderRole, Progress
-from odradek.broker.replicas.portion import Portion, aborted_in
-from odradek.broker.replicas.waiter import Waiter, wake_all
-from odradek.broker.replicas.watermark import Watermark
+from odradek.broker.replicas.awaitable_offset import AwaitableOffset
+from odradek.broker.replicas.fetch_data_info import FetchDataInfo, collect_aborted_transactions
+from odradek.broker.replicas.fetch_watcher import FetchWatcher, notify_all
+from odradek.broker.replicas.leader_state import (
+    UNKNOWN_BROKER_EPOCH,
+    FollowerFetchState,
+    LeaderState,
+    ReplicaState,
+)
+from odradek.broker.replicas.single_replica_isr import SingleReplicaIsr
 from odradek.protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
-    NotLeader,
+    NotLeaderOrFollower,
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
 from odradek.protocol.types import TopicPartition, Uuid
-from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.log import Log, Written
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.producers.append import AppendOrigin
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.producer_state.verification_guards import VerificationGuard
+from odradek.storage.unified_log import LogAppendInfo, UnifiedLog
+from odradek.storage.validation.validated_batch import ValidatedBatch
 
-ALL_IN_SYNC = -1
+ACKS_ALL = -1
 NO_LEADER_EPOCH = -1
 
 
-class InSync(Protocol):
+class IsrManager(Protocol):
     """Who has in-sync replicas changed, and knows for how long one may lag (in_sync.py)."""
 
     def now_ms(self) -> int: ...
@@ -54,7 +59,7 @@ class InSync(Protocol):
     @property
     def lag_max_ms(self) -> int: ...
 
-    def propose(self, partition: Partition, in_sync: frozenset[int], /) -> None: ...
+    def submit(self, partition: Partition, isr: frozenset[int], /) -> None: ...
 
     def is_eligible(self, replica_id: int, /) -> bool: ...
 
@@ -64,276 +69,291 @@ class Partition:
 
     def __init__(
         self,
-        hosted: HostedLog,
+        hosted_log: HostedLog,
         *,
         on_flush_due: Callable[[Partition], None],
-        in_sync: InSync | None = None,
+        isr_manager: IsrManager | None = None,
     ) -> None:
-        self.use(hosted)
-        self._in_sync: InSync = in_sync or Alone()
-        self.topic_partition: TopicPartition = hosted.partition
-        self.is_internal = hosted.partition.topic in INTERNAL_TOPICS
-        self.leader: LeaderRole | None = None
+        self.set_log(hosted_log)
+        self._isr_manager: IsrManager = isr_manager or SingleReplicaIsr()
+        self.topic_partition: TopicPartition = hosted_log.partition
+        self.is_internal = hosted_log.partition.topic in INTERNAL_TOPICS
+        self.leader_state: LeaderState | None = None
         self.leader_id = -1
         self.leader_epoch = NO_LEADER_EPOCH
         self.partition_epoch = -1
-        self.high_watermark = Watermark(hosted.log.high_watermark)
+        self.high_watermark = AwaitableOffset(hosted_log.log.high_watermark)
         #: How far the log is known to survive a power cut.
-        self.synced = Watermark(hosted.log.recovery_point)
-        self.waiting: set[Waiter] = set()
-        self.waiting_followers: set[Waiter] = set()
+        self.flushed_offset = AwaitableOffset(hosted_log.log.recovery_point)
+        self.fetch_watchers: set[FetchWatcher] = set()
+        self.follower_fetch_watchers: set[FetchWatcher] = set()
         self._on_flush_due = on_flush_due
 
-    def use(self, hosted: HostedLog) -> None:
+    def set_log(self, hosted_log: HostedLog) -> None:
         """This is its log from now on."""
-        self.hosted = hosted
-        hosted.on_flushed = self._flushed
+        self.hosted_log = hosted_log
+        hosted_log.on_flushed = self._on_flushed
 
     @property
     def topic_id(self) -> Uuid | None:
-        return self.hosted.topic_id
+        return self.hosted_log.topic_id
 
     @property
-    def log(self) -> Log:
-        return self.hosted.log
+    def log(self) -> UnifiedLog:
+        return self.hosted_log.log
 
     # Roles
 
-    def lead(self, role: LeaderRole, *, partition_epoch: int) -> None:
+    def make_leader(self, leader_state: LeaderState, *, partition_epoch: int) -> None:
         """As long as the controller says so."""
-        self.leader_id, self.leader_epoch = role.local_id, role.epoch
-        if self.leader is None:
-            self._abandon(NotLeader(f"{self.topic_partition} has a new leader"))
-            self.high_watermark.restart(self.log.high_watermark)
-        if self.leader is None or self.leader.epoch != role.epoch:
+        self.leader_id, self.leader_epoch = leader_state.local_broker_id, leader_state.epoch
+        if self.leader_state is None:
+            self._fail_waiters(NotLeaderOrFollower(f"{self.topic_partition} has a new leader"))
+            self.high_watermark.reset(self.log.high_watermark)
+        if self.leader_state is None or self.leader_state.epoch != leader_state.epoch:
             # Of one that led before, nothing was cut: who waits can wait on.
-            self.leader, self.partition_epoch = role, partition_epoch
+            self.leader_state, self.partition_epoch = leader_state, partition_epoch
         elif partition_epoch >= self.partition_epoch:
             # Else the two have agreed on something since that was written.
-            self.leader.take_over(role)
+            self.leader_state.update_from(leader_state)
             self.partition_epoch = partition_epoch
-        self._advance()
-        self.wake()
+        self._maybe_increment_high_watermark()
+        self.notify_watchers()
 
-    def follow(self, leader_id: int, *, leader_epoch: int, partition_epoch: int) -> None:
-        self.leader, self.partition_epoch = None, partition_epoch
+    def make_follower(self, leader_id: int, *, leader_epoch: int, partition_epoch: int) -> None:
+        self.leader_state, self.partition_epoch = None, partition_epoch
         self.leader_id, self.leader_epoch = leader_id, leader_epoch
-        self._abandon(NotLeader(f"{self.topic_partition} is led by {leader_id} now"))
-        self.wake()
+        self._fail_waiters(NotLeaderOrFollower(f"{self.topic_partition} is led by {leader_id} now"))
+        self.notify_watchers()
 
-    def end(self, failure: KafkaError) -> None:
+    def stop(self, error: KafkaError) -> None:
         """It is being deleted, moved away or offline."""
-        self.leader = None
-        self._abandon(failure)
-        self.wake()
+        self.leader_state = None
+        self._fail_waiters(error)
+        self.notify_watchers()
 
-    def _abandon(self, failure: KafkaError) -> None:
-        self.high_watermark.abandon(failure)
-        self.synced.abandon(failure)
+    def _fail_waiters(self, error: KafkaError) -> None:
+        self.high_watermark.fail_waiters(error)
+        self.flushed_offset.fail_waiters(error)
 
-    def leading(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> LeaderRole:
+    def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> LeaderState:
         """The role; refused if it is another's, or if the client knows of another epoch."""
-        self.check_epoch(current_leader_epoch)
-        if self.leader is None:
-            raise NotLeader(f"{self.topic_partition} is led by {self.leader_id}")
-        return self.leader
+        self.check_current_leader_epoch(current_leader_epoch)
+        if self.leader_state is None:
+            raise NotLeaderOrFollower(f"{self.topic_partition} is led by {self.leader_id}")
+        return self.leader_state
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
+    def check_current_leader_epoch(self, current_leader_epoch: int) -> None:
         """What a client believes to be the leader's epoch, if it believes anything."""
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise FencedLeaderEpoch(
-                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, "
-                f"{current_leader_epoch} is over"
+                f"{self.topic_partition} has leader epoch {self.leader_epoch}; "
+                f"the request has the older epoch {current_leader_epoch}"
             )
         raise UnknownLeaderEpoch(
-            f"{self.topic_partition} is in leader epoch {self.leader_epoch} here, "
-            f"{current_leader_epoch} is not known yet"
+            f"{self.topic_partition} has leader epoch {self.leader_epoch} here; "
+            f"the request has the newer epoch {current_leader_epoch}"
         )
 
     # Writing
 
     def append(
         self,
-        records: memoryview | bytearray | CheckedBatch,
+        records: memoryview | bytearray | ValidatedBatch,
         *,
         acks: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: VerificationGuard | None = None,
-    ) -> Written:
+        verification_guard: VerificationGuard | None = None,
+    ) -> LogAppendInfo:
         """Append as the leader; ``records`` are patched in place.
 
         What begins a transaction needs the ``guard`` that ``start_verification`` gave.
         """
-        role = self.leader or self.leading()
-        if acks == ALL_IN_SYNC:
-            self._check_in_sync(role, NotEnoughReplicas)
-        hosted = self.hosted
-        if hosted.is_being_cut:
-            raise NotLeader(f"{self.topic_partition} is not ready to be led yet")
+        leader_state = self.leader_state or self.require_leader()
+        if acks == ACKS_ALL:
+            self._check_min_isr(leader_state, NotEnoughReplicas)
+        hosted_log = self.hosted_log
+        if hosted_log.is_truncating:
+            raise NotLeaderOrFollower(f"{self.topic_partition} is still being truncated")
         try:
-            written = hosted.usable().append_as_leader(
-                records, leader_epoch=role.epoch, now_ms=now_ms, origin=origin, guard=guard
+            append_info = hosted_log.get_usable_log().append_as_leader(
+                records,
+                leader_epoch=leader_state.epoch,
+                now_ms=now_ms,
+                origin=origin,
+                guard=verification_guard,
             )
-        except OSError as failure:
-            raise hosted.failed(failure) from failure
-        has_advanced = self._advance()
-        if hosted.has_flush_due_by_count:
+        except OSError as error:
+            raise hosted_log.handle_os_error(error) from error
+        has_advanced = self._maybe_increment_high_watermark()
+        if hosted_log.has_flush_due_by_count:
             self._on_flush_due(self)
         if has_advanced:
-            wake_all(self.waiting)
-        wake_all(self.waiting_followers)
-        return written
+            notify_all(self.fetch_watchers)
+        notify_all(self.follower_fetch_watchers)
+        return append_info
 
-    def _check_in_sync(
-        self, role: LeaderRole, failure: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend]
+    def _check_min_isr(
+        self,
+        leader_state: LeaderState,
+        error_class: type[NotEnoughReplicas | NotEnoughReplicasAfterAppend],
     ) -> None:
-        wanted, in_sync = self.hosted.log.settings.min_insync_replicas, len(role.in_sync)
-        if not role.has_in_sync(wanted):
-            raise failure(f"{in_sync} of {wanted} replicas of {self.topic_partition} are in sync")
+        min_isr, isr_size = self.hosted_log.log.settings.min_insync_replicas, len(leader_state.isr)
+        if not leader_state.has_min_isr(min_isr):
+            raise error_class(
+                f"ISR size {isr_size} is below min.insync.replicas={min_isr} "
+                f"for {self.topic_partition}"
+            )
 
-    def is_acknowledged(self, written: Written, *, acks: int) -> bool:
+    def is_acknowledged(self, append_info: LogAppendInfo, *, acks: int) -> bool:
         """Whether the producer may be told at once."""
-        after = written.last_offset + 1
-        if self.hosted.has_flush_due_by_count and self.synced.value < after:
+        after = append_info.last_offset + 1
+        if self.hosted_log.has_flush_due_by_count and self.flushed_offset.value < after:
             return False
-        return acks != ALL_IN_SYNC or self.high_watermark.value >= after
+        return acks != ACKS_ALL or self.high_watermark.value >= after
 
     async def wait_until_acknowledged(
-        self, written: Written, *, acks: int, timeout_s: float
+        self, append_info: LogAppendInfo, *, acks: int, timeout_s: float
     ) -> None:
         """Until it is synced, if it must be, and replicated, if the producer wants that."""
         loop = asyncio.get_running_loop()
-        after, deadline = written.last_offset + 1, loop.time() + timeout_s
-        if self.hosted.has_flush_due_by_count:
-            self._check_in_time(await self.synced.wait_for(after, timeout_s=timeout_s))
-        if acks == ALL_IN_SYNC:
-            self.leading()
-            left_s = max(0.0, deadline - loop.time())
+        after, deadline = append_info.last_offset + 1, loop.time() + timeout_s
+        if self.hosted_log.has_flush_due_by_count:
+            self._check_not_timed_out(
+                await self.flushed_offset.wait_for(after, timeout_s=timeout_s)
+            )
+        if acks == ACKS_ALL:
+            self.require_leader()
+            remaining_s = max(0.0, deadline - loop.time())
             self.check_replicated(
-                written, await self.high_watermark.reached(after, timeout_s=left_s)
+                append_info, await self.high_watermark.future_for(after, timeout_s=remaining_s)
             )
         else:
-            self._check_is_there(written)
+            self._check_not_overwritten(append_info)
 
-    def replicated(
-        self, written: Written, *, timeout_s: float
+    def replication_future(
+        self, append_info: LogAppendInfo, *, timeout_s: float
     ) -> asyncio.Future[Exception | None] | None:
         """When nothing else is waited for: brings what ``check_replicated`` is to look at."""
-        if self.leader is None or self.hosted.has_flush_due_by_count:
+        if self.leader_state is None or self.hosted_log.has_flush_due_by_count:
             return None
-        return self.high_watermark.reached(written.last_offset + 1, timeout_s=timeout_s)
+        return self.high_watermark.future_for(append_info.last_offset + 1, timeout_s=timeout_s)
 
-    def check_replicated(self, written: Written, failure: Exception | None) -> None:
+    def check_replicated(self, append_info: LogAppendInfo, error: Exception | None) -> None:
         """``failure`` is what the watermark brought instead."""
-        if failure is not None and not isinstance(failure, TimeoutError):
-            raise failure
-        self._check_in_time(failure is None)
-        self._check_in_sync(self.leading(), NotEnoughReplicasAfterAppend)
-        self._check_is_there(written)
+        if error is not None and not isinstance(error, TimeoutError):
+            raise error
+        self._check_not_timed_out(error is None)
+        self._check_min_isr(self.require_leader(), NotEnoughReplicasAfterAppend)
+        self._check_not_overwritten(append_info)
 
-    def _check_is_there(self, written: Written) -> None:
+    def _check_not_overwritten(self, append_info: LogAppendInfo) -> None:
         """Another may have led before it was waited for, and others' records be in its place."""
-        epoch = self.log.epochs.epoch_of(written.last_offset)
-        if written.leader_epoch is not None and epoch not in (None, written.leader_epoch):
-            raise NotLeader(f"{self.topic_partition} was led by another meanwhile")
+        epoch = self.log.leader_epoch_cache.epoch_for_offset(append_info.last_offset)
+        if append_info.leader_epoch is not None and epoch not in (None, append_info.leader_epoch):
+            raise NotLeaderOrFollower(f"{self.topic_partition} had another leader since the append")
 
-    def _check_in_time(self, is_reached: bool) -> None:
+    def _check_not_timed_out(self, is_reached: bool) -> None:
         if not is_reached:
-            raise RequestTimedOut(f"{self.topic_partition} was not replicated or synced in time")
+            raise RequestTimedOut(f"{self.topic_partition} was not replicated or flushed in time")
 
-    def _flushed(self) -> None:
+    def _on_flushed(self) -> None:
         """A sync has ended: one that was due here, or one of the schedule's."""
-        if self.log.recovery_point > self.synced.value:
-            self.synced.advance(self.log.recovery_point)
+        if self.log.recovery_point > self.flushed_offset.value:
+            self.flushed_offset.advance(self.log.recovery_point)
         # Who appended while it ran waits too, even if there are few of them now.
-        is_due = self.hosted.has_flush_due_by_count or self.synced.is_awaited
-        if is_due and self.hosted.is_usable:
+        is_due = self.hosted_log.has_flush_due_by_count or self.flushed_offset.has_waiters
+        if is_due and self.hosted_log.is_usable:
             self._on_flush_due(self)
 
-    def _advance(self) -> bool:
+    def _maybe_increment_high_watermark(self) -> bool:
         """Move the high watermark to where all in sync have come; whether it has moved."""
-        log = self.hosted.log
-        reached = self._reached(wanted=log.settings.min_insync_replicas)
-        if reached is None or reached <= log.high_watermark:
+        log = self.hosted_log.log
+        new_high_watermark = self._compute_high_watermark(min_isr=log.settings.min_insync_replicas)
+        if new_high_watermark is None or new_high_watermark <= log.high_watermark:
             return False
-        log.advance_high_watermark(reached)
-        self.high_watermark.advance(reached)
+        log.update_high_watermark(new_high_watermark)
+        self.high_watermark.advance(new_high_watermark)
         return True
 
-    def _reached(self, *, wanted: int) -> int | None:
-        role, log = self.leader, self.hosted.log
-        assert role is not None
-        if len(role.replicas) == 1:
-            return log.end_offset
-        return role.replicated_up_to(
-            log.end_offset,
-            wanted=wanted,
-            now_ms=self._in_sync.now_ms(),
-            lag_max_ms=self._in_sync.lag_max_ms,
-            is_eligible=self._in_sync.is_eligible,
+    def _compute_high_watermark(self, *, min_isr: int) -> int | None:
+        leader_state, log = self.leader_state, self.hosted_log.log
+        assert leader_state is not None
+        if len(leader_state.replicas) == 1:
+            return log.log_end_offset
+        return leader_state.compute_high_watermark(
+            log.log_end_offset,
+            min_isr=min_isr,
+            now_ms=self._isr_manager.now_ms(),
+            lag_max_ms=self._isr_manager.lag_max_ms,
+            is_eligible=self._isr_manager.is_eligible,
         )
 
-    def is_on_all_in_sync(self, end: int) -> bool:
+    def is_replicated_to_isr(self, end_offset: int) -> bool:
         """Also while those are too few, and the watermark stands still: no other could lead."""
-        if self.high_watermark.value >= end:
+        if self.high_watermark.value >= end_offset:
             return True
-        reached = None if self.leader is None else self._reached(wanted=1)
-        return reached is not None and reached >= end
+        high_watermark = (
+            None if self.leader_state is None else self._compute_high_watermark(min_isr=1)
+        )
+        return high_watermark is not None and high_watermark >= end_offset
 
-    def follower_fetched(
+    def update_follower_fetch_state(
         self,
         replica_id: int,
         *,
-        offset: int,
-        start_offset: int,
-        broker_epoch: int = NOT_TOLD,
-        heard: Heard | None = None,
-    ) -> Progress:
+        fetch_offset: int,
+        follower_start_offset: int,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        follower_fetch_state: FollowerFetchState | None = None,
+    ) -> ReplicaState:
         """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
-        role, log = self.leading(), self.hosted.log
-        before, now_ms = log.high_watermark, self._in_sync.now_ms()
-        has_moved = role.note_follower(
+        leader_state, log = self.require_leader(), self.hosted_log.log
+        before, now_ms = log.high_watermark, self._isr_manager.now_ms()
+        is_progress = leader_state.update_follower_fetch_state(
             replica_id,
-            end_offset=offset,
-            start_offset=start_offset,
-            log_end=log.end_offset,
+            fetch_offset=fetch_offset,
+            follower_start_offset=follower_start_offset,
+            leader_end_offset=log.log_end_offset,
             now_ms=now_ms,
-            heard=heard,
+            follower_fetch_state=follower_fetch_state,
         )
-        progress = role.followers[replica_id]
-        progress.broker_epoch = broker_epoch
-        grown = role.grown(replica_id, high_watermark=before, now_ms=now_ms)
-        if grown is not None and self._in_sync.is_eligible(replica_id):
-            role.proposed = grown
-            self._in_sync.propose(self, grown)
-        if self._advance() or has_moved:
-            wake_all(self.waiting)
-        return progress
+        replica_state = leader_state.followers[replica_id]
+        replica_state.broker_epoch = broker_epoch
+        expanded_isr = leader_state.expanded_isr(replica_id, high_watermark=before, now_ms=now_ms)
+        if expanded_isr is not None and self._isr_manager.is_eligible(replica_id):
+            leader_state.pending_isr = expanded_isr
+            self._isr_manager.submit(self, expanded_isr)
+        if self._maybe_increment_high_watermark() or is_progress:
+            notify_all(self.fetch_watchers)
+        return replica_state
 
-    def look_for_laggards(self) -> None:
+    def maybe_shrink_isr(self) -> None:
         """Followers behind for too long are to be out; fewer than before may be wanted in sync."""
-        role = self.leader
-        if role is None:
+        leader_state = self.leader_state
+        if leader_state is None:
             return
-        if self._advance():
-            wake_all(self.waiting)
-        shrunk = role.shrunk(
-            self.log.end_offset, now_ms=self._in_sync.now_ms(), lag_max_ms=self._in_sync.lag_max_ms
+        if self._maybe_increment_high_watermark():
+            notify_all(self.fetch_watchers)
+        shrunk_isr = leader_state.shrunk_isr(
+            self.log.log_end_offset,
+            now_ms=self._isr_manager.now_ms(),
+            lag_max_ms=self._isr_manager.lag_max_ms,
         )
-        if shrunk is not None:
-            role.proposed = shrunk
-            self._in_sync.propose(self, shrunk)
+        if shrunk_isr is not None:
+            leader_state.pending_isr = shrunk_isr
+            self._isr_manager.submit(self, shrunk_isr)
 
-    def in_sync_changed(self, in_sync: Iterable[int], *, partition_epoch: int) -> None:
+    def update_isr(self, isr: Iterable[int], *, partition_epoch: int) -> None:
         """The controller has agreed to what was proposed, or to something else."""
-        role = self.leading()
-        role.in_sync, role.proposed = frozenset(in_sync), None
+        leader_state = self.require_leader()
+        leader_state.isr, leader_state.pending_isr = frozenset(isr), None
         self.partition_epoch = partition_epoch
-        self._advance()
-        self.wake()
+        self._maybe_increment_high_watermark()
+        self.notify_watchers()
 
     # Following
 
@@ -342,54 +362,66 @@ class Partition:
         records: memoryview | bytearray,
         *,
         leader_epoch: int,
-        high_watermark: int,
-        start_offset: int,
+        leader_high_watermark: int,
+        leader_log_start_offset: int,
         now_ms: int,
     ) -> None:
         """Take over what the leader of this epoch has sent, and what it says of its log."""
-        with self.hosted as log:
+        with self.hosted_log as log:
             if records:
                 log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
-            reached = min(high_watermark, log.end_offset)
-            if reached > log.high_watermark:
-                log.advance_high_watermark(reached)
-                self.high_watermark.advance(reached)
-            if start_offset > log.start_offset:
-                log.advance_start(min(start_offset, log.high_watermark))
-        if self.hosted.has_flush_due_by_count:
+            new_high_watermark = min(leader_high_watermark, log.log_end_offset)
+            if new_high_watermark > log.high_watermark:
+                log.update_high_watermark(new_high_watermark)
+                self.high_watermark.advance(new_high_watermark)
+            if leader_log_start_offset > log.log_start_offset:
+                log.maybe_increment_log_start_offset(
+                    min(leader_log_start_offset, log.high_watermark)
+                )
+        if self.hosted_log.has_flush_due_by_count:
             self._on_flush_due(self)
-        self.wake()
+        self.notify_watchers()
 
-    def cut(self) -> None:
+    def on_truncated(self) -> None:
         """The log has been cut, and may end before its watermarks."""
-        self._abandon(NotLeader(f"{self.topic_partition} is led by {self.leader_id}"))
-        self.high_watermark.restart(self.log.high_watermark)
-        self.synced.restart(min(self.synced.value, self.log.recovery_point))
-        self.wake()
+        self._fail_waiters(
+            NotLeaderOrFollower(f"{self.topic_partition} is led by {self.leader_id}")
+        )
+        self.high_watermark.reset(self.log.high_watermark)
+        self.flushed_offset.reset(min(self.flushed_offset.value, self.log.recovery_point))
+        self.notify_watchers()
 
-    def wake(self) -> None:
+    def notify_watchers(self) -> None:
         """Whoever waits looks again."""
-        wake_all(self.waiting)
-        wake_all(self.waiting_followers)
+        notify_all(self.fetch_watchers)
+        notify_all(self.follower_fetch_watchers)
 
     # Reading
 
-    def readable_up_to(self, *, is_follower: bool, committed: bool) -> int:
-        log = self.hosted.log
+    def readable_end_offset(self, *, is_follower: bool, is_read_committed: bool) -> int:
+        log = self.hosted_log.log
         if is_follower:
-            return log.end_offset
-        return log.last_stable_offset if committed else log.high_watermark
+            return log.log_end_offset
+        return log.last_stable_offset if is_read_committed else log.high_watermark
 
     def read(
-        self, offset: int, *, max_bytes: int, up_to: int, committed: bool, at_least_one: bool
-    ) -> Portion:
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        up_to: int,
+        is_read_committed: bool,
+        at_least_one: bool,
+    ) -> FetchDataInfo:
         """From ``offset`` on, nothing at or beyond ``up_to``."""
-        with self.hosted as log:
+        with self.hosted_log as log:
             # What is read must not begin between the two: the client would be told of a gap.
-            region = log.read(offset, max_bytes=max_bytes, up_to=up_to, at_least_one=at_least_one)
+            region = log.read(
+                offset, max_bytes=max_bytes, max_offset=up_to, at_least_one=at_least_one
+            )
             aborted = None
-            if committed:
-                aborted = aborted_in(log, offset, region, up_to)
-            return Portion(
-                region, log.high_watermark, log.last_stable_offset, log.start_offset, aborted
+            if is_read_committed:
+                aborted = collect_aborted_transactions(log, offset, region, up_to)
+            return FetchDataInfo(
+                region, log.high_watermark, log.last_stable_offset, log.log_start_offset, aborted
             )

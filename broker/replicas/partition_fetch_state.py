@@ -5,83 +5,89 @@ Owner: the event loop; of a fetcher.
 
 from __future__ import annotations
 
-from odradek.broker.replicas.follower_session import Asked, Wanted
+from odradek.broker.replicas.fetch_session_handler import FetchRequestPartition, PartitionRequest
 from odradek.broker.replicas.partition import Partition
 from odradek.protocol.types import ZERO_UUID
 
-FIRST_REST_S = 0.02
+INITIAL_BACKOFF_S = 0.02
 
 
-class Followed:
+class PartitionFetchState:
     """A partition in one leader epoch."""
 
     __slots__ = (
-        "_wanted",
-        "asked_offset",
-        "epoch",
-        "has_all",
-        "is_new",
+        "_last_request",
+        "backoff_s",
+        "delayed_until",
+        "is_caught_up",
+        "last_error",
+        "leader_epoch",
+        "needs_truncation_check",
         "partition",
-        "rest_s",
-        "rests_until",
-        "trouble",
+        "requested_offset",
     )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.epoch = partition.leader_epoch
+        self.leader_epoch = partition.leader_epoch
         #: Whether it may have a tail that its leader cannot be asked about.
-        self.is_new = True
+        self.needs_truncation_check = True
         #: Where its log ended when it was last asked for; None if it was not.
-        self.asked_offset: int | None = None
-        self._wanted: Wanted | None = None
-        self.rests_until = 0.0
+        self.requested_offset: int | None = None
+        self._last_request: FetchRequestPartition | None = None
+        self.delayed_until = 0.0
         #: Whether it had all before the leader's high watermark when that was last heard of.
-        self.has_all = False
+        self.is_caught_up = False
         #: For how long it rested last, and why; 0 and None once something has been taken.
-        self.rest_s = 0.0
-        self.trouble: str | None = None
+        self.backoff_s = 0.0
+        self.last_error: str | None = None
 
     @property
     def is_current(self) -> bool:
-        return self.partition.leader is None and self.partition.leader_epoch == self.epoch
+        return (
+            self.partition.leader_state is None and self.partition.leader_epoch == self.leader_epoch
+        )
 
-    def wanted(self, limit_bytes: int) -> Wanted:
+    def build_request(self, max_bytes: int) -> FetchRequestPartition:
         """From the end of its log on; the same object as before, if nothing else is wanted."""
-        own = self.partition.log
-        end, start, epoch = own.end_offset, own.start_offset, own.epochs.latest_epoch
+        log = self.partition.log
+        end, start, epoch = (
+            log.log_end_offset,
+            log.log_start_offset,
+            log.leader_epoch_cache.latest_epoch,
+        )
         topic_id = self.partition.topic_id or ZERO_UUID
-        self.asked_offset = end
-        last = self._wanted
+        self.requested_offset = end
+        request = self._last_request
         if (
-            last is None
-            or last.asked.fetch_offset != end
-            or last.asked.log_start_offset != start
-            or last.asked.last_fetched_epoch != epoch
-            or last.asked.partition_max_bytes != limit_bytes
-            or last.topic_id is not topic_id
+            request is None
+            or request.partition_request.fetch_offset != end
+            or request.partition_request.log_start_offset != start
+            or request.partition_request.last_fetched_epoch != epoch
+            or request.partition_request.partition_max_bytes != max_bytes
+            or request.topic_id is not topic_id
         ):
-            asked = Asked(
+            partition_request = PartitionRequest(
                 partition=self.partition.topic_partition.partition,
-                current_leader_epoch=self.epoch,
+                current_leader_epoch=self.leader_epoch,
                 fetch_offset=end,
                 last_fetched_epoch=epoch,
                 log_start_offset=start,
-                partition_max_bytes=limit_bytes,
+                partition_max_bytes=max_bytes,
             )
-            last = self._wanted = Wanted(asked, topic_id)
-        return last
+            request = self._last_request = FetchRequestPartition(partition_request, topic_id)
+        return request
 
-    def rest(self, *, now_s: float, most_s: float) -> None:
+    def back_off(self, *, now_s: float, max_backoff_s: float) -> None:
         """Each time twice as long: most likely the leader is about to be told that it leads."""
-        self.rest_s = min(most_s, max(FIRST_REST_S, 2 * self.rest_s))
-        self.rests_until = now_s + self.rest_s
+        self.backoff_s = min(max_backoff_s, max(INITIAL_BACKOFF_S, 2 * self.backoff_s))
+        self.delayed_until = now_s + self.backoff_s
 
-    def taken(self, *, high_watermark: int) -> None:
+    def on_fetched(self, *, leader_high_watermark: int) -> None:
         """All is well; ``high_watermark`` is the leader's."""
-        self.rest_s, self.trouble = 0.0, None
-        self.has_all = self.partition.log.end_offset >= high_watermark
+        self.backoff_s, self.last_error = 0.0, None
+        self.is_caught_up = self.partition.log.log_end_offset >= leader_high_watermark
 
     @property
-    def is_as_asked(self) -> bool:
-        return self.is_current and self.asked_offset == self.partition.log.end_offset
+    def matches_request(self) -> bool:
+        return self.is_current and self.requested_offset == self.partition.log.log_end_offset

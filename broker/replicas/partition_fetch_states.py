@@ -19,76 +19,80 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from odradek.broker.replicas.followed import Followed
 from odradek.broker.replicas.partition import Partition
+from odradek.broker.replicas.partition_fetch_state import PartitionFetchState
 from odradek.protocol.types import TopicPartition
 
 #: For how long at most they are not, under load.  It is longer than a leader usually waits for
 #: records (replica.fetch.wait.max.ms), else a lone record's acknowledgement would wait for that.
-LOOK_AT_ALL_S = 1.0
+FULL_SCAN_INTERVAL_S = 1.0
 
 
-class Following:
+class PartitionFetchStates:
     """Partitions of one leader."""
 
     def __init__(self) -> None:
-        self._partitions: dict[TopicPartition, Followed] = {}
+        self._states: dict[TopicPartition, PartitionFetchState] = {}
         #: In the order in which they were; those that are followed no more are among them.
-        self._touched: dict[TopicPartition, None] = {}
+        self._dirty: dict[TopicPartition, None] = {}
         #: A heap, by when they have rested; what has been touched since may be there in vain.
-        self._resting: list[tuple[float, TopicPartition]] = []
-        self._all_due_s = 0.0
+        self._delayed: list[tuple[float, TopicPartition]] = []
+        self._full_scan_due_s = 0.0
 
-    def __iter__(self) -> Iterator[Followed]:
-        return iter(self._partitions.values())
+    def __iter__(self) -> Iterator[PartitionFetchState]:
+        return iter(self._states.values())
 
     def __len__(self) -> int:
-        return len(self._partitions)
+        return len(self._states)
 
-    def find(self, where: TopicPartition) -> Followed | None:
-        return self._partitions.get(where)
+    def find(self, topic_partition: TopicPartition) -> PartitionFetchState | None:
+        return self._states.get(topic_partition)
 
-    def follow(self, partition: Partition) -> None:
+    def add_partition(self, partition: Partition) -> None:
         """In its epoch of now."""
-        where = partition.topic_partition
-        self._partitions[where] = Followed(partition)
-        self.touch(where)
+        topic_partition = partition.topic_partition
+        self._states[topic_partition] = PartitionFetchState(partition)
+        self.mark_dirty(topic_partition)
 
-    def forget(self, where: TopicPartition) -> None:
-        self._partitions.pop(where, None)
-        self.touch(where)
+    def remove_partition(self, topic_partition: TopicPartition) -> None:
+        self._states.pop(topic_partition, None)
+        self.mark_dirty(topic_partition)
 
-    def forget_all(self) -> None:
-        for where in [*self._partitions]:
-            self.forget(where)
+    def remove_all(self) -> None:
+        for topic_partition in [*self._states]:
+            self.remove_partition(topic_partition)
 
     # What is to be looked at
 
-    def touch(self, where: TopicPartition) -> None:
-        self._touched[where] = None
+    def mark_dirty(self, topic_partition: TopicPartition) -> None:
+        self._dirty[topic_partition] = None
 
-    def touch_all(self) -> None:
+    def mark_all_dirty(self) -> None:
         """The next time that anything is looked at."""
-        self._all_due_s = 0.0
+        self._full_scan_due_s = 0.0
 
-    def rests(self, where: TopicPartition, until_s: float) -> None:
-        heappush(self._resting, (until_s, where))
+    def delay(self, topic_partition: TopicPartition, until_s: float) -> None:
+        heappush(self._delayed, (until_s, topic_partition))
 
     @property
     def next_due_s(self) -> float:
         """When something is to be looked at, even if nothing is touched before."""
-        return min(self._all_due_s, self._resting[0][0]) if self._resting else self._all_due_s
+        return (
+            min(self._full_scan_due_s, self._delayed[0][0])
+            if self._delayed
+            else self._full_scan_due_s
+        )
 
-    def wake(self, now_s: float) -> None:
+    def mark_due_dirty(self, now_s: float) -> None:
         """Touch those whose time has come."""
-        if self._all_due_s <= now_s:
-            self._all_due_s = now_s + LOOK_AT_ALL_S
-            self._touched.update(dict.fromkeys(self._partitions))
-            self._resting.clear()  # those that are not rested by then will be there again
-        while self._resting and self._resting[0][0] <= now_s:
-            self.touch(heappop(self._resting)[1])
+        if self._full_scan_due_s <= now_s:
+            self._full_scan_due_s = now_s + FULL_SCAN_INTERVAL_S
+            self._dirty.update(dict.fromkeys(self._states))
+            self._delayed.clear()  # those that are not rested by then will be there again
+        while self._delayed and self._delayed[0][0] <= now_s:
+            self.mark_dirty(heappop(self._delayed)[1])
 
-    def touched(self) -> Iterable[TopicPartition]:
+    def take_dirty(self) -> Iterable[TopicPartition]:
         """Since it was last asked, followed or not."""
-        touched, self._touched = self._touched, {}
-        return touched
+        dirty, self._dirty = self._dirty, {}
+        return dirty

@@ -30,35 +30,35 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import Client
-from odradek.broker.replicas.cutting import Care, Cutting, Logs
-from odradek.broker.replicas.followed import Followed
-from odradek.broker.replicas.follower_session import FollowerSession, Wanted
-from odradek.broker.replicas.following import Following
+from odradek.broker.replicas.fetch_session_handler import FetchRequestPartition, FetchSessionHandler
+from odradek.broker.replicas.log_truncator import LogMaintenance, LogTruncator, TruncatableLogs
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.replicas.throttles import Throttle
-from odradek.broker.replicas.truncation import cut_for
+from odradek.broker.replicas.partition_fetch_state import PartitionFetchState
+from odradek.broker.replicas.partition_fetch_states import PartitionFetchStates
+from odradek.broker.replicas.replication_quota_manager import ReplicationQuotaManager
+from odradek.broker.replicas.truncation import truncation_offset
 from odradek.broker.settings.replication import ReplicationSettings
-from odradek.broker.turns import Turn
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import TopicPartition
-from odradek.storage.leader_epochs import NO_EPOCH, EpochEnd
-from odradek.storage.log_lookup import EARLIEST, LATEST
+from odradek.storage.leader_epoch_file_cache import NO_EPOCH, EpochEnd
+from odradek.storage.timestamp_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
 log = logging.getLogger(__name__)
 
-Line = FetchResponse.Topic.Partition
+PartitionResponse = FetchResponse.Topic.Partition
 
 #: The last by topic names, and one that tells the epoch of the broker that asks.
-BY_NAME, BY_ID = 12, 17
+TOPIC_NAME_VERSION, TOPIC_ID_VERSION = 12, 17
 LIST_OFFSETS_VERSION = 7
 #: How soon a log is looked at again that is being cut.
-SHORTEST_REST_S = 0.01
+MIN_DELAY_S = 0.01
 _SESSION_ERRORS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -71,287 +71,316 @@ _SESSION_ERRORS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class FetcherContext:
     """What all fetchers of a broker stand on."""
 
     broker_id: int
-    logs: Logs
-    care: Care
+    log_manager: TruncatableLogs
+    log_maintenance: LogMaintenance
     settings: Callable[[], ReplicationSettings]
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
-    throttle: Throttle
+    follower_quota: ReplicationQuotaManager
 
 
-class Fetcher:
+class ReplicaFetcher:
     """One connection to one leader."""
 
-    def __init__(self, leader: Node, client: Client, ground: Ground) -> None:
+    def __init__(self, leader: Node, client: Client, context: FetcherContext) -> None:
         self.leader = leader
         self._client = client
-        self._ground = ground
-        self._session = FollowerSession()
-        self._following = Following()
-        self._cutting = Cutting(self._following, ground.logs, ground.care, ground.now_ms)
-        self._has_news = asyncio.Event()
+        self._context = context
+        self._session_handler = FetchSessionHandler()
+        self._fetch_states = PartitionFetchStates()
+        self._truncator = LogTruncator(
+            self._fetch_states, context.log_manager, context.log_maintenance, context.now_ms
+        )
+        self._wakeup = asyncio.Event()
         self._is_throttled = False
-        self._is_reached = True
+        self._is_leader_reachable = True
         self._is_closed = False
 
-    def follow(self, partition: Partition) -> None:
-        self._following.follow(partition)
-        self._has_news.set()
+    def add_partition(self, partition: Partition) -> None:
+        self._fetch_states.add_partition(partition)
+        self._wakeup.set()
 
-    def forget(self, partition: TopicPartition) -> None:
-        self._following.forget(partition)
+    def remove_partition(self, partition: TopicPartition) -> None:
+        self._fetch_states.remove_partition(partition)
 
     def partitions(self) -> list[Partition]:
-        return [each.partition for each in self._following]
+        return [fetch_state.partition for fetch_state in self._fetch_states]
 
     @property
     def is_idle(self) -> bool:
-        return not self._following
+        return not self._fetch_states
 
     def close(self) -> None:
         """It ends by itself: a cut that is under way must be carried out."""
         self._is_closed = True
-        self._following.forget_all()
+        self._fetch_states.remove_all()
         self._client.close()
-        self._has_news.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         while not self._is_closed:
             try:
-                await self._go_on()
+                await self._do_work()
             except Exception:
                 # Else nothing that this leader leads would be replicated here any more.
                 log.exception("Fetching from broker %d failed, and goes on", self.leader.id)
-                self._begin_again()
+                self._reset_session()
                 await asyncio.sleep(self._backoff_s)
         self._client.close()  # again: it may have connected since
 
-    async def _go_on(self) -> None:
-        await self._look()
-        if self._session.wants_nothing:
-            await self._rest()
+    async def _do_work(self) -> None:
+        await self._update_session()
+        if self._session_handler.is_empty:
+            await self._wait_for_work()
             return
         try:
             response = await self._fetch()
-        except (OSError, DecodeError) as failure:
-            await self._not_reached(str(failure))
+        except (OSError, DecodeError) as error:
+            await self._handle_unreachable_leader(str(error))
             return
-        await self._take(response)
+        await self._process_response(response)
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Until there is something to fetch."""
         if self._is_closed:
             return
-        self._has_news.clear()
-        due_s = self._following.next_due_s
-        timeout_s = None if self.is_idle else max(SHORTEST_REST_S, due_s - monotonic())
+        self._wakeup.clear()
+        due_s = self._fetch_states.next_due_s
+        timeout_s = None if self.is_idle else max(MIN_DELAY_S, due_s - monotonic())
         with suppress(TimeoutError):  # then one of them has rested for long enough
             async with asyncio.timeout(timeout_s):
-                await self._has_news.wait()
+                await self._wakeup.wait()
 
-    async def _not_reached(self, why: str) -> None:
+    async def _handle_unreachable_leader(self, reason: str) -> None:
         if self._is_closed:
             return
-        if self._is_reached:
-            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, why)
-        self._is_reached = False
-        self._begin_again()
+        if self._is_leader_reachable:
+            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, reason)
+        self._is_leader_reachable = False
+        self._reset_session()
         await asyncio.sleep(self._backoff_s)
 
-    def _begin_again(self) -> None:
+    def _reset_session(self) -> None:
         """What has been asked for is of no account any more."""
-        self._session.lost()
-        self._following.touch_all()
+        self._session_handler.reset()
+        self._fetch_states.mark_all_dirty()
 
     @property
     def _backoff_s(self) -> float:
-        return self._ground.settings().fetch_backoff_ms / 1000
+        return self._context.settings().fetch_backoff_ms / 1000
 
     # Asking
 
-    async def _look(self) -> None:
+    async def _update_session(self) -> None:
         """At what has been touched, until nothing is: nothing comes between that and the fetch."""
-        following, throttle = self._following, self._ground.throttle
-        if throttle.is_exceeded != self._is_throttled:
+        fetch_states, quota = self._fetch_states, self._context.follower_quota
+        if quota.is_quota_exceeded != self._is_throttled:
             self._is_throttled = not self._is_throttled
-            following.touch_all()
-        following.wake(monotonic())
-        turn = Turn()
-        while touched := following.touched():
-            for where in touched:
-                followed = following.find(where)
-                if followed is not None and followed.is_new:
-                    await self._cut_unknown_tail(followed)
-                self._session.want(where, self._wanted(followed))
-                if turn.is_over:
-                    await turn.next()
+            fetch_states.mark_all_dirty()
+        fetch_states.mark_due_dirty(monotonic())
+        time_slice = TimeSlice()
+        while dirty := fetch_states.take_dirty():
+            for topic_partition in dirty:
+                fetch_state = fetch_states.find(topic_partition)
+                if fetch_state is not None and fetch_state.needs_truncation_check:
+                    await self._truncate_to_high_watermark(fetch_state)
+                self._session_handler.update(
+                    topic_partition, self._build_partition_request(fetch_state)
+                )
+                if time_slice.is_used_up:
+                    await time_slice.yield_to_loop()
 
-    def _wanted(self, followed: Followed | None) -> Wanted | None:
+    def _build_partition_request(
+        self, fetch_state: PartitionFetchState | None
+    ) -> FetchRequestPartition | None:
         """None if it is left alone; then it is looked at again when it has rested."""
-        if followed is None:
+        if fetch_state is None:
             return None
-        where, throttle, now = (
-            followed.partition.topic_partition,
-            self._ground.throttle,
+        topic_partition, quota, now = (
+            fetch_state.partition.topic_partition,
+            self._context.follower_quota,
             monotonic(),
         )
-        followed.asked_offset = None
-        if followed.partition.hosted.is_being_cut:  # in an earlier epoch
-            followed.rests_until = max(followed.rests_until, now + SHORTEST_REST_S)
-        elif not followed.has_all and throttle.holds_up(where):
-            rest_s = min(throttle.rate.rest_s, self._backoff_s)  # it may be raised meanwhile
-            followed.rests_until = max(followed.rests_until, now + rest_s)
-        if followed.rests_until > now:
-            self._following.rests(where, followed.rests_until)
+        fetch_state.requested_offset = None
+        if fetch_state.partition.hosted_log.is_truncating:  # in an earlier epoch
+            fetch_state.delayed_until = max(fetch_state.delayed_until, now + MIN_DELAY_S)
+        elif not fetch_state.is_caught_up and quota.should_throttle(topic_partition):
+            throttle_s = min(
+                quota.rate.throttle_time_s, self._backoff_s
+            )  # it may be raised meanwhile
+            fetch_state.delayed_until = max(fetch_state.delayed_until, now + throttle_s)
+        if fetch_state.delayed_until > now:
+            self._fetch_states.delay(topic_partition, fetch_state.delayed_until)
             return None
-        if followed.is_new or not followed.is_current:
+        if fetch_state.needs_truncation_check or not fetch_state.is_current:
             return None
-        return followed.wanted(self._ground.settings().fetch_max_bytes)
+        return fetch_state.build_request(self._context.settings().fetch_max_bytes)
 
     async def _fetch(self) -> FetchResponse:
-        settings, ground = self._ground.settings(), self._ground
+        settings, context = self._context.settings(), self._context
         request = FetchRequest(
             max_wait_ms=settings.fetch_wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_response_max_bytes,
             topics=[],
         )
-        self._session.fill(request)
-        version = BY_ID if self._session.has_ids else BY_NAME
-        if version == BY_ID:
+        self._session_handler.fill_request(request)
+        version = (
+            TOPIC_ID_VERSION if self._session_handler.can_use_topic_ids else TOPIC_NAME_VERSION
+        )
+        if version == TOPIC_ID_VERSION:
             request.replica_state = FetchRequest.ReplicaState(
-                replica_id=ground.broker_id, replica_epoch=ground.broker_epoch()
+                replica_id=context.broker_id, replica_epoch=context.broker_epoch()
             )
         else:
-            request.replica_id = ground.broker_id
+            request.replica_id = context.broker_id
         response = await self._client.send(request, version=version)
         assert isinstance(response, FetchResponse), response
         return response
 
     # Taking
 
-    async def _take(self, response: FetchResponse) -> None:
-        error = ErrorCode.of(response.error_code)
+    async def _process_response(self, response: FetchResponse) -> None:
+        error = ErrorCode.for_code(response.error_code)
         if error is not ErrorCode.NONE:
             # That a session is gone says nothing of who has not asked in one.
-            is_session_gone = error in _SESSION_ERRORS and not self._session.begins
-            self._begin_again()
+            is_session_gone = error in _SESSION_ERRORS and not self._session_handler.is_full_request
+            self._reset_session()
             if not is_session_gone:
-                await self._not_reached(error.name)
+                await self._handle_unreachable_leader(error.name)
             return
-        self._is_reached = True
-        names = self._session.names()
-        self._session.answered(response)
+        self._is_leader_reachable = True
+        topic_names = self._session_handler.topic_names()
+        self._session_handler.handle_response(response)
         if not response.responses:
-            self._following.touch_all()
-        turn = Turn()
+            self._fetch_states.mark_all_dirty()
+        time_slice = TimeSlice()
         for topic in response.responses:
-            name = topic.topic or names.get(topic.topic_id, "")
-            for line in topic.partitions:
-                await self._take_line(TopicPartition(name, line.partition_index), line)
-                if turn.is_over:
-                    await turn.next()
+            name = topic.topic or topic_names.get(topic.topic_id, "")
+            for partition_response in topic.partitions:
+                await self._process_partition_response(
+                    TopicPartition(name, partition_response.partition_index), partition_response
+                )
+                if time_slice.is_used_up:
+                    await time_slice.yield_to_loop()
 
-    async def _take_line(self, where: TopicPartition, line: Line) -> None:
+    async def _process_partition_response(
+        self, topic_partition: TopicPartition, partition_response: PartitionResponse
+    ) -> None:
         """Whatever comes of it, it is looked at before the next fetch."""
-        self._following.touch(where)
-        followed = self._following.find(where)
-        if followed is None or not followed.is_as_asked:
+        self._fetch_states.mark_dirty(topic_partition)
+        fetch_state = self._fetch_states.find(topic_partition)
+        if fetch_state is None or not fetch_state.matches_request:
             return
         try:
-            await self._take_from(followed, line)
-        except Exception as failure:  # noqa: BLE001 - it is logged, once
-            self._failed(followed, failure)
+            await self._process_partition_data(fetch_state, partition_response)
+        except Exception as error:  # noqa: BLE001 - it is logged, once
+            self._handle_partition_error(fetch_state, error)
 
-    async def _take_from(self, followed: Followed, line: Line) -> None:
-        error = ErrorCode.of(line.error_code)
+    async def _process_partition_data(
+        self, fetch_state: PartitionFetchState, partition_response: PartitionResponse
+    ) -> None:
+        error = ErrorCode.for_code(partition_response.error_code)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._find_place(followed)
+            await self._fetch_offset_and_truncate(fetch_state)
         elif error is not ErrorCode.NONE:
-            self._leave_alone(followed, error.name)
-        elif line.diverging_epoch.epoch >= 0 or line.diverging_epoch.end_offset >= 0:
-            parted = EpochEnd(line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
-            await self._cutting.cut(followed, cut_for(followed.partition.log, parted))
-        else:
-            records = line.records or b""
-            assert not isinstance(records, FileRegion), records
-            followed.partition.append_as_follower(
-                memoryview(records),
-                leader_epoch=followed.epoch,
-                high_watermark=line.high_watermark,
-                start_offset=line.log_start_offset,
-                now_ms=self._ground.now_ms(),
+            self._delay_partition(fetch_state, error.name)
+        elif (
+            partition_response.diverging_epoch.epoch >= 0
+            or partition_response.diverging_epoch.end_offset >= 0
+        ):
+            diverging_epoch_end = EpochEnd(
+                partition_response.diverging_epoch.epoch,
+                partition_response.diverging_epoch.end_offset,
             )
-            followed.taken(high_watermark=line.high_watermark)
-            self._ground.throttle.record(followed.partition.topic_partition, len(records))
-
-    def _failed(self, followed: Followed, failure: Exception) -> None:
-        """It concerns nobody else."""
-        if isinstance(failure, KafkaError | OSError | DecodeError):
-            self._leave_alone(followed, str(failure), level=logging.WARNING)
+            await self._truncator.truncate(
+                fetch_state, truncation_offset(fetch_state.partition.log, diverging_epoch_end)
+            )
         else:
-            self._leave_alone(followed, repr(failure), level=logging.ERROR, failure=failure)
+            records = partition_response.records or b""
+            assert not isinstance(records, FileRegion), records
+            fetch_state.partition.append_as_follower(
+                memoryview(records),
+                leader_epoch=fetch_state.leader_epoch,
+                leader_high_watermark=partition_response.high_watermark,
+                leader_log_start_offset=partition_response.log_start_offset,
+                now_ms=self._context.now_ms(),
+            )
+            fetch_state.on_fetched(leader_high_watermark=partition_response.high_watermark)
+            self._context.follower_quota.record(fetch_state.partition.topic_partition, len(records))
 
-    def _leave_alone(
+    def _handle_partition_error(self, fetch_state: PartitionFetchState, error: Exception) -> None:
+        """It concerns nobody else."""
+        if isinstance(error, KafkaError | OSError | DecodeError):
+            self._delay_partition(fetch_state, str(error), level=logging.WARNING)
+        else:
+            self._delay_partition(fetch_state, repr(error), level=logging.ERROR, error=error)
+
+    def _delay_partition(
         self,
-        followed: Followed,
-        why: str,
+        fetch_state: PartitionFetchState,
+        reason: str,
         *,
         level: int = logging.INFO,
-        failure: Exception | None = None,
+        error: Exception | None = None,
     ) -> None:
         """Said once for each reason, however often it is tried again."""
-        followed.rest(now_s=monotonic(), most_s=self._backoff_s)
-        if followed.trouble != why:
-            followed.trouble = why
-            told = (followed.partition.topic_partition, self.leader.id, why)
-            log.log(level, "%s is not fetched from broker %d: %s", *told, exc_info=failure)
+        fetch_state.back_off(now_s=monotonic(), max_backoff_s=self._backoff_s)
+        if fetch_state.last_error != reason:
+            fetch_state.last_error = reason
+            args = (fetch_state.partition.topic_partition, self.leader.id, reason)
+            log.log(level, "%s is not fetched from broker %d: %s", *args, exc_info=error)
 
     # Cutting
 
-    async def _cut_unknown_tail(self, followed: Followed) -> None:
+    async def _truncate_to_high_watermark(self, fetch_state: PartitionFetchState) -> None:
         """A log without epochs cannot be compared: at first it goes back to what all had."""
-        partition, own = followed.partition, followed.partition.log
-        if partition.hosted.is_being_cut or followed.rests_until > monotonic():
+        partition, local_log = fetch_state.partition, fetch_state.partition.log
+        if partition.hosted_log.is_truncating or fetch_state.delayed_until > monotonic():
             return
         try:
-            if own.epochs.latest_epoch == NO_EPOCH and own.end_offset > own.high_watermark:
-                await self._cutting.cut(followed, own.high_watermark)
-            followed.is_new = False
-        except Exception as failure:  # noqa: BLE001 - it is logged, once
-            self._failed(followed, failure)
+            if (
+                local_log.leader_epoch_cache.latest_epoch == NO_EPOCH
+                and local_log.log_end_offset > local_log.high_watermark
+            ):
+                await self._truncator.truncate(fetch_state, local_log.high_watermark)
+            fetch_state.needs_truncation_check = False
+        except Exception as error:  # noqa: BLE001 - it is logged, once
+            self._handle_partition_error(fetch_state, error)
 
-    async def _find_place(self, followed: Followed) -> None:
+    async def _fetch_offset_and_truncate(self, fetch_state: PartitionFetchState) -> None:
         """The leader has nothing at the end of this log: it ends before, or begins behind it."""
-        own_end = followed.partition.log.end_offset
-        leaders_end = await self._offset_at(followed, LATEST)
-        if leaders_end < own_end:
-            await self._cutting.cut(followed, leaders_end)
+        local_end = fetch_state.partition.log.log_end_offset
+        leader_end = await self._fetch_leader_offset(fetch_state, LATEST_TIMESTAMP)
+        if leader_end < local_end:
+            await self._truncator.truncate(fetch_state, leader_end)
             return
-        leaders_start = await self._offset_at(followed, EARLIEST)
-        if leaders_start <= own_end:
+        leader_start = await self._fetch_leader_offset(fetch_state, EARLIEST_TIMESTAMP)
+        if leader_start <= local_end:
             # It has records for us by now; if it says the same again, there is no hurry.
-            self._leave_alone(followed, ErrorCode.OFFSET_OUT_OF_RANGE.name)
+            self._delay_partition(fetch_state, ErrorCode.OFFSET_OUT_OF_RANGE.name)
             return
-        await self._cutting.begin_anew(followed, leaders_start)
+        await self._truncator.truncate_fully_and_start_at(fetch_state, leader_start)
 
-    async def _offset_at(self, followed: Followed, timestamp: int) -> int:
+    async def _fetch_leader_offset(self, fetch_state: PartitionFetchState, timestamp: int) -> int:
         """Raises what the leader says instead."""
-        topic, number = followed.partition.topic_partition
-        asked = ListOffsetsRequest.Topic.Partition(
-            partition_index=number, current_leader_epoch=followed.epoch, timestamp=timestamp
+        topic, index = fetch_state.partition.topic_partition
+        partition_request = ListOffsetsRequest.Topic.Partition(
+            partition_index=index,
+            current_leader_epoch=fetch_state.leader_epoch,
+            timestamp=timestamp,
         )
         request = ListOffsetsRequest(
-            replica_id=self._ground.broker_id,
-            topics=[ListOffsetsRequest.Topic(name=topic, partitions=[asked])],
+            replica_id=self._context.broker_id,
+            topics=[ListOffsetsRequest.Topic(name=topic, partitions=[partition_request])],
         )
         response = await self._client.send(request, version=LIST_OFFSETS_VERSION)
         assert isinstance(response, ListOffsetsResponse), response
-        ((line,),) = [each.partitions for each in response.topics]
-        if line.error_code:
-            raise KafkaError(error=ErrorCode.of(line.error_code))
-        return line.offset
+        ((partition_response,),) = [topic_response.partitions for topic_response in response.topics]
+        if partition_response.error_code:
+            raise KafkaError(error_code=ErrorCode.for_code(partition_response.error_code))
+        return partition_response.offset

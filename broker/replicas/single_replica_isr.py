@@ -4,7 +4,7 @@ Owner: none; immutable, any thread.
 """
 
 
-class Alone:
+class SingleReplicaIsr:
     """Has the face of InSyncReplicas."""
 
     lag_max_ms = 0
@@ -12,8 +12,8 @@ class Alone:
     def now_ms(self) -> int:
         return 0
 
-    def propose(self, partition: object, in_sync: frozenset[int]) -> None:
-        raise AssertionError(f"{partition} is to have {in_sync} in sync")
+    def submit(self, partition: object, isr: frozenset[int]) -> None:
+        raise AssertionError(f"{partition}: ISR change to {isr} without other brokers")
 
     def is_eligible(self, replica_id: int) -> bool:
         return False

@@ -10,18 +10,20 @@ Owner: none; pure.
 
 from __future__ import annotations
 
-from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd
-from odradek.storage.log import Log
+from odradek.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_END, EpochEnd
+from odradek.storage.unified_log import UnifiedLog
 
 
-def cut_for(log: Log, leaders: EpochEnd) -> int:
+def truncation_offset(log: UnifiedLog, leader_epoch_end: EpochEnd) -> int:
     """Where the log is to end.  Never beyond what it has, so that asking again comes to an end."""
-    if leaders == UNKNOWN_END:
+    if leader_epoch_end == UNDEFINED_EPOCH_END:
         return log.high_watermark
-    own = log.epochs.end_offset_for(leaders.epoch, log_end_offset=log.end_offset)
-    if own == UNKNOWN_END:
+    local_epoch_end = log.leader_epoch_cache.end_offset_for(
+        leader_epoch_end.epoch, log_end_offset=log.log_end_offset
+    )
+    if local_epoch_end == UNDEFINED_EPOCH_END:
         # It is newer than all epochs here: the logs part where the leader's ends.
-        return min(leaders.end_offset, log.end_offset)
-    if own.epoch != leaders.epoch:
-        return min(own.end_offset, log.end_offset)
-    return min(own.end_offset, leaders.end_offset, log.end_offset)
+        return min(leader_epoch_end.end_offset, log.log_end_offset)
+    if local_epoch_end.epoch != leader_epoch_end.epoch:
+        return min(local_epoch_end.end_offset, log.log_end_offset)
+    return min(local_epoch_end.end_offset, leader_epoch_end.end_offset, log.log_end_offset)

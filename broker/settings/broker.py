@@ -4,7 +4,7 @@ The names, ranges and defaults are Kafka 3.9's.  Whether ids are generated, and 
 the controller's affair (controller/controller_settings.py).
 """
 
-from odradek.config.definition import Importance, Update, boolean, integer, long, text
+from odradek.config.definition import Importance, UpdateMode, boolean, integer, long, text
 from odradek.config.settings import Settings
 
 
@@ -27,7 +27,7 @@ class BrokerSettings(Settings):
         default=10,
         at_least=1,
         importance=Importance.HIGH,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="How many logs are synced, trimmed or removed at once.",
     )
     auto_create_topics_enable: bool = boolean(

@@ -6,56 +6,58 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.controller.store.base import (
-    Children,
-    Get,
+    GetChildren,
+    GetData,
     MetadataStore,
-    Node,
     NoNode,
     Operation,
     Outcome,
     StoreError,
+    ZNode,
 )
 from odradek.controller.store.paths import ConfigEntity, EntityType
 from odradek.controller.store.payloads.config import EntityConfig
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
 log = logging.getLogger(__name__)
 
-Texts = Mapping[str, str]
+ConfigMap = Mapping[str, str]
 
 
-async def stored_configs(store: MetadataStore) -> dict[ConfigEntity, Texts]:
+async def read_all_configs(store: MetadataStore) -> dict[ConfigEntity, ConfigMap]:
     """Everything that is configured; what cannot be read is logged and left out."""
-    kinds = [kind.path for kind in EntityType]
-    names = zip(EntityType, await _run(store, map(Children, kinds)), strict=True)
+    type_paths = [entity_type.path for entity_type in EntityType]
+    names = zip(EntityType, await _run(store, map(GetChildren, type_paths)), strict=True)
     entities = [
-        ConfigEntity(kind, node)
-        for kind, nodes in names
+        ConfigEntity(entity_type, node)
+        for entity_type, nodes in names
         if isinstance(nodes, list)
         for node in nodes
     ]
-    users = [entity for entity in entities if entity.kind is EntityType.USER]
-    clients = await _run(store, [Children(f"{user.path}/clients") for user in users])
+    users = [entity for entity in entities if entity.entity_type is EntityType.USER]
+    clients = await _run(store, [GetChildren(f"{user.path}/clients") for user in users])
     entities += [
-        ConfigEntity(user.kind, user.node, client_node=node)
+        ConfigEntity(user.entity_type, user.sanitized_name, sanitized_client_id=node)
         for user, nodes in zip(users, clients, strict=True)
         if isinstance(nodes, list)
         for node in nodes
     ]
-    found = await configs_of(store, entities)
-    return {entity: config for entity, config in found.items() if config}
+    configs = await read_configs(store, entities)
+    return {entity: config for entity, config in configs.items() if config}
 
 
-async def configs_of(
+async def read_configs(
     store: MetadataStore, entities: Sequence[ConfigEntity]
-) -> dict[ConfigEntity, Texts]:
+) -> dict[ConfigEntity, ConfigMap]:
     """Nothing, where there is none or it cannot be read."""
-    nodes = await _run(store, [Get(entity.path) for entity in entities])
-    return {entity: _config(entity, node) for entity, node in zip(entities, nodes, strict=True)}
+    nodes = await _run(store, [GetData(entity.path) for entity in entities])
+    return {
+        entity: _decode_config(entity, node) for entity, node in zip(entities, nodes, strict=True)
+    }
 
 
-async def stored_config(store: MetadataStore, entity: ConfigEntity) -> Texts:
-    return (await configs_of(store, [entity]))[entity]
+async def read_config(store: MetadataStore, entity: ConfigEntity) -> ConfigMap:
+    return (await read_configs(store, [entity]))[entity]
 
 
 async def _run(store: MetadataStore, operations: Iterable[Operation]) -> list[Outcome]:
@@ -66,11 +68,11 @@ async def _run(store: MetadataStore, operations: Iterable[Operation]) -> list[Ou
     return outcomes
 
 
-def _config(entity: ConfigEntity, node: Outcome) -> Texts:
-    if not isinstance(node, Node):
+def _decode_config(entity: ConfigEntity, node: Outcome) -> ConfigMap:
+    if not isinstance(node, ZNode):
         return {}
     try:
         return EntityConfig.decode(node.value, entity.path).config
-    except PayloadDamaged as damage:
-        log.error("A configuration has no effect: %s", damage)
+    except CorruptPayload as error:
+        log.error("A configuration has no effect: %s", error)
         return {}

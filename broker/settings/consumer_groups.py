@@ -5,7 +5,7 @@ Names, ranges and defaults are Kafka's, those of 4.1 where 3.9 has the protocol 
 
 from __future__ import annotations
 
-from odradek.config.definition import SettingError, Update, choice, integer, text_list
+from odradek.config.definition import SettingError, UpdateMode, choice, integer, text_list
 from odradek.config.settings import Settings
 
 #: Whether groups may pass from one protocol to the other while they have members.
@@ -100,7 +100,7 @@ class ConsumerGroupSettings(Settings):
         check_bounds(self, self, prefix="group.consumer.")
 
 
-class OneGroupSettings(Settings, update=Update.GROUP):
+class OneGroupSettings(Settings, update=UpdateMode.GROUP):
     """Of a single group of the consumer protocol, in place of what the broker has for all."""
 
     session_timeout_ms: int = integer(
@@ -124,19 +124,22 @@ class OneGroupSettings(Settings, update=Update.GROUP):
 
 
 def check_bounds(
-    given: ConsumerGroupSettings | OneGroupSettings, server: ConsumerGroupSettings, *, prefix: str
+    settings: ConsumerGroupSettings | OneGroupSettings,
+    server: ConsumerGroupSettings,
+    *,
+    prefix: str,
 ) -> None:
     """Raises SettingError; ``prefix`` is that of the names of what is given."""
     for name in ("session.timeout.ms", "heartbeat.interval.ms"):
         attribute = name.replace(".", "_")
-        value = getattr(given, attribute)
+        value = getattr(settings, attribute)
         least, most = (getattr(server, bound + attribute) for bound in ("min_", "max_"))
         if not least <= value <= most:
             rule = f"must be between group.consumer.min.{name} and group.consumer.max.{name}"
             raise SettingError(prefix + name, str(value), rule)
-    if given.heartbeat_interval_ms >= given.session_timeout_ms:
+    if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
         raise SettingError(
             f"{prefix}heartbeat.interval.ms",
-            str(given.heartbeat_interval_ms),
+            str(settings.heartbeat_interval_ms),
             f"must be less than {prefix}session.timeout.ms",
         )

@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from odradek.broker.settings import kafka_names
+from odradek.broker.settings import kafka_config_names
 from odradek.broker.settings.replication import ReplicationQuotas
-from odradek.broker.settings.server_settings import BY_NAME, ServerSettings
-from odradek.config.definition import Layer, Setting, SettingError, Update
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME, ServerSettings
+from odradek.config.definition import ConfigSource, Setting, SettingError, UpdateMode
 
 log = logging.getLogger(__name__)
 
@@ -46,40 +46,42 @@ _PER_BROKER = frozenset(
 )
 _PER_BROKER_PREFIXES = ("sasl.", "ssl.")
 #: Of a listener's settings, those that can be changed for all brokers at once.
-_OF_ALL_LISTENERS = frozenset(
+_CLUSTER_WIDE_LISTENER_CONFIGS = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
 )
 #: These can be changed for single listeners only.
-_OF_A_LISTENER_PREFIXES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
+_LISTENER_ONLY_PREFIXES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 
 
 #: What is known of a setting that can be changed dynamically, and what only can be.
-TYPED: Mapping[str, Setting] = {**BY_NAME, **ReplicationQuotas.by_name}
+ALL_SETTINGS: Mapping[str, Setting] = {**SETTINGS_BY_NAME, **ReplicationQuotas.by_name}
 
 
-def check_update(name: str, text: str, layer: Layer) -> None:
+def check_update(name: str, text: str, source: ConfigSource) -> None:
     """``layer`` is that of the broker or of all brokers.  Raises SettingError."""
     listener, base = split_listener(name)
     if not listener:
         _check_unprefixed(name)
-    if base in TYPED:
-        TYPED[base].parse(text)
-    if layer is Layer.CLUSTER and _is_per_broker(base, listener=listener):
+    if base in ALL_SETTINGS:
+        ALL_SETTINGS[base].parse(text)
+    if source is ConfigSource.CLUSTER and _is_per_broker(base, listener=listener):
         raise SettingError(name, None, "can be changed for each broker by itself only")
 
 
 def _check_unprefixed(name: str) -> None:
-    declared = BY_NAME.get(name)
-    if name in kafka_names.READ_ONLY or (declared and declared.update is Update.READ_ONLY):
+    declared = SETTINGS_BY_NAME.get(name)
+    if name in kafka_config_names.READ_ONLY or (
+        declared and declared.update is UpdateMode.READ_ONLY
+    ):
         raise SettingError(name, None, "cannot be changed while the broker runs")
-    if name.startswith(_OF_A_LISTENER_PREFIXES):
-        rule = f"can be changed for a listener only, as {LISTENER_PREFIX}NAME.{name}"
+    if name.startswith(_LISTENER_ONLY_PREFIXES):
+        rule = f"can only be changed for a listener, as {LISTENER_PREFIX}NAME.{name}"
         raise SettingError(name, None, rule)
 
 
 def _is_per_broker(base: str, *, listener: str) -> bool:
     if listener:
-        return base not in _OF_ALL_LISTENERS
+        return base not in _CLUSTER_WIDE_LISTENER_CONFIGS
     return base in _PER_BROKER or base.startswith(_PER_BROKER_PREFIXES)
 
 
@@ -94,31 +96,33 @@ def split_listener(name: str) -> tuple[str, str]:
 def is_password(name: str) -> bool:
     """Whether Kafka encrypts it before it is stored.  (Mechanisms of a listener have their own.)"""
     listener, base = split_listener(name)
-    is_of_a_mechanism = bool(listener) and base.endswith(".sasl.jaas.config")
-    return base in kafka_names.PASSWORDS or is_of_a_mechanism
+    is_mechanism_config = bool(listener) and base.endswith(".sasl.jaas.config")
+    return base in kafka_config_names.PASSWORDS or is_mechanism_config
 
 
-def usable(config: Mapping[str, str], layer: Layer, *, whose: str) -> dict[str, str]:
+def filter_valid_configs(
+    config: Mapping[str, str], source: ConfigSource, *, entity_name: str
+) -> dict[str, str]:
     """What of a stored configuration can be in force; what cannot is logged."""
-    kept = {}
+    valid = {}
     for name, text in config.items():
         try:
-            check_update(name, text, layer)
-        except SettingError as broken:
-            log.error("The configuration of %s is ignored in part: %s", whose, broken)
+            check_update(name, text, source)
+        except SettingError as error:
+            log.error("The configuration of %s is ignored in part: %s", entity_name, error)
         else:
-            kept[name] = text
-    return kept
+            valid[name] = text
+    return valid
 
 
 def check_thread_counts(before: ServerSettings, after: ServerSettings) -> None:
     """Raises SettingError if one grows or shrinks too much at once."""
     for name in THREAD_COUNTS:
-        was, will_be = _count(before, name), _count(after, name)
-        lowest, highest = max(was // 2, 1), was * 2
-        if will_be != was and not lowest <= will_be <= highest:
-            rule = f"must be between {lowest} and {highest}, half and twice what it is now"
-            raise SettingError(name, str(will_be), rule)
+        old, new = _count(before, name), _count(after, name)
+        lowest, highest = max(old // 2, 1), old * 2
+        if new != old and not lowest <= new <= highest:
+            rule = f"must be between {lowest} and {highest}, half and twice the current value"
+            raise SettingError(name, str(new), rule)
 
 
 def _count(settings: ServerSettings, name: str) -> int:

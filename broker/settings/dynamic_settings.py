@@ -32,11 +32,16 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 from typing import Any, Protocol, TypeVar
 
+from odradek.broker.settings.config_store import read_all_configs, read_configs
 from odradek.broker.settings.consumer_groups import OneGroupSettings
-from odradek.broker.settings.server_settings import TABLES, ServerSettings, Texts
-from odradek.broker.settings.stored import configs_of, stored_configs
-from odradek.broker.settings.updates import check_thread_counts, check_update, usable
-from odradek.config.definition import Layer, Setting, SettingError
+from odradek.broker.settings.dynamic_config_rules import (
+    check_thread_counts,
+    check_update,
+    filter_valid_configs,
+)
+from odradek.broker.settings.server_settings import TABLES, ConfigMap, ServerSettings
+from odradek.broker.settings.sources import BadSettings
+from odradek.config.definition import ConfigSource, Setting, SettingError
 from odradek.config.settings import Settings, unknown_names
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
@@ -49,7 +54,7 @@ log = logging.getLogger(__name__)
 Table = TypeVar("Table", bound=Settings)
 
 
-class TopicObserver(Protocol):
+class TopicConfigObserver(Protocol):
     """The log manager, for one."""
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
@@ -65,18 +70,18 @@ class DynamicSettings:
         self.current = settings
         self.topic_defaults = settings.topic({})
         #: Of users, clients and addresses, as they are stored.
-        self.kept: dict[ConfigEntity, Texts] = {}
-        self._layers = {
-            paths.broker_config(None): Layer.CLUSTER,
-            paths.broker_config(broker_id): Layer.BROKER,
+        self.unapplied_configs: dict[ConfigEntity, ConfigMap] = {}
+        self._sources = {
+            paths.broker_config(None): ConfigSource.CLUSTER,
+            paths.broker_config(broker_id): ConfigSource.BROKER,
         }
         self._topics: dict[str, TopicSettings] = {}
-        self._topic_texts: dict[str, Texts] = {}
+        self._topic_configs: dict[str, ConfigMap] = {}
         #: The groups that have settings of their own.  Those of the server below them never change.
         self.groups: dict[str, OneGroupSettings] = {}
         self._listeners: defaultdict[type[Settings], list[Callable[[Any], None]]]
         self._listeners = defaultdict(list)
-        self._observers: list[TopicObserver] = []
+        self._topic_observers: list[TopicConfigObserver] = []
 
     @property
     def topics(self) -> Mapping[str, TopicSettings]:
@@ -86,152 +91,160 @@ class DynamicSettings:
     def topic(self, name: str) -> TopicSettings:
         return self._topics.get(name, self.topic_defaults)
 
-    def listen(self, table: type[Table], told: Callable[[Table], None]) -> None:
+    def add_listener(self, table: type[Table], callback: Callable[[Table], None]) -> None:
         """``told`` is called with the table whenever it is another than before."""
-        self._listeners[table].append(told)
+        self._listeners[table].append(callback)
 
-    def listen_to_topics(self, observer: TopicObserver) -> None:
-        self._observers.append(observer)
+    def add_topic_observer(self, observer: TopicConfigObserver) -> None:
+        self._topic_observers.append(observer)
 
     async def load(self, store: MetadataStore) -> None:
         """All that is configured.  Thread counts may differ from the file's as they like."""
-        configs = await stored_configs(store)
-        for entity in self._layers:
-            self._change_server(entity, configs.get(entity, {}), is_start=True)
+        configs = await read_all_configs(store)
+        for entity in self._sources:
+            self._apply_broker_config(entity, configs.get(entity, {}), is_start=True)
         for entity, config in configs.items():
-            if entity.kind is not EntityType.BROKER:
-                await self.take(entity, config)
+            if entity.entity_type is not EntityType.BROKER:
+                await self.apply_config(entity, config)
 
     async def read_topics(self, store: MetadataStore, topics: Collection[str]) -> None:
         """Before their first logs are made here: nobody is told how a new topic is configured."""
         entities = [paths.topic_config(topic) for topic in topics]
-        for entity, config in (await configs_of(store, entities)).items():
-            self._change_topic(entity.node, config)
+        for entity, config in (await read_configs(store, entities)).items():
+            self._apply_topic_config(entity.sanitized_name, config)
 
     def forget_topic(self, topic: str) -> None:
         """It has been deleted."""
-        self._change_topic(topic, {})
+        self._apply_topic_config(topic, {})
 
-    async def take(self, entity: ConfigEntity, config: Texts) -> None:
+    async def apply_config(self, entity: ConfigEntity, config: ConfigMap) -> None:
         """This is configured now."""
-        if entity.kind is EntityType.BROKER:
-            self._change_server(entity, config)
-        elif entity.kind is EntityType.TOPIC:
-            self._change_topic(entity.node, config)
-        elif entity.kind is EntityType.GROUP:
-            self._change_group(entity, config)
+        if entity.entity_type is EntityType.BROKER:
+            self._apply_broker_config(entity, config)
+        elif entity.entity_type is EntityType.TOPIC:
+            self._apply_topic_config(entity.sanitized_name, config)
+        elif entity.entity_type is EntityType.GROUP:
+            self._apply_group_config(entity, config)
         else:
-            self.kept.pop(entity, None)
+            self.unapplied_configs.pop(entity, None)
             if config:
-                self.kept[entity] = config
+                self.unapplied_configs[entity] = config
 
-    def check(self, layer: Layer, config: Texts) -> None:
+    def check(self, source: ConfigSource, config: ConfigMap) -> None:
         """Whether this may be configured for the broker, or for all.  Raises SettingError."""
         for name, text in config.items():
-            check_update(name, text, layer)
-        check_thread_counts(self.current, self.current.with_layer(layer, config))
+            check_update(name, text, source)
+        check_thread_counts(self.current, self.current.with_configs(source, config))
 
     # Changes
 
-    def _change_server(
-        self, entity: ConfigEntity, config: Texts, *, is_start: bool = False
+    def _apply_broker_config(
+        self, entity: ConfigEntity, config: ConfigMap, *, is_start: bool = False
     ) -> None:
-        layer = self._layers.get(entity)
-        if layer is None:
+        source = self._sources.get(entity)
+        if source is None:
             return  # another broker's
         try:
-            after = self.current.with_layer(layer, usable(config, layer, whose=str(entity)))
+            after = self.current.with_configs(
+                source, filter_valid_configs(config, source, entity_name=str(entity))
+            )
             if not is_start:
                 check_thread_counts(self.current, after)
-        except SettingError as broken:
-            log.error("The configuration of %s has no effect: %s", entity, broken)
+        except SettingError as error:
+            log.error("The configuration of %s has no effect: %s", entity, error)
             return
         before, self.current = self.current, after
-        idle = unknown_names(after.texts(layer).keys() - before.texts(layer).keys(), TABLES)
-        if idle:
-            log.warning("Of the configuration of %s has no effect: %s", entity, ", ".join(idle))
-        self._tell(before)
+        ignored = unknown_names(
+            after.configs_from(source).keys() - before.configs_from(source).keys(), TABLES
+        )
+        if ignored:
+            log.warning("Of the configuration of %s has no effect: %s", entity, ", ".join(ignored))
+        self._notify_listeners(before)
 
-    def _tell(self, before: ServerSettings) -> None:
+    def _notify_listeners(self, before: ServerSettings) -> None:
         pairs = zip(before.tables, self.current.tables, strict=True)
         changed = [now for was, now in pairs if was != now]
         if before.quotas != self.current.quotas:
             changed.append(self.current.quotas)
         for table in changed:
-            for told in self._listeners[type(table)]:
-                told(table)
+            for callback in self._listeners[type(table)]:
+                callback(table)
         # Also when no value is another: where it was written may have changed, and is described.
-        self._change_defaults()
+        self._apply_topic_defaults()
 
-    def _change_defaults(self) -> None:
+    def _apply_topic_defaults(self) -> None:
         before, self.topic_defaults = self.topic_defaults, self.current.topic({})
         if before != self.topic_defaults:
-            for observer in self._observers:
+            for observer in self._topic_observers:
                 observer.configure_defaults(self.topic_defaults)
         for topic in list(self._topics):
-            self._change_topic(topic, self._topic_texts[topic])
+            self._apply_topic_config(topic, self._topic_configs[topic])
 
-    def _change_topic(self, topic: str, config: Texts) -> None:
-        settings = self.usable_topic(topic, config)
+    def _apply_topic_config(self, topic: str, config: ConfigMap) -> None:
+        settings = self.build_topic_settings(topic, config)
         before = self._topics.pop(topic, None)
         if config:
             self._topics[topic] = settings
-            self._topic_texts[topic] = config
+            self._topic_configs[topic] = config
         else:
-            self._topic_texts.pop(topic, None)
+            self._topic_configs.pop(topic, None)
         now = self._topics.get(topic)
         if now != before:
-            for observer in self._observers:
+            for observer in self._topic_observers:
                 observer.configure(topic, now)
 
-    def _change_group(self, entity: ConfigEntity, config: Texts) -> None:
-        group_id = paths.decoded(entity.node)
+    def _apply_group_config(self, entity: ConfigEntity, config: ConfigMap) -> None:
+        group_id = paths.desanitize(entity.sanitized_name)
         if group_id is None:
             return  # of all groups, which nobody can configure
         self.groups.pop(group_id, None)
         if config:
-            self.groups[group_id] = self.usable_group(group_id, config)
+            self.groups[group_id] = self.build_group_settings(group_id, config)
 
-    def usable_group(self, group_id: str, config: Texts) -> OneGroupSettings:
+    def build_group_settings(self, group_id: str, config: ConfigMap) -> OneGroupSettings:
         """On the server's settings; what cannot be in force is logged and left out."""
-        return self.current.group(_readable(config, OneGroupSettings.by_name, f"group {group_id}"))
+        return self.current.group(
+            _filter_parseable(config, OneGroupSettings.by_name, f"group {group_id}")
+        )
 
-    def usable_topic(self, topic: str, config: Texts) -> TopicSettings:
+    def build_topic_settings(self, topic: str, config: ConfigMap) -> TopicSettings:
         """On the server's settings; what cannot be in force is logged and left out."""
-        kept = _readable(config, TopicSettings.by_name, f"topic {topic}")
+        valid = _filter_parseable(config, TopicSettings.by_name, f"topic {topic}")
         try:
-            return self.current.topic(kept)
-        except SettingError as broken:
-            log.error("The configuration of topic %s is ignored in part: %s", topic, broken)
-            return self._without_few(kept)
+            return self.current.topic(valid)
+        except SettingError as error:
+            log.error("The configuration of topic %s is ignored in part: %s", topic, error)
+            return self._without_conflicting(valid)
 
-    def _without_few(self, config: Texts) -> TopicSettings:
+    def _without_conflicting(self, config: ConfigMap) -> TopicSettings:
         """Rules between settings concern few of them; the others must hold, or records might go."""
         for count in range(1, len(config)):
-            for left_out in combinations(config, count):
+            for omitted in combinations(config, count):
                 try:
                     return self.current.topic(
-                        {name: text for name, text in config.items() if name not in left_out}
+                        {name: text for name, text in config.items() if name not in omitted}
                     )
-                except SettingError as broken:
-                    log.debug("Nor without %s: %s", ", ".join(left_out), broken)
+                except SettingError as error:
+                    log.debug("Nor without %s: %s", ", ".join(omitted), error)
         return self.current.topic({})
 
 
-def _readable(config: Texts, settings: Mapping[str, Setting], whose: str) -> dict[str, str]:
+def _check_plugins(
+    entity: ConfigEntity, config: ConfigMap[str, Setting], entity_name: str
+) -> dict[str, str]:
     """What can be read of it; what cannot is logged."""
-    kept = {}
+    valid = {}
     for name in config.keys() & settings.keys():
         try:
             settings[name].parse(config[name])
-        except SettingError as broken:
-            log.error("The configuration of %s is ignored in part: %s", whose, broken)
+        except SettingError as error:
+            log.error("The configuration of %s is ignored in part: %s", entity_name, error)
         else:
-            kept[name] = config[name]
-    return kept
+            valid[name] = config[name]
+    return valid
 
 
-class CareSettings:
+class MaintenanceSettings:
     """What looking after the logs depends on, as it is at the moment."""
 
     def __init__(self, settings: DynamicSettings) -> None:
@@ -246,7 +259,7 @@ class CareSettings:
         return self._settings.current.broker.background_threads
 
 
-class ProducerLimits:
+class ProducerStateManagerConfig:
     """What the logs' memory of producers depends on, as it is at the moment."""
 
     def __init__(self, settings: DynamicSettings) -> None:

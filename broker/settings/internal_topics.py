@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.config.definition import Importance, integer, short
 from odradek.config.settings import Settings
-from odradek.controller.topic_requests import TopicEntry
+from odradek.controller.topic_planning import CreatableTopic
 
 
 class InternalTopicSettings(Settings):
@@ -68,29 +68,29 @@ class InternalTopicSettings(Settings):
         doc="How large their segments may grow.",
     )
 
-    def entry(self, topic: str) -> TopicEntry | None:
+    def creatable_topic(self, topic: str) -> CreatableTopic | None:
         """As it is to be created; None if it is no topic of the broker's own."""
         if topic == CONSUMER_OFFSETS:
-            return self._offsets
-        return self._transactions if topic == TRANSACTION_STATE else None
+            return self._offsets_topic
+        return self._transaction_state_topic if topic == TRANSACTION_STATE else None
 
     @property
-    def _offsets(self) -> TopicEntry:
+    def _offsets_topic(self) -> CreatableTopic:
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(self.offsets_segment_bytes),
         }
-        return TopicEntry(
+        return CreatableTopic(
             name=CONSUMER_OFFSETS,
             num_partitions=self.offsets_partitions,
             replication_factor=self.offsets_replication_factor,
             assignments=[],
-            configs=_entries(configs),
+            configs=_config_entries(configs),
         )
 
     @property
-    def _transactions(self) -> TopicEntry:
+    def _transaction_state_topic(self) -> CreatableTopic:
         # What was committed must not be lost, whatever other topics may.
         configs = {
             "cleanup.policy": "compact",
@@ -99,21 +99,21 @@ class InternalTopicSettings(Settings):
             "segment.bytes": str(self.transactions_segment_bytes),
             "unclean.leader.election.enable": "false",
         }
-        return TopicEntry(
+        return CreatableTopic(
             name=TRANSACTION_STATE,
             num_partitions=self.transactions_partitions,
             replication_factor=self.transactions_replication_factor,
             assignments=[],
-            configs=_entries(configs),
+            configs=_config_entries(configs),
         )
 
 
-ONE_BROKER = {
+STANDALONE_DEFAULTS = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
 
 
-def _entries(configs: Mapping[str, str]) -> list[TopicEntry.Config]:
-    return [TopicEntry.Config(name=name, value=text) for name, text in configs.items()]
+def _config_entries(configs: Mapping[str, str]) -> list[CreatableTopic.Config]:
+    return [CreatableTopic.Config(name=name, value=text) for name, text in configs.items()]

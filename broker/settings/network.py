@@ -24,7 +24,7 @@ from odradek.broker.network.endpoint import (
 from odradek.config.definition import (
     Importance,
     SettingError,
-    Update,
+    UpdateMode,
     choice,
     integer,
     long,
@@ -33,9 +33,9 @@ from odradek.config.definition import (
 from odradek.config.settings import Settings
 
 INT_MAX = 2**31 - 1
-SPOKEN = ("PLAINTEXT",)
+SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
 
-Parsed = TypeVar("Parsed")
+Result = TypeVar("Result")
 
 
 class NetworkSettings(Settings):
@@ -150,7 +150,7 @@ class NetworkSettings(Settings):
         "max.connections",
         default=INT_MAX,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The most connections at any time; further ones wait.  Brokers and the controller "
         "always get in: the least recently used connection of another listener is closed for "
         "them.  The broker's own controller is not counted, and gets in by any listener.",
@@ -159,20 +159,20 @@ class NetworkSettings(Settings):
         "max.connections.per.ip",
         default=INT_MAX,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The most connections from one address; further ones are closed.",
     )
     max_connections_per_ip_overrides: str = text(
         "max.connections.per.ip.overrides",
         default="",
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="Other numbers for single addresses or host names: `host:number`, between commas.",
     )
     max_connection_creation_rate: int = integer(
         "max.connection.creation.rate",
         default=INT_MAX,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="How many connections are accepted in a second; further ones wait, but no longer than "
         "a second each.  Brokers and the controller are not counted.",
     )
@@ -208,62 +208,65 @@ class NetworkSettings(Settings):
         return parse_counts(self.max_connections_per_ip_overrides)
 
     def check(self) -> None:
-        self._parsed("listener.security.protocol.map", lambda: self.security_protocols)
-        endpoints = self._parsed("listeners", lambda: self.endpoints)
-        self._parsed("listeners", lambda: check_distinct_ports(endpoints))
+        self._parse("listener.security.protocol.map", lambda: self.security_protocols)
+        endpoints = self._parse("listeners", lambda: self.endpoints)
+        self._parse("listeners", lambda: check_distinct_ports(endpoints))
         if not endpoints:
             raise SettingError("listeners", self.listeners, "must have at least one")
-        advertised = self._parsed("advertised.listeners", lambda: self.advertised_endpoints)
-        self._check_spoken(endpoints)
+        advertised = self._parse("advertised.listeners", lambda: self.advertised_endpoints)
+        self._check_security_protocols(endpoints)
         self._check_advertised(endpoints, advertised)
         self._check_names([endpoint.listener for endpoint in advertised])
-        overrides = self._parsed(
+        overrides = self._parse(
             "max.connections.per.ip.overrides", lambda: self.connections_per_host
         )
         if not self.max_connections_per_ip and not overrides:
             rule = "needs max.connections.per.ip.overrides, or nobody could connect"
             raise SettingError("max.connections.per.ip", "0", rule)
 
-    def _parsed(self, name: str, parse: Callable[[], Parsed]) -> Parsed:
+    def _parse(self, name: str, parse: Callable[[], Result]) -> Result:
         try:
             return parse()
-        except ValueError as broken:
-            written = getattr(self, self.attributes[name])
-            raise SettingError(name, written, str(broken)) from broken
+        except ValueError as error:
+            text = getattr(self, self.attributes[name])
+            raise SettingError(name, text, str(error)) from error
 
-    def _check_spoken(self, endpoints: tuple[Endpoint, ...]) -> None:
+    def _check_security_protocols(self, endpoints: tuple[Endpoint, ...]) -> None:
         for endpoint in endpoints:
-            if endpoint.security_protocol not in SPOKEN:
-                rule = f"{endpoint.security_protocol} is not offered yet: only {SPOKEN[0]}"
+            if endpoint.security_protocol not in SUPPORTED_PROTOCOLS:
+                rule = (
+                    f"{endpoint.security_protocol} is not supported yet; use "
+                    f"{SUPPORTED_PROTOCOLS[0]}"
+                )
                 raise SettingError("listeners", self.listeners, rule)
 
     def _check_advertised(
         self, endpoints: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...]
     ) -> None:
-        written = self.advertised_listeners
-        if written is None:
-            self._check_told_as_they_are(endpoints)
+        text = self.advertised_listeners
+        if text is None:
+            self._check_no_wildcard(endpoints)
             return
         if not advertised:
-            raise SettingError("advertised.listeners", written, "must have at least one")
+            raise SettingError("advertised.listeners", text, "must have at least one")
         names = [endpoint.listener for endpoint in endpoints]
-        strange = [each.listener for each in advertised if each.listener not in names]
-        if strange:
-            rule = f"names {', '.join(strange)}, but listeners has only {', '.join(names)}"
-            raise SettingError("advertised.listeners", written, rule)
-        if any(map(_is_everywhere, advertised)):
+        unknown = [each.listener for each in advertised if each.listener not in names]
+        if unknown:
+            rule = f"names {', '.join(unknown)}, but listeners has only {', '.join(names)}"
+            raise SettingError("advertised.listeners", text, rule)
+        if any(map(_is_wildcard, advertised)):
             rule = "must give an address that others can connect to, which 0.0.0.0 is not"
-            raise SettingError("advertised.listeners", written, rule)
+            raise SettingError("advertised.listeners", text, rule)
 
-    def _check_told_as_they_are(self, endpoints: tuple[Endpoint, ...]) -> None:
-        if any(map(_is_everywhere, endpoints)):
+    def _check_no_wildcard(self, endpoints: tuple[Endpoint, ...]) -> None:
+        if any(map(_is_wildcard, endpoints)):
             rule = "needs advertised.listeners, since nobody else can connect to 0.0.0.0"
             raise SettingError("listeners", self.listeners, rule)
 
     def _check_names(self, advertised: list[str]) -> None:
-        both = "security.inter.broker.protocol"
-        if self.inter_broker_listener_name and any(both in each for each in self._layers.values()):
-            raise SettingError(both, None, "must not be given beside inter.broker.listener.name")
+        name = "security.inter.broker.protocol"
+        if self.inter_broker_listener_name and any(name in each for each in self._configs.values()):
+            raise SettingError(name, None, "must not be given beside inter.broker.listener.name")
         rule = f"must be one of the advertised listeners, {', '.join(advertised)}"
         if self.inter_broker_listener not in advertised:
             raise SettingError("inter.broker.listener.name", self.inter_broker_listener, rule)
@@ -275,5 +278,5 @@ class NetworkSettings(Settings):
             raise SettingError("control.plane.listener.name", control_plane, rule)
 
 
-def _is_everywhere(endpoint: Endpoint) -> bool:
+def _is_wildcard(endpoint: Endpoint) -> bool:
     return endpoint.host == "0.0.0.0"

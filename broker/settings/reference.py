@@ -5,17 +5,17 @@ python -m odradek.broker.settings.reference > docs/configuration.md
 
 import sys
 
+from odradek.broker.settings.broker import BrokerSettings
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.broker.settings.groups import GroupSettings
 from odradek.broker.settings.internal_topics import InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationSettings
-from odradek.broker.settings.server import BrokerSettings
 from odradek.broker.settings.transactions import TransactionSettings
 from odradek.config.documentation import as_markdown as as_table
 from odradek.config.settings import Settings
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.settings import ZooKeeperSettings
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.settings import TopicSettings

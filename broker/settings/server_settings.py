@@ -16,22 +16,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from odradek.broker.settings.broker import BrokerSettings
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.broker.settings.groups import GroupSettings
-from odradek.broker.settings.internal_topics import ONE_BROKER, InternalTopicSettings
+from odradek.broker.settings.internal_topics import STANDALONE_DEFAULTS, InternalTopicSettings
 from odradek.broker.settings.network import NetworkSettings
 from odradek.broker.settings.replication import ReplicationQuotas, ReplicationSettings
-from odradek.broker.settings.server import BrokerSettings
 from odradek.broker.settings.transactions import TransactionSettings
-from odradek.config.definition import Layer, Setting, SettingError
-from odradek.config.settings import Description, Settings, unknown_names
+from odradek.config.definition import ConfigSource, Setting, SettingError
+from odradek.config.settings import ConfigDescription, Settings, unknown_names
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.settings import ZooKeeperSettings
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.settings import TopicSettings
 
-Texts = Mapping[str, str]
+ConfigMap = Mapping[str, str]
 
 TABLES: tuple[type[Settings], ...] = (
     BrokerSettings,
@@ -48,7 +48,7 @@ TABLES: tuple[type[Settings], ...] = (
 )
 
 #: Every setting of a server by its name.
-BY_NAME: Mapping[str, Setting] = {
+SETTINGS_BY_NAME: Mapping[str, Setting] = {
     name: setting for table in TABLES for name, setting in table.by_name.items()
 }
 
@@ -74,37 +74,40 @@ class ServerSettings:
     #: In no table of a server: what a file says of them has no effect.
     quotas: ReplicationQuotas
     #: With secrets in them.
-    layers: Mapping[Layer, Texts] = field(repr=False)
+    configs: Mapping[ConfigSource, ConfigMap] = field(repr=False)
 
     @classmethod
-    def read(cls, layers: Mapping[Layer, Texts]) -> Self:
+    def read(cls, configs: Mapping[ConfigSource, ConfigMap]) -> Self:
         """Raises SettingError."""
-        file = layers.get(Layer.FILE, {})
+        file = configs.get(ConfigSource.FILE, {})
         if not file.get("zookeeper.connect"):
-            layers = {**layers, Layer.DEFAULT: ONE_BROKER}
+            configs = {**configs, ConfigSource.DEFAULT: STANDALONE_DEFAULTS}
         settings = cls(
-            BrokerSettings.read(layers),
-            NetworkSettings.read(layers),
-            LogSettings.read(layers),
-            CleanerSettings.read(layers),
-            ReplicationSettings.read(layers),
-            GroupSettings.read(layers),
-            ConsumerGroupSettings.read(layers),
-            TransactionSettings.read(layers),
-            InternalTopicSettings.read(layers),
-            ControllerSettings.read(layers),
-            ZooKeeperSettings.read(layers),
+            BrokerSettings.read(configs),
+            NetworkSettings.read(configs),
+            LogSettings.read(configs),
+            CleanerSettings.read(configs),
+            ReplicationSettings.read(configs),
+            GroupSettings.read(configs),
+            ConsumerGroupSettings.read(configs),
+            TransactionSettings.read(configs),
+            InternalTopicSettings.read(configs),
+            ControllerSettings.read(configs),
+            ZooKeeperSettings.read(configs),
             ReplicationQuotas.read(
-                {layer: layers.get(layer, {}) for layer in (Layer.CLUSTER, Layer.BROKER)}
+                {
+                    layer: configs.get(layer, {})
+                    for layer in (ConfigSource.CLUSTER, ConfigSource.BROKER)
+                }
             ),
-            layers,
+            configs,
         )
         settings.check()
         return settings
 
-    def with_layer(self, layer: Layer, texts: Texts) -> Self:
+    def with_configs(self, source: ConfigSource, configs: ConfigMap) -> Self:
         """After all that the layer says has become something else."""
-        return self.read({**self.layers, layer: texts})
+        return self.read({**self.configs, source: configs})
 
     def check(self) -> None:
         """The rules between tables."""
@@ -134,24 +137,28 @@ class ServerSettings:
         )
 
     @property
-    def defaults_of_topics(self) -> tuple[Settings, ...]:
+    def topic_default_tables(self) -> tuple[Settings, ...]:
         """The tables that a topic's settings stand on."""
         return (self.log, self.cleaner)
 
-    def topic(self, config: Texts) -> TopicSettings:
+    def topic(self, config: ConfigMap) -> TopicSettings:
         """Of a topic that is configured so; raises SettingError."""
-        return TopicSettings.read({Layer.TOPIC: config}, server=self.defaults_of_topics)
+        return TopicSettings.read(
+            {ConfigSource.TOPIC: config}, server_tables=self.topic_default_tables
+        )
 
-    def group(self, config: Texts) -> OneGroupSettings:
+    def group(self, config: ConfigMap) -> OneGroupSettings:
         """Of a group of the consumer protocol that is configured so; raises SettingError."""
-        return OneGroupSettings.read({Layer.GROUP: config}, server=[self.consumer_groups])
+        return OneGroupSettings.read(
+            {ConfigSource.GROUP: config}, server_tables=[self.consumer_groups]
+        )
 
     @property
-    def is_alone(self) -> bool:
+    def uses_embedded_store(self) -> bool:
         """Whether the store is the embedded one, so that there is no other broker."""
         return not self.zookeeper.connect
 
-    def describe(self, name: str) -> Description:
+    def describe(self, name: str) -> ConfigDescription:
         """KeyError if no table declares it."""
         table = next((table for table in self.tables if name in table.by_name), None)
         if table is None:
@@ -162,10 +169,10 @@ class ServerSettings:
             return replace(description, synonyms=own)
         return description
 
-    def texts(self, layer: Layer) -> Texts:
-        return self.layers.get(layer, {})
+    def configs_from(self, source: ConfigSource) -> ConfigMap:
+        return self.configs.get(source, {})
 
-    def undeclared(self) -> Iterator[str]:
+    def undeclared_names(self) -> Iterator[str]:
         """What is written somewhere, and in no table; each once."""
-        written = dict.fromkeys(name for texts in self.layers.values() for name in texts)
-        yield from unknown_names(written, TABLES)
+        names = dict.fromkeys(name for texts in self.configs.values() for name in texts)
+        yield from unknown_names(names, TABLES)

@@ -19,15 +19,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odradek.broker.settings import kafka_names
-from odradek.broker.settings.server_settings import BY_NAME, ServerSettings
-from odradek.broker.settings.updates import LISTENER_PREFIX, split_listener
+from odradek.broker.settings import kafka_config_names
+from odradek.broker.settings.dynamic_config_rules import (
+    LISTENER_PREFIX,
+    split_listener,
+)
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME, ServerSettings
 from odradek.config import properties
-from odradek.config.definition import Layer, SettingError
+from odradek.config.definition import ConfigSource, SettingError
 
 log = logging.getLogger(__name__)
 
-PREFIX = "ODRADEK_"
+VARIABLE_PREFIX = "ODRADEK_"
 OVERRIDE = "--override"
 PORT = "--port"
 
@@ -36,7 +39,8 @@ _ADVERTISED = {"advertised.listeners"}
 _SIGNS = {"_": ".", "__": "_", "___": "-"}
 _UNDERSCORES = re.compile("_{1,3}")
 _BY_LOWER_NAME = {
-    name.lower(): name for name in (*kafka_names.READ_ONLY, *kafka_names.DYNAMIC, *BY_NAME)
+    name.lower(): name
+    for name in (*kafka_config_names.READ_ONLY, *kafka_config_names.DYNAMIC, *SETTINGS_BY_NAME)
 }
 
 
@@ -45,11 +49,11 @@ class BadSettings(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RawSetting:
     """A setting's text, and where it stands: a line, a variable, the command line."""
 
     text: str
-    place: str
+    location: str
 
 
 def load(
@@ -57,93 +61,98 @@ def load(
     file: Path | None,
     environment: Mapping[str, str],
     overrides: Sequence[str],
-    usual: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
     port: int | None = None,
 ) -> ServerSettings:
     """``usual`` stands in for a file.  Raises BadSettings; what has no effect is logged, once."""
-    written = {
-        **(_in_file(file) if file else _without_file(usual or {})),
-        **_in_environment(environment),
+    raw_settings = {
+        **(_read_file(file) if file else _read_defaults(defaults or {})),
+        **_read_environment(environment),
     }
-    written |= {**_at_port(port, written), **_on_command_line(overrides)}
+    raw_settings |= {**_read_port_option(port, raw_settings), **_read_overrides(overrides)}
     try:
-        settings = ServerSettings.read({Layer.FILE: {name: written[name].text for name in written}})
-    except SettingError as broken:
-        place = written[broken.name].place if broken.name in written else file
-        raise BadSettings(f"{place}: {broken}" if place else str(broken)) from broken
-    _log_undeclared(settings.undeclared())
+        settings = ServerSettings.read(
+            {ConfigSource.FILE: {name: raw_settings[name].text for name in raw_settings}}
+        )
+    except SettingError as error:
+        location = raw_settings[error.name].location if error.name in raw_settings else file
+        raise BadSettings(f"{location}: {error}" if location else str(error)) from error
+    _log_undeclared(settings.undeclared_names())
     return settings
 
 
-def _in_file(path: Path) -> dict[str, Written]:
+def _read_file(path: Path) -> dict[str, RawSetting]:
     try:
-        found = properties.load(path)
-    except OSError as failure:
-        raise BadSettings(f"{path}: {failure.strerror}") from failure
-    except properties.PropertiesError as broken:
-        raise BadSettings(str(broken)) from broken
-    for name, lines in found.duplicates.items():
-        log.warning("%s: %s is given on lines %s; the last one counts", path, name, _listed(lines))
+        content = properties.load(path)
+    except OSError as error:
+        raise BadSettings(f"{path}: {error.strerror}") from error
+    except properties.PropertiesError as syntax_error:
+        raise BadSettings(str(syntax_error)) from syntax_error
+    for name, lines in content.duplicates.items():
+        log.warning("%s: %s is given on lines %s; the last one counts", path, name, _join(lines))
     return {
-        name: Written(text, f"{path}:{found.lines[name][-1]}") for name, text in found.texts.items()
+        name: RawSetting(text, f"{path}:{content.line_numbers[name][-1]}")
+        for name, text in content.values.items()
     }
 
 
-def _without_file(usual: Mapping[str, str]) -> dict[str, Written]:
-    return {name: Written(text, "without a file") for name, text in usual.items()}
+def _read_defaults(defaults: Mapping[str, str]) -> dict[str, RawSetting]:
+    return {name: RawSetting(text, "without a file") for name, text in defaults.items()}
 
 
-def _in_environment(environment: Mapping[str, str]) -> dict[str, Written]:
-    named = ((setting_of(variable), variable) for variable in environment)
+def _read_environment(environment: Mapping[str, str]) -> dict[str, RawSetting]:
+    named = ((setting_name_of(variable), variable) for variable in environment)
     return {
-        name: Written(environment[variable], variable)
+        name: RawSetting(environment[variable], variable)
         for name, variable in named
         if name is not None
     }
 
 
-def setting_of(variable: str) -> str | None:
+def setting_name_of(variable: str) -> str | None:
     """None if the variable names no setting."""
-    if not variable.startswith(PREFIX):
+    if not variable.startswith(VARIABLE_PREFIX):
         return None
-    written = variable.removeprefix(PREFIX).lower()
-    name = _UNDERSCORES.sub(lambda found: _SIGNS[found[0]], written)
+    encoded = variable.removeprefix(VARIABLE_PREFIX).lower()
+    name = _UNDERSCORES.sub(lambda match: _SIGNS[match[0]], encoded)
     return name if name.startswith(LISTENER_PREFIX) else _BY_LOWER_NAME.get(name)
 
 
-def _at_port(port: int | None, written: Mapping[str, Written]) -> dict[str, Written]:
+def _read_port_option(
+    port: int | None, settings: Mapping[str, RawSetting]
+) -> dict[str, RawSetting]:
     """On this machine alone, and so nothing else can be advertised."""
     if port is None:
         return {}
-    here = Written(f"PLAINTEXT://127.0.0.1:{port}", PORT)
-    return dict.fromkeys(("listeners", *(_ADVERTISED & written.keys())), here)
+    listener = RawSetting(f"PLAINTEXT://127.0.0.1:{port}", PORT)
+    return dict.fromkeys(("listeners", *(_ADVERTISED & settings.keys())), listener)
 
 
-def _on_command_line(overrides: Iterable[str]) -> dict[str, Written]:
-    written = {}
+def _read_overrides(overrides: Iterable[str]) -> dict[str, RawSetting]:
+    settings = {}
     for override in overrides:
         name, sign, text = override.partition("=")
         if not sign or not name.strip():
             raise BadSettings(f"{OVERRIDE} {override}: must be name=value")
-        written[name.strip()] = Written(text.strip(), OVERRIDE)
-    return written
+        settings[name.strip()] = RawSetting(text.strip(), OVERRIDE)
+    return settings
 
 
 def _log_undeclared(names: Iterable[str]) -> None:
-    kafkas: list[str] = []
+    kafka_names: list[str] = []
     unknown: list[str] = []
     for name in sorted(names):
         _, base = split_listener(name)
-        is_kafkas = base in kafka_names.READ_ONLY or base in kafka_names.DYNAMIC
-        (kafkas if is_kafkas else unknown).append(name)
+        is_kafka_name = base in kafka_config_names.READ_ONLY or base in kafka_config_names.DYNAMIC
+        (kafka_names if is_kafka_name else unknown).append(name)
     parts = [
-        f"{words}: {_listed(found)}"
-        for words, found in (("settings of Kafka", kafkas), ("unknown", unknown))
-        if found
+        f"{label}: {_join(listed)}"
+        for label, listed in (("settings of Kafka", kafka_names), ("unknown", unknown))
+        if listed
     ]
     if parts:
         log.warning("These have no effect here; %s", "; ".join(parts))
 
 
-def _listed(things: Iterable[object]) -> str:
-    return ", ".join(map(str, things))
+def _join(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items))

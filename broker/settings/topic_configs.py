@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.dynamic_settings import DynamicSettings
 from odradek.controller.store.base import MetadataStore
 from odradek.protocol.types import TopicPartition
 

@@ -21,7 +21,7 @@ class TransactionSettings(Settings):
         importance=Importance.HIGH,
         doc="The longest time that a producer may ask for its transactions to stay open.",
     )
-    id_expiration_ms: int = integer(
+    transactional_id_expiration_ms: int = integer(
         "transactional.id.expiration.ms",
         default=7 * 24 * 60 * 60 * 1000,
         at_least=1,

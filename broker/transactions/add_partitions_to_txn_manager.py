@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
-from odradek.broker.own_client import OwnClient
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -39,49 +39,52 @@ from odradek.protocol.api.add_partitions_to_txn import (
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.protocol.schema import Message
-from odradek.protocol.types import TopicPartition, by_topic
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.protocol.types import TopicPartition, group_by_topic
+from odradek.storage.producer_state.verification_guards import VerificationGuard
 
 log = logging.getLogger(__name__)
 
 #: The first that may answer TRANSACTION_ABORTABLE.
-VERSION = 5
+API_VERSION = 5
 #: A transaction that is about to end has ended soon, often within a millisecond: how long to wait
 #: before it is asked again, twice as long each time, and for how long in all.  The upper bounds are
 #: the defaults of Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms.
-RETRY_MIN_S, RETRY_MAX_S = 0.001, 0.02
-RETRIES_S = 0.1
+RETRY_BACKOFF_MIN_S, RETRY_BACKOFF_MAX_S = 0.001, 0.02
+RETRY_TIMEOUT_S = 0.1
 
 #: Of partitions in which a transaction would begin.
-Guards = Mapping[TopicPartition, VerificationGuard]
+VerificationGuards = Mapping[TopicPartition, VerificationGuard]
 #: What stands against each partition; those that are not named are in the transaction.
-Refusals = Mapping[TopicPartition, ErrorCode]
-Verified = tuple[Guards, Refusals]
+PartitionErrors = Mapping[TopicPartition, ErrorCode]
+VerificationResult = tuple[VerificationGuards, PartitionErrors]
 
-Begin = Callable[[], Guards]
-Ask = Callable[[Sequence[TopicPartition]], Refusals | Awaitable[Refusals]]
+StartVerification = Callable[[], VerificationGuards]
+VerifyPartitions = Callable[
+    [Sequence[TopicPartition]], PartitionErrors | Awaitable[PartitionErrors]
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class ClientCapabilities:
     """What a client expects of the brokers, by the version of its request."""
 
     #: That its partitions are added to the transaction as it writes to them.
-    adds: bool = False
+    adds_partitions_on_write: bool = False
     #: TRANSACTION_ABORTABLE; others are told INVALID_TXN_STATE.
-    is_abortable_known: bool = False
+    supports_transaction_abortable: bool = False
 
     @classmethod
     def by_versions(
-        cls, highest: int, *, abortable_since: int, adds_since: int
-    ) -> Sequence[Knowledge]:
+        cls, latest_version: int, *, abortable_since: int, adds_since: int
+    ) -> Sequence[ClientCapabilities]:
         return [
-            cls(version >= adds_since, version >= abortable_since) for version in range(highest + 1)
+            cls(version >= adds_since, version >= abortable_since)
+            for version in range(latest_version + 1)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedTransaction:
+class TransactionIdentity:
     """Whose it is, as its producer says."""
 
     transactional_id: str
@@ -90,129 +93,146 @@ class ClaimedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    transaction: ClaimedTransaction
+class _VerificationRequest:
+    transaction: TransactionIdentity
     partitions: Sequence[TopicPartition]
-    knowledge: Knowledge
+    capabilities: ClientCapabilities
 
-    def refused(self, error: ErrorCode) -> Refusals:
+    def errors_for_all(self, error: ErrorCode) -> PartitionErrors:
         return dict.fromkeys(self.partitions, error)
 
 
 #: A question, and whoever waits for the answer.
-_Asked = tuple[_Question, asyncio.Future[Refusals]]
+_QueuedRequest = tuple[_VerificationRequest, asyncio.Future[PartitionErrors]]
 
 
-class Coordinators(Protocol):
+class TransactionCoordinatorLookup(Protocol):
     """Who coordinates which transactional id."""
 
     def coordinator(self, key: str, /, *, listener: str) -> Node: ...
 
 
-class Verifier:
+class AddPartitionsToTxnManager:
     """Asks for all partitions that this broker leads."""
 
     def __init__(
         self,
-        coordinators: Coordinators,
+        coordinator_lookup: TransactionCoordinatorLookup,
         clients: BrokerClients,
         *,
         listener: str,
-        start: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
+        start_task: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
     ) -> None:
         """``listener`` is the one by which brokers speak to each other."""
-        self._coordinators = coordinators
+        self._coordinator_lookup = coordinator_lookup
         self._clients = clients
         self._listener = listener
-        self._start = start
+        self._start_task = start_task
         #: What waits for coordinators that are being asked.
-        self._lines: dict[Node, list[_Asked]] = {}
+        self._queues: dict[Node, list[_QueuedRequest]] = {}
 
     def close(self) -> None:
         """Whoever still waits is told that nobody answered."""
         self._clients.close()
 
-    def ask(
+    def add_or_verify_transaction(
         self,
-        transaction: ClaimedTransaction,
+        transaction: TransactionIdentity,
         partitions: Sequence[TopicPartition],
-        knowledge: Knowledge,
-    ) -> Refusals | Awaitable[Refusals]:
+        capabilities: ClientCapabilities,
+    ) -> PartitionErrors | Awaitable[PartitionErrors]:
         """At once, if this broker can tell.  Never raises."""
-        question = _Question(transaction, partitions, knowledge)
+        verification_request = _VerificationRequest(transaction, partitions, capabilities)
         transactional_id = transaction.transactional_id
         try:
-            node = self._coordinators.coordinator(transactional_id, listener=self._listener)
-        except KafkaError as failure:
-            return question.refused(failure.error)
-        client = self._clients.to(node)
-        if isinstance(client, OwnClient):
-            return self._answered_here(client, question)
-        answer: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
-        line = self._lines.get(node)
-        if line is None:
-            line = self._lines[node] = []
-            self._start(self._work(node), f"transactions verified by broker {node.id}")
-        line.append((question, answer))
-        return answer
+            node = self._coordinator_lookup.coordinator(transactional_id, listener=self._listener)
+        except KafkaError as error:
+            return verification_request.errors_for_all(error.error_code)
+        client = self._clients.client_for(node)
+        if isinstance(client, LoopbackClient):
+            return self._verify_locally(client, verification_request)
+        future: asyncio.Future[PartitionErrors] = asyncio.get_running_loop().create_future()
+        queue = self._queues.get(node)
+        if queue is None:
+            queue = self._queues[node] = []
+            self._start_task(
+                self._drain_queue(node), f"transaction verification by broker {node.id}"
+            )
+        queue.append((verification_request, future))
+        return future
 
-    async def _work(self, node: Node) -> None:
-        asked: list[_Asked] = []
+    async def _drain_queue(self, node: Node) -> None:
+        batch: list[_QueuedRequest] = []
         try:
-            while self._lines[node]:
-                asked, self._lines[node] = _of_different_ids(self._lines[node])
-                await self._send(asked, node)
+            while self._queues[node]:
+                batch, self._queues[node] = _split_by_transactional_id(self._queues[node])
+                await self._send(batch, node)
         finally:
             # Nobody waits for ever, whatever happens here.
-            _refuse_all([*asked, *self._lines.pop(node)], ErrorCode.NETWORK_EXCEPTION)
+            _fail_all([*batch, *self._queues.pop(node)], ErrorCode.NETWORK_EXCEPTION)
 
-    async def _send(self, asked: Sequence[_Asked], node: Node) -> None:
-        questions = [question for question, _ in asked]
+    async def _send(self, queued: Sequence[_QueuedRequest], node: Node) -> None:
+        verification_requests = [verification_request for verification_request, _ in queued]
         try:
-            response = await self._clients.to(node).send(_request(questions), version=VERSION)
-        except (OSError, DecodeError) as failure:
-            log.warning("Broker %d did not say which transactions are open: %s", node.id, failure)
-            _refuse_all(asked, ErrorCode.NETWORK_EXCEPTION)
+            response = await self._clients.client_for(node).send(
+                _request(verification_requests), version=API_VERSION
+            )
+        except (OSError, DecodeError) as error:
+            log.warning("Broker %d did not say which transactions are open: %s", node.id, error)
+            _fail_all(queued, ErrorCode.NETWORK_EXCEPTION)
             return
-        for (_, answer), refusals in zip(asked, _refusals(questions, response), strict=True):
-            _tell(answer, refusals)
+        for (_, future), errors in zip(
+            queued, _partition_errors(verification_requests, response), strict=True
+        ):
+            _complete_future(future, errors)
 
-    def _answered_here(
-        self, client: OwnClient, question: _Question
-    ) -> Refusals | Awaitable[Refusals]:
+    def _verify_locally(
+        self, client: LoopbackClient, verification_request: _VerificationRequest
+    ) -> PartitionErrors | Awaitable[PartitionErrors]:
         try:
-            response = client.ask(_request([question]), version=VERSION)
+            response = client.send_nowait(_request([verification_request]), version=API_VERSION)
         except ConnectionError:
-            return question.refused(ErrorCode.NETWORK_EXCEPTION)
+            return verification_request.errors_for_all(ErrorCode.NETWORK_EXCEPTION)
         if isinstance(response, Message):
-            (refusals,) = _refusals([question], response)
-            return refusals
+            (errors,) = _partition_errors([verification_request], response)
+            return errors
         # A task, since whoever has asked may have gone before the answer is there.
-        return self._start(_refusals_later(question, response), "transactions verified here")
+        return self._start_task(
+            _await_partition_errors(verification_request, response), "transactions verified here"
+        )
 
 
-async def _refusals_later(question: _Question, response: Awaitable[Message]) -> Refusals:
-    (refusals,) = _refusals([question], await response)
-    return refusals
+async def _await_partition_errors(
+    verification_request: _VerificationRequest, response: Awaitable[Message]
+) -> PartitionErrors:
+    (errors,) = _partition_errors([verification_request], await response)
+    return errors
 
 
-def verified(begin: Begin, ask: Ask) -> Verified | Callable[[], Awaitable[Verified]]:
+def verify_with_retries(
+    start_verification: StartVerification, verify_partitions: VerifyPartitions
+) -> VerificationResult | Callable[[], Awaitable[VerificationResult]]:
     """The guards that ``begin`` gave last, and what was said of their partitions.
 
     Known at once, if this broker can tell, else by what is to be called and awaited.
     """
-    guards = begin()
+    guards = start_verification()
     if not guards:
         return {}, {}
-    answer = ask([*guards])
-    if isinstance(answer, Mapping) and ErrorCode.CONCURRENT_TRANSACTIONS not in answer.values():
-        return guards, answer
-    return partial(_verified_later, begin, ask, guards, answer)
+    result = verify_partitions([*guards])
+    if isinstance(result, Mapping) and ErrorCode.CONCURRENT_TRANSACTIONS not in result.values():
+        return guards, result
+    return partial(
+        _verify_with_retries_async, start_verification, verify_partitions, guards, result
+    )
 
 
-async def _verified_later(
-    begin: Begin, ask: Ask, guards: Guards, answer: Refusals | Awaitable[Refusals]
-) -> Verified:
+async def _verify_with_retries_async(
+    start_verification: StartVerification,
+    verify_partitions: VerifyPartitions,
+    guards: VerificationGuards,
+    result: PartitionErrors | Awaitable[PartitionErrors],
+) -> VerificationResult:
     """``answer`` is about the transaction that ``guards`` are of.
 
     It is asked again, though not for long, while the producer's last transaction is about to end.
@@ -220,89 +240,107 @@ async def _verified_later(
     marker came between the question and the answer, the answer may be about what was before it.
     """
     loop = asyncio.get_running_loop()
-    give_up_at, retry_s, is_second_word = loop.time() + RETRIES_S, RETRY_MIN_S, False
+    deadline, backoff_s, is_second_result = (
+        loop.time() + RETRY_TIMEOUT_S,
+        RETRY_BACKOFF_MIN_S,
+        False,
+    )
     while guards:
-        refusals = answer if isinstance(answer, Mapping) else await answer
-        if ErrorCode.CONCURRENT_TRANSACTIONS in refusals.values() and loop.time() < give_up_at:
-            await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, RETRY_MAX_S)
-        elif refusals or is_second_word or begin() == guards:
-            return guards, refusals
+        errors = result if isinstance(result, Mapping) else await result
+        if ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and loop.time() < deadline:
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, RETRY_BACKOFF_MAX_S)
+        elif errors or is_second_result or start_verification() == guards:
+            return guards, errors
         else:
-            is_second_word = True
-        guards = begin()
-        answer = ask([*guards]) if guards else {}
+            is_second_result = True
+        guards = start_verification()
+        result = verify_partitions([*guards]) if guards else {}
     return {}, {}
 
 
-def _of_different_ids(asked: Sequence[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
+def _split_by_transactional_id(
+    queued: Sequence[_QueuedRequest],
+) -> tuple[list[_QueuedRequest], list[_QueuedRequest]]:
     """Those that go together now, and those that come after them."""
-    first: dict[str, _Asked] = {}
-    for each in asked:
+    first: dict[str, _QueuedRequest] = {}
+    for each in queued:
         first.setdefault(each[0].transaction.transactional_id, each)
-    later = [each for each in asked if first[each[0].transaction.transactional_id] is not each]
-    return [*first.values()], later
+    remaining = [each for each in queued if first[each[0].transaction.transactional_id] is not each]
+    return [*first.values()], remaining
 
 
-def _request(questions: Iterable[_Question]) -> AddPartitionsToTxnRequest:
-    return AddPartitionsToTxnRequest(transactions=[*map(_entry, questions)])
+def _request(verification_requests: Iterable[_VerificationRequest]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(transactions=[*map(_transaction_entry, verification_requests)])
 
 
-def _entry(question: _Question) -> AddPartitionsToTxnRequest.Transaction:
+def _transaction_entry(
+    verification_request: _VerificationRequest,
+) -> AddPartitionsToTxnRequest.Transaction:
     return AddPartitionsToTxnRequest.Transaction(
-        transactional_id=question.transaction.transactional_id,
-        producer_id=question.transaction.producer_id,
-        producer_epoch=question.transaction.producer_epoch,
-        verify_only=not question.knowledge.adds,
+        transactional_id=verification_request.transaction.transactional_id,
+        producer_id=verification_request.transaction.producer_id,
+        producer_epoch=verification_request.transaction.producer_epoch,
+        verify_only=not verification_request.capabilities.adds_partitions_on_write,
         topics=[
             AddPartitionsToTxnTopic(name=topic, partitions=numbers)
-            for topic, numbers in by_topic(question.partitions).items()
+            for topic, numbers in group_by_topic(verification_request.partitions).items()
         ],
     )
 
 
-def _refuse_all(asked: Sequence[_Asked], error: ErrorCode) -> None:
-    for question, answer in asked:
-        _tell(answer, question.refused(error))
+def _fail_all(queued: Sequence[_QueuedRequest], error: ErrorCode) -> None:
+    for verification_request, future in queued:
+        _complete_future(future, verification_request.errors_for_all(error))
 
 
-def _tell(answer: asyncio.Future[Refusals], refusals: Refusals) -> None:
-    if not answer.done():  # whoever asked may have gone
-        answer.set_result(refusals)
+def _complete_future(future: asyncio.Future[PartitionErrors], errors: PartitionErrors) -> None:
+    if not future.done():  # whoever asked may have gone
+        future.set_result(errors)
 
 
-def _refusals(questions: Iterable[_Question], response: Message) -> Iterator[Refusals]:
+def _partition_errors(
+    verification_requests: Iterable[_VerificationRequest], response: Message
+) -> Iterator[PartitionErrors]:
     """For each question."""
     assert isinstance(response, AddPartitionsToTxnResponse), response
-    error = ErrorCode.of(response.error_code)
+    error = ErrorCode.for_code(response.error_code)
     if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         # That a broker may not ask is nothing that its clients know of.
         error = ErrorCode.INVALID_TXN_STATE
     if error is not ErrorCode.NONE:
-        yield from (question.refused(error) for question in questions)
+        yield from (
+            verification_request.errors_for_all(error)
+            for verification_request in verification_requests
+        )
         return
     results = {
         each.transactional_id: each.topic_results for each in response.results_by_transaction
     }
-    for question in questions:
-        found = {
+    for verification_request in verification_requests:
+        error_codes = {
             TopicPartition(topic.name, each.partition_index): each.partition_error_code
-            for topic in results.get(question.transaction.transactional_id, ())
+            for topic in results.get(verification_request.transaction.transactional_id, ())
             for each in topic.results_by_partition
         }
-        yield _refused(question, found)
+        yield _map_partition_errors(verification_request, error_codes)
 
 
-def _refused(question: _Question, found: Mapping[TopicPartition, int]) -> Refusals:
-    refusals = {}
-    for partition in question.partitions:
+def _map_partition_errors(
+    verification_request: _VerificationRequest, error_codes: Mapping[TopicPartition, int]
+) -> PartitionErrors:
+    errors = {}
+    for partition in verification_request.partitions:
         # One that was not answered is not known to be in the transaction.
-        code = found.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR.code)
-        error = ErrorCode.of(code)
+        code = error_codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR.code)
+        error = ErrorCode.for_code(code)
         if error is ErrorCode.PRODUCER_FENCED:
             error = ErrorCode.INVALID_PRODUCER_EPOCH  # which producers expect here
-        elif error is ErrorCode.TRANSACTION_ABORTABLE and not question.knowledge.is_abortable_known:
+        elif (
+            error is ErrorCode.TRANSACTION_ABORTABLE
+            and not verification_request.capabilities.supports_transaction_abortable
+        ):
             error = ErrorCode.INVALID_TXN_STATE
         if error is not ErrorCode.NONE:
-            refusals[partition] = error
-    return refusals
+            errors[partition] = error
+    return errors

@@ -12,24 +12,24 @@ from typing import Any, Protocol
 from odradek.broker.settings.transactions import TransactionSettings
 
 
-class ProducerIds(Protocol):
+class ProducerIdGenerator(Protocol):
     """Where ids come from."""
 
-    def next_nowait(self) -> int | None: ...
+    def generate_producer_id_nowait(self) -> int | None: ...
 
-    async def next(self) -> int: ...
+    async def generate_producer_id(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionWorld:
+class TransactionContext:
     """Shared by all transactions of a broker."""
 
     settings: TransactionSettings
     #: The system's clock, for what is written down.
     now_ms: Callable[[], int]
-    ids: ProducerIds
+    producer_id_manager: ProducerIdGenerator
     #: The ``transaction.version`` that the cluster has agreed on.
-    version: Callable[[], int]
+    transaction_version: Callable[[], int]
     #: Starts a task.
-    start: Callable[[Coroutine[Any, Any, None], str], object]
+    start_task: Callable[[Coroutine[Any, Any, None], str], object]
     sleep: Callable[[float], Awaitable[None]]

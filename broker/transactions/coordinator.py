@@ -13,30 +13,33 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Set
 from functools import partial
 from typing import TypeVar
 
-from odradek.broker.coordinator.loading import Shards
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_log import Means, PartitionLog
+from odradek.broker.coordinator.partition_log import CoordinatorContext, CoordinatorPartitionLog
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
 from odradek.broker.metadata.internal_topics import TRANSACTION_STATE
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.decisions import (
-    Ending,
-    check_may_init,
-    check_verified,
-    decide_add,
+    EndTransactionRequest,
+    check_can_init,
+    check_can_verify,
+    decide_add_partitions,
     decide_end,
     decide_fence,
     decide_init,
 )
-from odradek.broker.transactions.expiry import abort_timed_out, forget_expired
-from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.shard import TransactionShard, Waiting, wait_for
-from odradek.broker.transactions.transaction_state import (
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    Producer,
-    State,
-    Transaction,
+from odradek.broker.transactions.expiry import (
+    abort_timed_out_transactions,
+    remove_expired_transactional_ids,
 )
-from odradek.broker.transactions.world import TransactionWorld
+from odradek.broker.transactions.marker_channel_manager import TransactionMarkerChannelManager
+from odradek.broker.transactions.shard import PendingAppend, TransactionStateShard, wait_for_append
+from odradek.broker.transactions.transaction_state import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
+)
 from odradek.protocol.errors import (
     ConcurrentTransactions,
     InvalidRequest,
@@ -48,154 +51,195 @@ from odradek.protocol.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
-Answered = TypeVar("Answered")
+Result = TypeVar("Result")
 #: What has to be waited for, once it is called.
-Later = Callable[[], Awaitable[Answered]]
+Deferred = Callable[[], Awaitable[Result]]
 
-NOBODY = Producer(NO_PRODUCER_ID, NO_EPOCH)
+NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class TransactionCoordinator:
     """All transactional ids that this broker coordinates."""
 
     def __init__(
-        self, lookup: CoordinatorLookup, world: TransactionWorld, means: Means, markers: Markers
+        self,
+        lookup: CoordinatorLookup,
+        context: TransactionContext,
+        coordinator_context: CoordinatorContext,
+        marker_channel_manager: TransactionMarkerChannelManager,
     ) -> None:
         self.lookup = lookup
-        self.world = world
-        self._markers = markers
-        self.shards: Shards[TransactionShard] = Shards(
-            TRANSACTION_STATE, self._new_shard, means, waits_for_replicas=True
+        self.context = context
+        self._marker_channel_manager = marker_channel_manager
+        self.runtime: CoordinatorRuntime[TransactionStateShard] = CoordinatorRuntime(
+            TRANSACTION_STATE, self._new_shard, coordinator_context, waits_for_replicas=True
         )
 
-    def _new_shard(self, partition_log: PartitionLog) -> TransactionShard:
-        return TransactionShard(partition_log, self.world, self._markers.complete)
+    def _new_shard(self, partition_log: CoordinatorPartitionLog) -> TransactionStateShard:
+        return TransactionStateShard(
+            partition_log, self.context, self._marker_channel_manager.complete_transaction
+        )
 
-    def __iter__(self) -> Iterator[TransactionShard]:
-        return iter(self.shards)
+    def __iter__(self) -> Iterator[TransactionStateShard]:
+        return iter(self.runtime)
 
-    def shard(self, transactional_id: str) -> TransactionShard:
+    def shard(self, transactional_id: str) -> TransactionStateShard:
         """Raises what whoever asks is told if it is not here."""
         if not transactional_id:
             raise InvalidRequest("an empty transactional id")
-        return self.shards.shard(self.lookup.led_partition_of(transactional_id))
+        return self.runtime.shard(self.lookup.known_partition_for(transactional_id))
 
     # What need not wait is answered in the same call; else ``Later`` is to be called and awaited.
 
-    def init(
-        self, transactional_id: str, expected: Producer | None, *, timeout_ms: int
-    ) -> Producer | Later[Producer]:
+    def init_producer_id(
+        self, transactional_id: str, expected: ProducerIdAndEpoch | None, *, timeout_ms: int
+    ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
         """Who speaks for the id from now on; ``expected`` is who did, as the client has it."""
-        if not 0 < timeout_ms <= self.world.settings.max_timeout_ms:
-            raise InvalidTransactionTimeout(f"{timeout_ms} ms")
-        init = partial(self._init, transactional_id, expected, timeout_ms)
-        known = self.shard(transactional_id).transactions.get(transactional_id)
-        return self._with_id(init, is_needed=known is None or known.is_exhausted)
+        if not 0 < timeout_ms <= self.context.settings.max_timeout_ms:
+            raise InvalidTransactionTimeout(
+                f"transaction.timeout.ms={timeout_ms}: must be positive and at most"
+                " transaction.max.timeout.ms"
+            )
+        init = partial(self._init_producer_id, transactional_id, expected, timeout_ms)
+        txn = self.shard(transactional_id).transactions.get(transactional_id)
+        return self._with_producer_id(init, is_needed=txn is None or txn.is_epoch_exhausted)
 
-    def _init(
-        self, transactional_id: str, expected: Producer | None, timeout_ms: int, new_id: int | None
-    ) -> Producer | Later[Producer]:
-        world, shard, now_ms = self.world, self.shard(transactional_id), self.world.now_ms()
-        txn = shard.transactions.get(transactional_id)
-        if txn is None:
-            if new_id is None:
-                raise ConcurrentTransactions("it has just expired")
-            txn = Transaction(transactional_id, new_id, timeout_ms, now_ms)
-        check_may_init(txn, expected, is_pending=shard.is_pending(transactional_id))
-        if txn.state is State.ONGOING:
-            record = decide_fence(txn, server_version=world.version(), now_ms=now_ms)
-            return partial(_refused, shard.write(record))
-        record = decide_init(txn, expected, timeout_ms=timeout_ms, now_ms=now_ms, new_id=new_id)
-        waiting = shard.write(record)
-        log.info("%r has %s from now on", transactional_id, record.producer)
-        return record.producer if waiting is None else partial(_told, waiting, record.producer)
-
-    def add(
+    def _init_producer_id(
         self,
         transactional_id: str,
-        producer: Producer,
+        expected: ProducerIdAndEpoch | None,
+        timeout_ms: int,
+        new_producer_id: int | None,
+    ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
+        context, shard, now_ms = self.context, self.shard(transactional_id), self.context.now_ms()
+        txn = shard.transactions.get(transactional_id)
+        if txn is None:
+            if new_producer_id is None:
+                raise ConcurrentTransactions("it has just expired")
+            txn = TransactionMetadata(transactional_id, new_producer_id, timeout_ms, now_ms)
+        check_can_init(
+            txn, expected, has_pending_transition=shard.has_pending_transition(transactional_id)
+        )
+        if txn.state is TransactionState.ONGOING:
+            record = decide_fence(
+                txn, transaction_version=context.transaction_version(), now_ms=now_ms
+            )
+            return partial(_wait_and_raise_concurrent, shard.write(record))
+        record = decide_init(
+            txn, expected, timeout_ms=timeout_ms, now_ms=now_ms, new_producer_id=new_producer_id
+        )
+        pending_append = shard.write(record)
+        log.info("%r has %s from now on", transactional_id, record.producer)
+        return (
+            record.producer
+            if pending_append is None
+            else partial(_wait_and_return, pending_append, record.producer)
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
         partitions: Set[TopicPartition],
         *,
-        client_version: int,
-    ) -> Waiting | None:
+        client_transaction_version: int,
+    ) -> PendingAppend | None:
         """The partitions are in the transaction of the producer, which begins with them."""
         shard = self.shard(transactional_id)
-        record = decide_add(
+        record = decide_add_partitions(
             shard.transactions.get(transactional_id),
             producer,
             partitions,
-            client_version=client_version,
-            now_ms=self.world.now_ms(),
-            is_pending=shard.is_pending(transactional_id),
+            client_transaction_version=client_transaction_version,
+            now_ms=self.context.now_ms(),
+            has_pending_transition=shard.has_pending_transition(transactional_id),
         )
         return None if record is None else shard.write(record)
 
-    def verify(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
     ) -> dict[TopicPartition, KafkaError | None]:
         """Which of them are in the transaction; raises what is said of all."""
         shard = self.shard(transactional_id)
-        txn = check_verified(shard.transactions.get(transactional_id), producer)
+        txn = check_can_verify(shard.transactions.get(transactional_id), producer)
         return {
             each: None if each in txn.partitions else TransactionAbortable() for each in partitions
         }
 
-    def end(self, transactional_id: str, ending: Ending) -> Producer | Later[Producer]:
+    def end_transaction(
+        self, transactional_id: str, request: EndTransactionRequest
+    ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
         """Who speaks for the id from now on, if every transaction has an epoch of its own."""
-        known = self.shard(transactional_id).transactions.get(transactional_id)
-        is_needed = known is not None and known.is_exhausted and ending.begins_epoch
-        return self._with_id(partial(self._end, transactional_id, ending), is_needed=is_needed)
+        txn = self.shard(transactional_id).transactions.get(transactional_id)
+        is_needed = txn is not None and txn.is_epoch_exhausted and request.bumps_epoch
+        return self._with_producer_id(
+            partial(self._end_transaction, transactional_id, request), is_needed=is_needed
+        )
 
-    def _end(
-        self, transactional_id: str, ending: Ending, new_id: int | None
-    ) -> Producer | Later[Producer]:
+    def _end_transaction(
+        self, transactional_id: str, request: EndTransactionRequest, new_producer_id: int | None
+    ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
         shard = self.shard(transactional_id)
         txn = shard.transactions.get(transactional_id)
         record = decide_end(
             txn,
-            ending,
-            now_ms=self.world.now_ms(),
-            new_id=new_id,
-            is_pending=shard.is_pending(transactional_id),
+            request,
+            now_ms=self.context.now_ms(),
+            new_producer_id=new_producer_id,
+            has_pending_transition=shard.has_pending_transition(transactional_id),
         )
-        waiting = None if record is None else shard.write(record)
-        after = record or txn
-        assert after is not None
-        producer = after.successor if ending.begins_epoch else NOBODY
-        return producer if waiting is None else partial(_told, waiting, producer)
+        pending_append = None if record is None else shard.write(record)
+        new_txn = record or txn
+        assert new_txn is not None
+        producer = new_txn.next_producer if request.bumps_epoch else NO_PRODUCER
+        return (
+            producer
+            if pending_append is None
+            else partial(_wait_and_return, pending_append, producer)
+        )
 
-    def _with_id(
-        self, act: Callable[[int | None], Producer | Later[Producer]], *, is_needed: bool
-    ) -> Producer | Later[Producer]:
+    def _with_producer_id(
+        self,
+        action: Callable[[int | None], ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]],
+        *,
+        is_needed: bool,
+    ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
         """Give it a new producer id, which the controller may have to be asked for."""
-        new_id = self.world.ids.next_nowait() if is_needed else None
+        new_id = (
+            self.context.producer_id_manager.generate_producer_id_nowait() if is_needed else None
+        )
         if is_needed and new_id is None:
-            return partial(self._with_id_later, act)
-        return act(new_id)
+            return partial(self._with_allocated_producer_id, action)
+        return action(new_id)
 
-    async def _with_id_later(
-        self, act: Callable[[int | None], Producer | Later[Producer]]
-    ) -> Producer:
-        outcome = act(await self.world.ids.next())
-        return outcome if isinstance(outcome, Producer) else await outcome()
+    async def _with_allocated_producer_id(
+        self, action: Callable[[int | None], ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]]
+    ) -> ProducerIdAndEpoch:
+        result = action(await self.context.producer_id_manager.generate_producer_id())
+        return result if isinstance(result, ProducerIdAndEpoch) else await result()
 
-    async def abort_timed_out(self) -> None:
-        await abort_timed_out(self.shards)
+    async def abort_timed_out_transactions(self) -> None:
+        await abort_timed_out_transactions(self.runtime)
 
-    async def forget_expired(self) -> None:
-        await forget_expired(self.shards)
+    async def remove_expired_transactional_ids(self) -> None:
+        await remove_expired_transactional_ids(self.runtime)
 
     async def close(self) -> None:
         """Nothing is begun any more."""
-        self.shards.close()
-        self._markers.close()
+        self.runtime.close()
+        self._marker_channel_manager.close()
 
 
-async def _told(waiting: Waiting, producer: Producer) -> Producer:
-    await wait_for(waiting)
+async def _wait_and_return(
+    pending_append: PendingAppend, producer: ProducerIdAndEpoch
+) -> ProducerIdAndEpoch:
+    await wait_for_append(pending_append)
     return producer
 
 
-async def _refused(waiting: Waiting | None) -> Producer:
-    await wait_for(waiting)
+async def _wait_and_raise_concurrent(pending_append: PendingAppend | None) -> ProducerIdAndEpoch:
+    await wait_for_append(pending_append)
     raise ConcurrentTransactions("what was open is being aborted")

@@ -19,16 +19,16 @@ from collections.abc import Set
 from typing import Any, NamedTuple
 
 from odradek.broker.transactions.transaction_state import (
-    AT_REST,
-    EPOCH_FOR_EACH,
-    LAST_EPOCH,
-    NO_EPOCH,
+    COMPLETED_OR_EMPTY,
+    MAX_PRODUCER_EPOCH,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    NOT_BEGUN,
+    NOT_STARTED,
     PREPARED,
-    Producer,
-    State,
-    Transaction,
+    TV_2,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    TransactionState,
 )
 from odradek.protocol.errors import (
     ConcurrentTransactions,
@@ -40,134 +40,154 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import TopicPartition
 
 
-class Ending(NamedTuple):
+class EndTransactionRequest(NamedTuple):
     """A request to end a transaction."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     is_commit: bool
     #: The ``transaction.version`` that the client speaks.
-    client_version: int
+    client_transaction_version: int
 
     @property
-    def begins_epoch(self) -> bool:
-        return self.client_version >= EPOCH_FOR_EACH
+    def bumps_epoch(self) -> bool:
+        return self.client_transaction_version >= TV_2
 
 
 # A producer begins
 
 
 def decide_init(
-    txn: Transaction,
-    expected: Producer | None,
+    txn: TransactionMetadata,
+    expected: ProducerIdAndEpoch | None,
     *,
     timeout_ms: int,
     now_ms: int,
-    new_id: int | None,
-) -> Transaction:
+    new_producer_id: int | None,
+) -> TransactionMetadata:
     """The next epoch, or ``new_id`` where there is none.  An open transaction is in the way: the
     caller fences it first."""
-    check_may_init(txn, expected)
-    begun: dict[str, Any] = {
+    check_can_init(txn, expected)
+    changes: dict[str, Any] = {
         "timeout_ms": timeout_ms,
         "updated_ms": now_ms,
-        "started_ms": NOT_BEGUN,
+        "started_ms": NOT_STARTED,
         "partitions": frozenset(),
     }
-    if txn.is_exhausted and (expected is None or expected.epoch == txn.producer_epoch):
-        if new_id is None:
+    if txn.is_epoch_exhausted and (expected is None or expected.epoch == txn.producer_epoch):
+        if new_producer_id is None:
             raise ConcurrentTransactions("another step has just used up the epochs")
-        last = NO_EPOCH if expected is None else txn.producer_epoch
-        return txn.moved(
-            State.EMPTY, producer_id=new_id, producer_epoch=0, last_epoch=last, **begun
+        last_epoch = NO_PRODUCER_EPOCH if expected is None else txn.producer_epoch
+        return txn.prepare_transition_to(
+            TransactionState.EMPTY,
+            producer_id=new_producer_id,
+            producer_epoch=0,
+            last_producer_epoch=last_epoch,
+            **changes,
         )
-    epoch, last = _next_epoch(txn, expected)
-    return txn.moved(State.EMPTY, producer_epoch=epoch, last_epoch=last, **begun)
+    epoch, last_epoch = _next_epoch(txn, expected)
+    return txn.prepare_transition_to(
+        TransactionState.EMPTY, producer_epoch=epoch, last_producer_epoch=last_epoch, **changes
+    )
 
 
-def check_may_init(
-    txn: Transaction, expected: Producer | None, *, is_pending: bool = False
+def check_can_init(
+    txn: TransactionMetadata,
+    expected: ProducerIdAndEpoch | None,
+    *,
+    has_pending_transition: bool = False,
 ) -> None:
     """Refuse while markers are being written, and whoever has been fenced (KIP-360)."""
-    if is_pending:
+    if has_pending_transition:
         raise ConcurrentTransactions()
-    if expected is not None and not _is_known(txn, expected):
-        raise ProducerFenced(f"{expected} is not {txn.producer}")
+    if expected is not None and not _is_valid_producer_id(txn, expected):
+        raise ProducerFenced(f"{expected} is not the current producer {txn.producer}")
     if txn.state in PREPARED:
         raise ConcurrentTransactions("the last transaction is still being ended")
-    _check_is_lasting(txn)
+    _check_not_transient(txn)
 
 
-def _is_known(txn: Transaction, expected: Producer) -> bool:
-    is_new = txn.producer_epoch == NO_EPOCH
-    is_before = expected.id == txn.previous_producer_id and expected.epoch >= LAST_EPOCH - 1
-    return is_new or expected.id == txn.producer_id or is_before
+def _is_valid_producer_id(txn: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
+    is_new = txn.producer_epoch == NO_PRODUCER_EPOCH
+    is_previous = (
+        expected.id == txn.previous_producer_id and expected.epoch >= MAX_PRODUCER_EPOCH - 1
+    )
+    return is_new or expected.id == txn.producer_id or is_previous
 
 
-def _next_epoch(txn: Transaction, expected: Producer | None) -> tuple[int, int]:
+def _next_epoch(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> tuple[int, int]:
     """And the last one, by which the producer may ask again, if it said who it was."""
     current = txn.producer_epoch
     if expected is None:
-        return current + 1, NO_EPOCH
-    if current in (NO_EPOCH, expected.epoch):
+        return current + 1, NO_PRODUCER_EPOCH
+    if current in (NO_PRODUCER_EPOCH, expected.epoch):
         return current + 1, current
-    if expected.epoch == txn.last_epoch and current < LAST_EPOCH:
-        return current, txn.last_epoch
-    raise ProducerFenced(f"epoch {expected.epoch} is over, {current} is the present one")
+    if expected.epoch == txn.last_producer_epoch and current < MAX_PRODUCER_EPOCH:
+        return current, txn.last_producer_epoch
+    raise ProducerFenced(f"epoch {expected.epoch} is not the current epoch {current}")
 
 
-def decide_fence(txn: Transaction, *, server_version: int, now_ms: int) -> Transaction:
+def decide_fence(
+    txn: TransactionMetadata, *, transaction_version: int, now_ms: int
+) -> TransactionMetadata:
     """Abort what is open, in an epoch that its producer does not have."""
-    fenced = txn.moved(
-        State.PREPARE_EPOCH_FENCE, producer_epoch=min(txn.producer_epoch + 1, LAST_EPOCH)
+    fenced = txn.prepare_transition_to(
+        TransactionState.PREPARE_EPOCH_FENCE,
+        producer_epoch=min(txn.producer_epoch + 1, MAX_PRODUCER_EPOCH),
     )
-    keeps_last = server_version >= EPOCH_FOR_EACH
-    return fenced.moved(
-        State.PREPARE_ABORT,
-        last_epoch=txn.producer_epoch if keeps_last else NO_EPOCH,
+    keeps_last = transaction_version >= TV_2
+    return fenced.prepare_transition_to(
+        TransactionState.PREPARE_ABORT,
+        last_producer_epoch=txn.producer_epoch if keeps_last else NO_PRODUCER_EPOCH,
         next_producer_id=NO_PRODUCER_ID,
         updated_ms=now_ms,
-        client_version=server_version,
+        client_transaction_version=transaction_version,
     )
 
 
 # A transaction gets partitions
 
 
-def decide_add(
-    txn: Transaction | None,
-    producer: Producer,
+def decide_add_partitions(
+    txn: TransactionMetadata | None,
+    producer: ProducerIdAndEpoch,
     added: Set[TopicPartition],
     *,
-    client_version: int,
+    client_transaction_version: int,
     now_ms: int,
-    is_pending: bool = False,
-) -> Transaction | None:
-    is_busy = is_pending or (txn is not None and txn.state in PREPARED)
-    if is_busy and client_version >= EPOCH_FOR_EACH:
+    has_pending_transition: bool = False,
+) -> TransactionMetadata | None:
+    is_busy = has_pending_transition or (txn is not None and txn.state in PREPARED)
+    if is_busy and client_transaction_version >= TV_2:
         raise ConcurrentTransactions()
-    txn = _of(txn, producer)
+    txn = _check_producer_id_mapping(txn, producer)
     if producer.epoch != txn.producer_epoch:
-        raise ProducerFenced(f"epoch {producer.epoch} is not {txn.producer_epoch}")
+        raise ProducerFenced(
+            f"epoch {producer.epoch} is not the current epoch {txn.producer_epoch}"
+        )
     if is_busy:
         raise ConcurrentTransactions()
-    _check_is_lasting(txn)
-    is_begun = txn.state is State.ONGOING
-    if is_begun and added <= txn.partitions:
+    _check_not_transient(txn)
+    is_ongoing = txn.state is TransactionState.ONGOING
+    if is_ongoing and added <= txn.partitions:
         return None
-    return txn.moved(
-        State.ONGOING,
+    return txn.prepare_transition_to(
+        TransactionState.ONGOING,
         partitions=txn.partitions | added,
-        started_ms=txn.started_ms if is_begun else now_ms,
+        started_ms=txn.started_ms if is_ongoing else now_ms,
         updated_ms=now_ms,
-        client_version=client_version,
+        client_transaction_version=client_transaction_version,
     )
 
 
-def check_verified(txn: Transaction | None, producer: Producer) -> Transaction:
+def check_can_verify(
+    txn: TransactionMetadata | None, producer: ProducerIdAndEpoch
+) -> TransactionMetadata:
     """Whether a partition may ask which partitions are in the transaction, and is told."""
-    txn = _of(txn, producer)
+    txn = _check_producer_id_mapping(txn, producer)
     if producer.epoch != txn.producer_epoch:
-        raise ProducerFenced(f"epoch {producer.epoch} is not {txn.producer_epoch}")
+        raise ProducerFenced(
+            f"epoch {producer.epoch} is not the current epoch {txn.producer_epoch}"
+        )
     if txn.state in PREPARED:
         raise ConcurrentTransactions()
     return txn
@@ -177,59 +197,76 @@ def check_verified(txn: Transaction | None, producer: Producer) -> Transaction:
 
 
 def decide_end(
-    txn: Transaction | None,
-    ending: Ending,
+    txn: TransactionMetadata | None,
+    request: EndTransactionRequest,
     *,
     now_ms: int,
-    new_id: int | None,
-    is_pending: bool = False,
-) -> Transaction | None:
+    new_producer_id: int | None,
+    has_pending_transition: bool = False,
+) -> TransactionMetadata | None:
     """None: it has ended so already."""
-    if ending.begins_epoch:
-        return _decide_end_of_epoch(txn, ending, now_ms, new_id, is_pending)
-    txn = _of(txn, ending.producer)
-    if ending.producer.epoch != txn.producer_epoch:
-        raise ProducerFenced(f"epoch {ending.producer.epoch} is not {txn.producer_epoch}")
-    if is_pending or txn.state in PREPARED:
+    if request.bumps_epoch:
+        return _decide_end_with_epoch_bump(
+            txn, request, now_ms, new_producer_id, has_pending_transition
+        )
+    txn = _check_producer_id_mapping(txn, request.producer)
+    if request.producer.epoch != txn.producer_epoch:
+        raise ProducerFenced(
+            f"epoch {request.producer.epoch} is not the current epoch {txn.producer_epoch}"
+        )
+    if has_pending_transition or txn.state in PREPARED:
         raise ConcurrentTransactions()
-    _check_is_lasting(txn)
-    if txn.state is State.ONGOING:
-        return txn.moved(
-            _prepared(ending),
+    _check_not_transient(txn)
+    if txn.state is TransactionState.ONGOING:
+        return txn.prepare_transition_to(
+            _prepare_state(request),
             next_producer_id=NO_PRODUCER_ID,
             updated_ms=now_ms,
-            client_version=ending.client_version,
+            client_transaction_version=request.client_transaction_version,
         )
-    if txn.state is _completed(ending):
+    if txn.state is _complete_state(request):
         return None
-    raise InvalidTxnState(f"{txn.state.shown} does not become {_prepared(ending).shown}")
+    raise InvalidTxnState(
+        f"cannot go from {txn.state.display_name} to {_prepare_state(request).display_name}"
+    )
 
 
-def _decide_end_of_epoch(
-    txn: Transaction | None, ending: Ending, now_ms: int, new_id: int | None, is_pending: bool
-) -> Transaction | None:
+def _decide_end_with_epoch_bump(
+    txn: TransactionMetadata | None,
+    request: EndTransactionRequest,
+    now_ms: int,
+    new_producer_id: int | None,
+    has_pending_transition: bool,
+) -> TransactionMetadata | None:
     if txn is None:
         raise InvalidProducerIdMapping()
-    if is_pending or txn.state in PREPARED:
+    if has_pending_transition or txn.state in PREPARED:
         raise ConcurrentTransactions()
-    epoch, is_again = ending.producer.epoch, _is_asked_again(txn, ending.producer)
-    if ending.producer.id != txn.producer_id and not is_again:
-        raise InvalidProducerIdMapping(f"{ending.producer.id} is not {txn.producer_id}")
-    may_ask_again = is_again and txn.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-    if epoch != txn.producer_epoch and not may_ask_again:
-        raise ProducerFenced(f"epoch {epoch} is not {txn.producer_epoch}")
-    _check_is_lasting(txn)
-    if may_ask_again and txn.state is _completed(ending):
+    epoch, is_retry = request.producer.epoch, _is_retry(txn, request.producer)
+    if request.producer.id != txn.producer_id and not is_retry:
+        raise InvalidProducerIdMapping(
+            f"producer id {request.producer.id} is not the current one {txn.producer_id}"
+        )
+    is_valid_retry = is_retry and txn.state in (
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    )
+    if epoch != txn.producer_epoch and not is_valid_retry:
+        raise ProducerFenced(f"epoch {epoch} is not the current epoch {txn.producer_epoch}")
+    _check_not_transient(txn)
+    if is_valid_retry and txn.state is _complete_state(request):
         return None
     # What was never begun may be aborted, since a producer cannot know whether it has: its records
     # add partitions (KIP-890).  But what is asked again has had another end than it asks for now.
-    may_end = txn.state is State.ONGOING or not (ending.is_commit or may_ask_again)
+    may_end = txn.state is TransactionState.ONGOING or not (request.is_commit or is_valid_retry)
     if not may_end:
-        raise InvalidTxnState(f"{txn.state.shown} does not become {_prepared(ending).shown}")
-    return _ended(txn, ending, now_ms, new_id)
+        raise InvalidTxnState(
+            f"cannot go from {txn.state.display_name} to {_prepare_state(request).display_name}"
+        )
+    return _prepare_commit_or_abort(txn, request, now_ms, new_producer_id)
 
 
-def _is_asked_again(txn: Transaction, producer: Producer) -> bool:
+def _is_retry(txn: TransactionMetadata, producer: ProducerIdAndEpoch) -> bool:
     """By the epoch before: the last answer was lost.
 
     Only an end that began an epoch is asked for by the one before it.  Where the last was of an
@@ -238,35 +275,40 @@ def _is_asked_again(txn: Transaction, producer: Producer) -> bool:
     Where a log without room for it, or Kafka's, has lost the id that was to come next, the last
     epoch is left, and no producer gets that: it is fenced, and begins with a new id.
     """
-    if txn.client_version < EPOCH_FOR_EACH:
+    if txn.client_transaction_version < TV_2:
         return False
     if producer.id == txn.producer_id:
-        return producer.epoch + 1 == txn.producer_epoch < LAST_EPOCH
-    is_before = producer.id == txn.previous_producer_id
-    return is_before and producer.epoch == LAST_EPOCH - 1 and txn.producer_epoch == 0
+        return producer.epoch + 1 == txn.producer_epoch < MAX_PRODUCER_EPOCH
+    is_previous = producer.id == txn.previous_producer_id
+    return is_previous and producer.epoch == MAX_PRODUCER_EPOCH - 1 and txn.producer_epoch == 0
 
 
-def _ended(txn: Transaction, ending: Ending, now_ms: int, new_id: int | None) -> Transaction:
-    if txn.is_exhausted and new_id is None:
+def _prepare_commit_or_abort(
+    txn: TransactionMetadata,
+    request: EndTransactionRequest,
+    now_ms: int,
+    new_producer_id: int | None,
+) -> TransactionMetadata:
+    if txn.is_epoch_exhausted and new_producer_id is None:
         raise ConcurrentTransactions("another step has just used up the epochs")
-    return txn.moved(
-        _prepared(ending),
-        producer_epoch=min(txn.producer_epoch + 1, LAST_EPOCH),
-        last_epoch=txn.producer_epoch,
-        next_producer_id=new_id if txn.is_exhausted else NO_PRODUCER_ID,
-        started_ms=txn.started_ms if txn.state is State.ONGOING else now_ms,
+    return txn.prepare_transition_to(
+        _prepare_state(request),
+        producer_epoch=min(txn.producer_epoch + 1, MAX_PRODUCER_EPOCH),
+        last_producer_epoch=txn.producer_epoch,
+        next_producer_id=new_producer_id if txn.is_epoch_exhausted else NO_PRODUCER_ID,
+        started_ms=txn.started_ms if txn.state is TransactionState.ONGOING else now_ms,
         updated_ms=now_ms,
-        client_version=ending.client_version,
+        client_transaction_version=request.client_transaction_version,
     )
 
 
-def decide_complete(txn: Transaction, *, now_ms: int) -> Transaction:
+def decide_complete(txn: TransactionMetadata, *, now_ms: int) -> TransactionMetadata:
     """Every partition has its marker."""
-    state = State.COMPLETE_COMMIT if txn.is_commit else State.COMPLETE_ABORT
+    state = TransactionState.COMPLETE_COMMIT if txn.is_commit else TransactionState.COMPLETE_ABORT
     rotated: dict[str, int] = {}
     if txn.next_producer_id != NO_PRODUCER_ID:
         rotated = {"producer_id": txn.next_producer_id, "producer_epoch": 0}
-    return txn.moved(
+    return txn.prepare_transition_to(
         state,
         next_producer_id=NO_PRODUCER_ID,
         partitions=frozenset(),
@@ -278,32 +320,38 @@ def decide_complete(txn: Transaction, *, now_ms: int) -> Transaction:
 # Time passes
 
 
-def is_timed_out(txn: Transaction, *, now_ms: int) -> bool:
-    return txn.state is State.ONGOING and txn.started_ms + txn.timeout_ms < now_ms
+def is_timed_out(txn: TransactionMetadata, *, now_ms: int) -> bool:
+    return txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now_ms
 
 
-def is_expired(txn: Transaction, *, expiration_ms: int, now_ms: int) -> bool:
-    return txn.state in AT_REST and txn.updated_ms <= now_ms - expiration_ms
+def is_expired(txn: TransactionMetadata, *, expiration_ms: int, now_ms: int) -> bool:
+    return txn.state in COMPLETED_OR_EMPTY and txn.updated_ms <= now_ms - expiration_ms
 
 
 # What they have in common
 
 
-def _of(txn: Transaction | None, producer: Producer) -> Transaction:
+def _check_producer_id_mapping(
+    txn: TransactionMetadata | None, producer: ProducerIdAndEpoch
+) -> TransactionMetadata:
     if txn is None or txn.producer_id != producer.id:
-        raise InvalidProducerIdMapping(f"{producer.id} has not this transactional id")
+        raise InvalidProducerIdMapping(
+            f"producer id {producer.id} does not have this transactional id"
+        )
     return txn
 
 
-def _check_is_lasting(txn: Transaction) -> None:
+def _check_not_transient(txn: TransactionMetadata) -> None:
     """States that are passed through are in no log that we or Kafka wrote."""
-    if txn.state in (State.DEAD, State.PREPARE_EPOCH_FENCE):
-        raise KafkaError(f"{txn} is in a state that does not last")
+    if txn.state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
+        raise KafkaError(f"unexpected transient state in the log: {txn}")
 
 
-def _prepared(ending: Ending) -> State:
-    return State.PREPARE_COMMIT if ending.is_commit else State.PREPARE_ABORT
+def _prepare_state(request: EndTransactionRequest) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if request.is_commit else TransactionState.PREPARE_ABORT
 
 
-def _completed(ending: Ending) -> State:
-    return State.COMPLETE_COMMIT if ending.is_commit else State.COMPLETE_ABORT
+def _complete_state(request: EndTransactionRequest) -> TransactionState:
+    return (
+        TransactionState.COMPLETE_COMMIT if request.is_commit else TransactionState.COMPLETE_ABORT
+    )

@@ -8,104 +8,114 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
+from odradek.broker.time_slice import TimeSlice
 from odradek.broker.transactions.decisions import decide_fence, is_expired, is_timed_out
 from odradek.broker.transactions.records import transaction_key
-from odradek.broker.transactions.shard import TransactionShard, wait_for
-from odradek.broker.transactions.transaction_state import Transaction
-from odradek.broker.turns import Turn
+from odradek.broker.transactions.shard import TransactionStateShard, wait_for_append
+from odradek.broker.transactions.transaction_state import TransactionMetadata
 from odradek.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
 #: So many tombstones are written at once, or fewer, if ids are long.
-_AT_ONCE = 1000
+_MAX_TOMBSTONES_PER_BATCH = 1000
 #: What a batch has beside its keys, and a record beside its key: no more than this.
-_BATCH_BYTES, _RECORD_BYTES = 100, 40
+_BATCH_OVERHEAD_BYTES, _RECORD_OVERHEAD_BYTES = 100, 40
 
 
-async def abort_timed_out(shards: Iterable[TransactionShard]) -> None:
+async def abort_timed_out_transactions(shards: Iterable[TransactionStateShard]) -> None:
     """Their producers are heard no more."""
-    turn = Turn()
+    time_slice = TimeSlice()
     for shard in shards:
         for txn in [*shard.transactions.values()]:
-            if is_timed_out(txn, now_ms=shard.world.now_ms()):
+            if is_timed_out(txn, now_ms=shard.context.now_ms()):
                 _abort(shard, txn)
-            if turn.is_over:
-                await turn.next()
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
 
 
-def _abort(shard: TransactionShard, txn: Transaction) -> None:
+def _abort(shard: TransactionStateShard, txn: TransactionMetadata) -> None:
     """One that cannot be replicated must not keep the others waiting."""
-    world, transactional_id = shard.world, txn.transactional_id
-    if shard.transactions.get(transactional_id) is not txn or shard.is_pending(transactional_id):
+    context, transactional_id = shard.context, txn.transactional_id
+    if shard.transactions.get(transactional_id) is not txn or shard.has_pending_transition(
+        transactional_id
+    ):
         return  # something has happened to it since
-    record = decide_fence(txn, server_version=world.version(), now_ms=world.now_ms())
+    record = decide_fence(
+        txn, transaction_version=context.transaction_version(), now_ms=context.now_ms()
+    )
     try:
-        waiting = shard.write(record)
-    except KafkaError as failure:
-        _tell_of_abort(txn, failure)
+        pending_append = shard.write(record)
+    except KafkaError as error:
+        _log_abort(txn, error)
         return
-    if waiting is None:
-        _tell_of_abort(txn, None)
+    if pending_append is None:
+        _log_abort(txn, None)
     else:
-        waiting.add_done_callback(lambda known: _tell_of_abort(txn, known.result()))
+        pending_append.add_done_callback(lambda future: _log_abort(txn, future.result()))
 
 
-def _tell_of_abort(txn: Transaction, failure: KafkaError | None) -> None:
-    name = txn.transactional_id
-    if failure is not None:
-        log.warning("%r has been open for too long, and still is: %s", name, failure)
+def _log_abort(txn: TransactionMetadata, error: KafkaError | None) -> None:
+    transactional_id = txn.transactional_id
+    if error is not None:
+        log.warning("%r has been open for too long, and still is: %s", transactional_id, error)
     else:
-        log.info("%r has been open for %d ms: aborted", name, txn.timeout_ms)
+        log.info("%r has been open for %d ms: aborted", transactional_id, txn.timeout_ms)
 
 
-async def forget_expired(shards: Iterable[TransactionShard]) -> None:
+async def remove_expired_transactional_ids(shards: Iterable[TransactionStateShard]) -> None:
     """What cannot be written now is tried again the next time."""
-    turn = Turn()
+    time_slice = TimeSlice()
     for shard in shards:
         expired = []
         for txn in [*shard.transactions.values()]:
             if _is_expired(shard, txn):
                 expired.append(txn)
-            if turn.is_over:
-                await turn.next()
-        for batch in _batches(expired, bytes_max=shard.log.batch_bytes_max):
-            await _forget(shard, batch)
+            if time_slice.is_used_up:
+                await time_slice.yield_to_loop()
+        for batch in _tombstone_batches(expired, max_bytes=shard.log.max_message_bytes):
+            await _write_tombstones(shard, batch)
 
 
-def _batches(expired: Iterable[Transaction], *, bytes_max: int) -> Iterator[list[Transaction]]:
+def _tombstone_batches(
+    expired: Iterable[TransactionMetadata], *, max_bytes: int
+) -> Iterator[list[TransactionMetadata]]:
     """An id that is too long for any batch has one of its own, which keeps no other from going."""
-    batch: list[Transaction] = []
-    size_bytes = _BATCH_BYTES
+    batch: list[TransactionMetadata] = []
+    size_bytes = _BATCH_OVERHEAD_BYTES
     for txn in expired:
-        more_bytes = len(transaction_key(txn.transactional_id)) + _RECORD_BYTES
-        if batch and (len(batch) == _AT_ONCE or size_bytes + more_bytes > bytes_max):
+        record_bytes = len(transaction_key(txn.transactional_id)) + _RECORD_OVERHEAD_BYTES
+        if batch and (
+            len(batch) == _MAX_TOMBSTONES_PER_BATCH or size_bytes + record_bytes > max_bytes
+        ):
             yield batch
-            batch, size_bytes = [], _BATCH_BYTES
+            batch, size_bytes = [], _BATCH_OVERHEAD_BYTES
         batch.append(txn)
-        size_bytes += more_bytes
+        size_bytes += record_bytes
     if batch:
         yield batch
 
 
-async def _forget(shard: TransactionShard, expired: list[Transaction]) -> None:
-    still = [
+async def _write_tombstones(
+    shard: TransactionStateShard, expired: list[TransactionMetadata]
+) -> None:
+    still_expired = [
         txn
         for txn in expired
         if shard.transactions.get(txn.transactional_id) is txn and _is_expired(shard, txn)
     ]
-    if not still:
+    if not still_expired:
         return
     try:
-        await wait_for(shard.forget(still))
-    except KafkaError as failure:
-        log.warning("%d transactional ids have expired, but stay: %s", len(still), failure)
+        await wait_for_append(shard.write_tombstones(still_expired))
+    except KafkaError as error:
+        log.warning("%d transactional ids have expired, but stay: %s", len(still_expired), error)
     else:
-        log.info("%d transactional ids have expired", len(still))
+        log.info("%d transactional ids have expired", len(still_expired))
 
 
-def _is_expired(shard: TransactionShard, txn: Transaction) -> bool:
-    world = shard.world
-    return not shard.is_pending(txn.transactional_id) and is_expired(
-        txn, expiration_ms=world.settings.id_expiration_ms, now_ms=world.now_ms()
+def _is_expired(shard: TransactionStateShard, txn: TransactionMetadata) -> bool:
+    context = shard.context
+    return not shard.has_pending_transition(txn.transactional_id) and is_expired(
+        txn, expiration_ms=context.settings.transactional_id_expiration_ms, now_ms=context.now_ms()
     )

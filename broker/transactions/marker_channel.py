@@ -12,10 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import Client
-from odradek.broker.own_client import OwnClient
-from odradek.broker.turns import FEW
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.schema import Message
@@ -25,124 +25,139 @@ log = logging.getLogger(__name__)
 
 Marker = WriteTxnMarkersRequest.Marker
 #: By partition; one that is not there was not reached.
-Codes = Mapping[TopicPartition, int]
+PartitionErrorCodes = Mapping[TopicPartition, int]
 
-_Waiting = tuple[Marker, asyncio.Future[Codes]]
+_QueuedMarker = tuple[Marker, asyncio.Future[PartitionErrorCodes]]
 
-VERSION = 1
+API_VERSION = 1
 #: In one request: whoever waits for them goes on in one turn when it is answered.
-MARKERS_MAX = FEW
+MAX_MARKERS_PER_REQUEST = INLINE_ENTRIES_MAX
 
 
 class Clients(Protocol):
     """Of all brokers."""
 
-    def to(self, node: Node, /) -> Client: ...
+    def client_for(self, node: Node, /) -> Client: ...
 
     def close(self) -> None: ...
 
 
-class MarkerLinks:
+class MarkerChannels:
     """One for each broker."""
 
     def __init__(
-        self, clients: Clients, start: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]]
+        self,
+        clients: Clients,
+        start_task: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
     ) -> None:
         self._clients = clients
-        self._start = start
-        self._links: dict[int, MarkerLink] = {}
+        self._start_task = start_task
+        self._channels: dict[int, MarkerChannel] = {}
 
-    def write(self, node: Node, marker: Marker) -> Codes | Awaitable[Codes]:
+    def write(
+        self, node: Node, marker: Marker
+    ) -> PartitionErrorCodes | Awaitable[PartitionErrorCodes]:
         """What the broker says of each partition of the marker."""
-        client = self._clients.to(node)
-        if isinstance(client, OwnClient):
-            return self._written_here(client, marker)
-        link = self._links.get(node.id)
-        if link is None:
-            link = self._links[node.id] = MarkerLink(self._clients, self._start)
-        return link.write(node, marker)
+        client = self._clients.client_for(node)
+        if isinstance(client, LoopbackClient):
+            return self._write_locally(client, marker)
+        channel = self._channels.get(node.id)
+        if channel is None:
+            channel = self._channels[node.id] = MarkerChannel(self._clients, self._start_task)
+        return channel.write(node, marker)
 
-    def _written_here(self, client: OwnClient, marker: Marker) -> Codes | Awaitable[Codes]:
+    def _write_locally(
+        self, client: LoopbackClient, marker: Marker
+    ) -> PartitionErrorCodes | Awaitable[PartitionErrorCodes]:
         try:
-            response = client.ask(WriteTxnMarkersRequest(markers=[marker]), version=VERSION)
+            response = client.send_nowait(
+                WriteTxnMarkersRequest(markers=[marker]), version=API_VERSION
+            )
         except ConnectionError:
             return {}
         if isinstance(response, Message):
-            return _codes_of_one(response)
-        return self._start(_codes_later(response), "markers of our own")
+            return _single_marker_error_codes(response)
+        return self._start_task(_await_error_codes(response), "markers of our own")
 
     def close(self) -> None:
         self._clients.close()
 
 
-class MarkerLink:
+class MarkerChannel:
     """Knows the broker as it was last told of it."""
 
     def __init__(
-        self, clients: Clients, start: Callable[[Coroutine[Any, Any, None], str], object]
+        self, clients: Clients, start_task: Callable[[Coroutine[Any, Any, None], str], object]
     ) -> None:
         self._clients = clients
-        self._start = start
-        self._waiting: list[_Waiting] = []
+        self._start_task = start_task
+        self._queue: list[_QueuedMarker] = []
         self._is_sending = False
 
-    def write(self, node: Node, marker: Marker) -> asyncio.Future[Codes]:
-        answer: asyncio.Future[Codes] = asyncio.get_running_loop().create_future()
-        self._waiting.append((marker, answer))
+    def write(self, node: Node, marker: Marker) -> asyncio.Future[PartitionErrorCodes]:
+        future: asyncio.Future[PartitionErrorCodes] = asyncio.get_running_loop().create_future()
+        self._queue.append((marker, future))
         self._node = node
         if not self._is_sending:
             self._is_sending = True
-            self._start(self._send_all(), f"markers to broker {node.id}")
-        return answer
+            self._start_task(self._send_all(), f"markers to broker {node.id}")
+        return future
 
     async def _send_all(self) -> None:
         try:
-            while self._waiting:
+            while self._queue:
                 await self._send()
         finally:
             # Nobody waits for ever, whatever happens here.
             self._is_sending = False
-            left, self._waiting = self._waiting, []
-            _tell(left, {})
+            unsent, self._queue = self._queue, []
+            _complete_markers(unsent, {})
 
     async def _send(self) -> None:
-        batch, self._waiting = self._waiting[:MARKERS_MAX], self._waiting[MARKERS_MAX:]
-        codes: Mapping[int, Codes] = {}
+        batch, self._queue = (
+            self._queue[:MAX_MARKERS_PER_REQUEST],
+            self._queue[MAX_MARKERS_PER_REQUEST:],
+        )
+        codes: Mapping[int, PartitionErrorCodes] = {}
         try:
-            codes = await self._asked([marker for marker, _ in batch])
-        except (OSError, DecodeError) as failure:
-            log.warning("Markers do not reach broker %d: %s", self._node.id, failure)
+            codes = await self._write_markers([marker for marker, _ in batch])
+        except (OSError, DecodeError) as error:
+            log.warning("Markers do not reach broker %d: %s", self._node.id, error)
         finally:
-            _tell(batch, codes)
+            _complete_markers(batch, codes)
 
-    async def _asked(self, markers: list[Marker]) -> Mapping[int, Codes]:
-        client = self._clients.to(self._node)
+    async def _write_markers(self, markers: list[Marker]) -> Mapping[int, PartitionErrorCodes]:
+        client = self._clients.client_for(self._node)
         request = WriteTxnMarkersRequest(markers=markers)
-        return _codes(await client.send(request, version=VERSION))
+        return _error_codes_by_producer_id(await client.send(request, version=API_VERSION))
 
 
-async def _codes_later(response: Awaitable[Message]) -> Codes:
-    return _codes_of_one(await response)
+async def _await_error_codes(response: Awaitable[Message]) -> PartitionErrorCodes:
+    return _single_marker_error_codes(await response)
 
 
-def _codes_of_one(response: Message) -> Codes:
-    (codes,) = _codes(response).values()
+def _single_marker_error_codes(response: Message) -> PartitionErrorCodes:
+    (codes,) = _error_codes_by_producer_id(response).values()
     return codes
 
 
-def _codes(response: Message) -> Mapping[int, Codes]:
+def _error_codes_by_producer_id(response: Message) -> Mapping[int, PartitionErrorCodes]:
     """By the producer's id: at any time it has one transaction at most."""
     assert isinstance(response, WriteTxnMarkersResponse)
     codes: dict[int, dict[TopicPartition, int]] = {}
     for marker in response.markers:
-        of_producer = codes.setdefault(marker.producer_id, {})
+        partition_codes = codes.setdefault(marker.producer_id, {})
         for topic in marker.topics:
-            for line in topic.partitions:
-                of_producer[TopicPartition(topic.name, line.partition_index)] = line.error_code
+            for partition in topic.partitions:
+                partition_codes[TopicPartition(topic.name, partition.partition_index)] = (
+                    partition.error_code
+                )
     return codes
 
 
-def _tell(waiting: Iterable[_Waiting], codes: Mapping[int, Codes]) -> None:
-    for marker, answer in waiting:
-        if not answer.done():  # whoever waits may have gone
-            answer.set_result(codes.get(marker.producer_id, {}))
+def _complete_markers(
+    queued: Iterable[_QueuedMarker], error_codes: Mapping[int, PartitionErrorCodes]
+) -> None:
+    for marker, future in queued:
+        if not future.done():  # whoever waits may have gone
+            future.set_result(error_codes.get(marker.producer_id, {}))

@@ -20,18 +20,18 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from odradek.broker.metadata.picture import Node, PartitionState
+from odradek.broker.metadata.metadata_snapshot import Node, PartitionState
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.decisions import decide_complete
-from odradek.broker.transactions.marker_link import Codes
-from odradek.broker.transactions.shard import TransactionShard, Waiting, wait_for
-from odradek.broker.transactions.transaction_state import Transaction
-from odradek.broker.transactions.world import TransactionWorld
+from odradek.broker.transactions.marker_channel import PartitionErrorCodes
+from odradek.broker.transactions.shard import PendingAppend, TransactionStateShard, wait_for_append
+from odradek.broker.transactions.transaction_state import TransactionMetadata
 from odradek.controller.store.base import StoreError
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import TopicPartition, by_topic
+from odradek.protocol.types import TopicPartition, group_by_topic
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ Marker = WriteTxnMarkersRequest.Marker
 
 #: Until it is tried again, twice as long each time, but no longer than the second.  Kafka's sender
 #: tries at once, and waits for its network instead.
-RETRY_MIN_S, RETRY_MAX_S = 0.1, 1.0
+RETRY_BACKOFF_MIN_S, RETRY_BACKOFF_MAX_S = 0.1, 1.0
 
 #: The partition needs no marker: it has one, it cannot have had records of a transaction, or it has
 #: heard of the producer's later epoch, before which every transaction has ended.
-_DONE = frozenset(
+_DONE_ERROR_CODES = frozenset(
     {
         ErrorCode.NONE.code,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT.code,
@@ -53,15 +53,17 @@ _DONE = frozenset(
 )
 
 
-class Links(Protocol):
+class MarkerSender(Protocol):
     """To the brokers that lead partitions."""
 
-    def write(self, node: Node, marker: Marker, /) -> Codes | Awaitable[Codes]: ...
+    def write(
+        self, node: Node, marker: Marker, /
+    ) -> PartitionErrorCodes | Awaitable[PartitionErrorCodes]: ...
 
     def close(self) -> None: ...
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What is known of the cluster."""
 
     def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
@@ -69,154 +71,174 @@ class Cluster(Protocol):
     def leader_node(self, topic: str, partition: int, /, *, listener: str) -> Node | None: ...
 
 
-class Marking(NamedTuple):
+class MarkerSendResult(NamedTuple):
     """What brokers say of the partitions that they lead, or will say, and who has no leader."""
 
-    answers: Sequence[tuple[Sequence[TopicPartition], Codes | Awaitable[Codes]]]
+    responses: Sequence[
+        tuple[Sequence[TopicPartition], PartitionErrorCodes | Awaitable[PartitionErrorCodes]]
+    ]
     leaderless: Sequence[TopicPartition]
 
     @property
     def is_done(self) -> bool:
         """Whether it is known by now that all partitions are done with."""
         return not self.leaderless and all(
-            isinstance(codes, Mapping) and all(codes.get(each) in _DONE for each in led)
-            for led, codes in self.answers
+            isinstance(codes, Mapping) and all(codes.get(each) in _DONE_ERROR_CODES for each in led)
+            for led, codes in self.responses
         )
 
 
-class Markers:
+class TransactionMarkerChannelManager:
     """Completes what is prepared."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        world: TransactionWorld,
-        links: Links,
+        metadata_cache: ClusterMetadata,
+        context: TransactionContext,
+        marker_channels: MarkerSender,
         *,
         listener: str,
         has_partition: Callable[[TopicPartition], Awaitable[bool]],
     ) -> None:
         """``has_partition`` asks the store: what is known of the cluster may not be all yet."""
-        self._cluster = cluster
-        self._world = world
-        self._links = links
+        self._metadata_cache = metadata_cache
+        self._context = context
+        self._marker_channels = marker_channels
         self._listener = listener
         self._has_partition = has_partition
 
-    def complete(self, shard: TransactionShard, txn: Transaction) -> None:
+    def complete_transaction(self, shard: TransactionStateShard, txn: TransactionMetadata) -> None:
         """Begin to; nobody waits for it.
 
         It is complete at once if nobody has to be waited for: where this broker leads all of its
         partitions, and is their only replica in sync.
         """
-        marking = self._mark(shard, txn, txn.partitions)
-        if marking.is_done:
-            self._complete_marked(shard, txn)
+        send_result = self._send_markers(shard, txn, txn.partitions)
+        if send_result.is_done:
+            self._try_complete_now(shard, txn)
         else:
-            self._start(txn, self._mark_and_complete(shard, txn, marking))
+            self._start_completion_task(
+                txn, self._send_markers_and_complete(shard, txn, send_result)
+            )
 
-    def _complete_marked(self, shard: TransactionShard, txn: Transaction) -> None:
-        waiting: Waiting | None = None
+    def _try_complete_now(self, shard: TransactionStateShard, txn: TransactionMetadata) -> None:
+        pending_append: PendingAppend | None = None
         try:
-            waiting = shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
+            pending_append = shard.write(decide_complete(txn, now_ms=self._context.now_ms()))
         except KafkaError:
             is_done = False  # it is tried again, and told of if that fails, too
         else:
-            is_done = waiting is None
+            is_done = pending_append is None
         if not is_done:
-            self._start(txn, self._write_completion(shard, txn, waiting))
+            self._start_completion_task(txn, self._write_completion(shard, txn, pending_append))
 
-    def _start(self, txn: Transaction, work: Coroutine[Any, Any, None]) -> None:
-        self._world.start(work, f"completion of {txn.transactional_id}")
-
-    async def _mark_and_complete(
-        self, shard: TransactionShard, txn: Transaction, marking: Marking
+    def _start_completion_task(
+        self, txn: TransactionMetadata, work: Coroutine[Any, Any, None]
     ) -> None:
-        left = await self._left(txn, marking)
-        if left and shard.is_active:
-            names = ", ".join(map(str, sorted(left)))
+        self._context.start_task(work, f"completion of {txn.transactional_id}")
+
+    async def _send_markers_and_complete(
+        self, shard: TransactionStateShard, txn: TransactionMetadata, send_result: MarkerSendResult
+    ) -> None:
+        unfinished = await self._unfinished_partitions(txn, send_result)
+        if unfinished and shard.is_active:
+            names = ", ".join(map(str, sorted(unfinished)))
             log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
-        pauses_s = _pauses_s()
-        while left and shard.is_active:
-            await self._world.sleep(next(pauses_s))
+        backoffs_s = _retry_backoffs_s()
+        while unfinished and shard.is_active:
+            await self._context.sleep(next(backoffs_s))
             if shard.is_active:
-                left = await self._left(txn, self._mark(shard, txn, left))
+                unfinished = await self._unfinished_partitions(
+                    txn, self._send_markers(shard, txn, unfinished)
+                )
         await self._write_completion(shard, txn)
 
     async def _write_completion(
-        self, shard: TransactionShard, txn: Transaction, waiting: Waiting | None = None
+        self,
+        shard: TransactionStateShard,
+        txn: TransactionMetadata,
+        pending_append: PendingAppend | None = None,
     ) -> None:
         """``waiting``, if it is written already."""
-        pauses_s, is_told = _pauses_s(), False
+        backoffs_s, is_logged = _retry_backoffs_s(), False
         while shard.is_active:
             try:
-                if waiting is None:
-                    waiting = shard.write(decide_complete(txn, now_ms=self._world.now_ms()))
-                await wait_for(waiting)
-            except KafkaError as failure:
-                if not is_told:  # there may be thousands; each tells it once
-                    log.warning("%r is not complete yet: %s", txn.transactional_id, failure)
-                    is_told = True
-                await self._world.sleep(next(pauses_s))
-                waiting = None
+                if pending_append is None:
+                    pending_append = shard.write(
+                        decide_complete(txn, now_ms=self._context.now_ms())
+                    )
+                await wait_for_append(pending_append)
+            except KafkaError as error:
+                if not is_logged:  # there may be thousands; each tells it once
+                    log.warning("%r is not complete yet: %s", txn.transactional_id, error)
+                    is_logged = True
+                await self._context.sleep(next(backoffs_s))
+                pending_append = None
             else:
                 return
 
-    def _mark(
-        self, shard: TransactionShard, txn: Transaction, partitions: Iterable[TopicPartition]
-    ) -> Marking:
+    def _send_markers(
+        self,
+        shard: TransactionStateShard,
+        txn: TransactionMetadata,
+        partitions: Iterable[TopicPartition],
+    ) -> MarkerSendResult:
         by_leader: dict[Node, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
         for each in sorted(partitions):
-            node = self._cluster.leader_node(*each, listener=self._listener)
+            node = self._metadata_cache.leader_node(*each, listener=self._listener)
             (leaderless if node is None else by_leader.setdefault(node, [])).append(each)
         epoch = shard.coordinator_epoch
-        answers = [
-            (led, self._links.write(node, _marker(txn, led, coordinator_epoch=epoch)))
+        responses = [
+            (led, self._marker_channels.write(node, _marker(txn, led, coordinator_epoch=epoch)))
             for node, led in by_leader.items()
         ]
-        return Marking(answers, leaderless)
+        return MarkerSendResult(responses, leaderless)
 
-    async def _left(self, txn: Transaction, marking: Marking) -> frozenset[TopicPartition]:
+    async def _unfinished_partitions(
+        self, txn: TransactionMetadata, send_result: MarkerSendResult
+    ) -> frozenset[TopicPartition]:
         """What has to be tried again."""
-        left = {each for each in marking.leaderless if not await self._is_gone(each)}
-        for led, answer in marking.answers:
-            codes = answer if isinstance(answer, Mapping) else await answer
-            not_done = [each for each in led if codes.get(each) not in _DONE]
+        unfinished = {each for each in send_result.leaderless if not await self._is_deleted(each)}
+        for led, response in send_result.responses:
+            codes = response if isinstance(response, Mapping) else await response
+            not_done = [each for each in led if codes.get(each) not in _DONE_ERROR_CODES]
             if not_done and codes:
-                said = {
-                    str(each): ErrorCode.of(codes[each]).name for each in not_done if each in codes
+                errors = {
+                    str(each): ErrorCode.for_code(codes[each]).name
+                    for each in not_done
+                    if each in codes
                 }
-                log.debug("Markers of %r are written again: %s", txn.transactional_id, said)
-            left.update(not_done)
-        return frozenset(left)
+                log.debug("Markers of %r are written again: %s", txn.transactional_id, errors)
+            unfinished.update(not_done)
+        return frozenset(unfinished)
 
-    async def _is_gone(self, partition: TopicPartition) -> bool:
+    async def _is_deleted(self, partition: TopicPartition) -> bool:
         """A partition that has no leader at the moment is not.
 
         One that is not in its topic is: that may have been deleted, and made again with fewer.
         """
-        if self._cluster.partition(*partition) is not None:
+        if self._metadata_cache.partition(*partition) is not None:
             return False
         try:
             return not await self._has_partition(partition)
-        except (StoreError, PayloadDamaged) as failure:
-            log.info("Whether there is a partition %s is not known: %s", partition, failure)
+        except (StoreError, CorruptPayload) as error:
+            log.info("Whether there is a partition %s is not known: %s", partition, error)
             return False
 
     def close(self) -> None:
-        self._links.close()
+        self._marker_channels.close()
 
 
-def _pauses_s() -> Iterator[float]:
-    pause_s = RETRY_MIN_S
+def _retry_backoffs_s() -> Iterator[float]:
+    backoff_s = RETRY_BACKOFF_MIN_S
     while True:
-        yield pause_s
-        pause_s = min(2 * pause_s, RETRY_MAX_S)
+        yield backoff_s
+        backoff_s = min(2 * backoff_s, RETRY_BACKOFF_MAX_S)
 
 
 def _marker(
-    txn: Transaction, partitions: Iterable[TopicPartition], *, coordinator_epoch: int
+    txn: TransactionMetadata, partitions: Iterable[TopicPartition], *, coordinator_epoch: int
 ) -> Marker:
     return Marker(
         producer_id=txn.producer_id,
@@ -224,7 +246,7 @@ def _marker(
         transaction_result=txn.is_commit,
         topics=[
             Marker.Topic(name=topic, partition_indexes=numbers)
-            for topic, numbers in by_topic(partitions).items()
+            for topic, numbers in group_by_topic(partitions).items()
         ],
         coordinator_epoch=coordinator_epoch,
     )

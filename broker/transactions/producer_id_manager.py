@@ -15,7 +15,7 @@ from typing import Protocol
 from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError
 
 
-class Block(Protocol):
+class ProducerIdsBlock(Protocol):
     """Both ends are in it."""
 
     @property
@@ -25,33 +25,35 @@ class Block(Protocol):
     def block_end(self) -> int: ...
 
 
-class Allocate(Protocol):
+class ProducerIdAllocator(Protocol):
     """Asks the controller; KafkaError if there is none, or it refuses."""
 
-    async def __call__(self) -> Block: ...
+    async def __call__(self) -> ProducerIdsBlock: ...
 
 
-class ProducerIds:
+class ProducerIdManager:
     """One after the other."""
 
-    def __init__(self, allocate: Allocate) -> None:
+    def __init__(self, allocate: ProducerIdAllocator) -> None:
         self._allocate = allocate
-        self._left = iter(range(0))
-        self._turn = asyncio.Lock()
+        self._remaining_ids = iter(range(0))
+        self._lock = asyncio.Lock()
 
-    def next_nowait(self) -> int | None:
+    def generate_producer_id_nowait(self) -> int | None:
         """None if a block has to be asked for first."""
-        return next(self._left, None)
+        return next(self._remaining_ids, None)
 
-    async def next(self) -> int:
+    async def generate_producer_id(self) -> int:
         """Raises CoordinatorLoadInProgress."""
-        async with self._turn:
-            found = self.next_nowait()
-            while found is None:
+        async with self._lock:
+            producer_id = self.generate_producer_id_nowait()
+            while producer_id is None:
                 try:
                     block = await self._allocate()
-                except KafkaError as failure:
-                    raise CoordinatorLoadInProgress(f"no producer ids yet: {failure}") from failure
-                self._left = iter(range(block.block_start, block.block_end + 1))
-                found = self.next_nowait()
-            return found
+                except KafkaError as error:
+                    raise CoordinatorLoadInProgress(
+                        f"failed to allocate producer ids: {error}"
+                    ) from error
+                self._remaining_ids = iter(range(block.block_start, block.block_end + 1))
+                producer_id = self.generate_producer_id_nowait()
+            return producer_id

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from odradek.broker.transactions.transaction_state import State, Transaction
+from odradek.broker.transactions.transaction_state import TransactionMetadata, TransactionState
 from odradek.protocol.errors import DecodeError
-from odradek.protocol.internal.log_record import decode_part, encode_part
+from odradek.protocol.internal.coordinator_record import (
+    decode_version_prefixed,
+    encode_version_prefixed,
+)
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
-from odradek.protocol.types import TopicPartition, by_topic
+from odradek.protocol.types import TopicPartition, group_by_topic
 
-TRANSACTION_KEY = 0
+TRANSACTION_KEY_VERSION = 0
 
 _Topic = TransactionLogValue.TopicPartitions
 
@@ -25,14 +28,16 @@ _Topic = TransactionLogValue.TopicPartitions
 # The same ids come again and again.
 @lru_cache(maxsize=16_384)
 def transaction_key(transactional_id: str) -> bytes:
-    return encode_part(TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY)
+    return encode_version_prefixed(
+        TransactionLogKey(transactional_id=transactional_id), TRANSACTION_KEY_VERSION
+    )
 
 
 def read_key(key: bytes) -> str:
-    return decode_part(TransactionLogKey, key).transactional_id
+    return decode_version_prefixed(TransactionLogKey, key).transactional_id
 
 
-def transaction_value(txn: Transaction, *, server_version: int) -> bytes:
+def transaction_value(txn: TransactionMetadata, *, transaction_version: int) -> bytes:
     """``server_version`` is the ``transaction.version`` that the cluster has agreed on."""
     value = TransactionLogValue(
         producer_id=txn.producer_id,
@@ -41,28 +46,28 @@ def transaction_value(txn: Transaction, *, server_version: int) -> bytes:
         producer_epoch=txn.producer_epoch,
         transaction_timeout_ms=txn.timeout_ms,
         transaction_status=txn.state.value,
-        transaction_partitions=None if txn.state is State.EMPTY else _topics(txn),
+        transaction_partitions=None if txn.state is TransactionState.EMPTY else _topics(txn),
         transaction_last_update_timestamp_ms=txn.updated_ms,
         transaction_start_timestamp_ms=txn.started_ms,
-        client_transaction_version=txn.client_version,
+        client_transaction_version=txn.client_transaction_version,
     )
-    if server_version:
-        return encode_part(value, 1)
+    if transaction_version:
+        return encode_version_prefixed(value, 1)
     value.previous_producer_id = value.next_producer_id = -1
     value.client_transaction_version = 0
-    return encode_part(value, 0)
+    return encode_version_prefixed(value, 0)
 
 
-def read_value(transactional_id: str, stored: bytes) -> Transaction:
+def read_value(transactional_id: str, encoded: bytes) -> TransactionMetadata:
     """Raises DecodeError."""
-    value = decode_part(TransactionLogValue, stored)
+    value = decode_version_prefixed(TransactionLogValue, encoded)
     try:
-        state = State(value.transaction_status)
-    except ValueError as unknown:
+        state = TransactionState(value.transaction_status)
+    except ValueError as error:
         raise DecodeError(
-            f"{transactional_id!r} is in state {value.transaction_status}"
-        ) from unknown
-    return Transaction(
+            f"transactionalId {transactional_id!r}: unknown state {value.transaction_status}"
+        ) from error
+    return TransactionMetadata(
         transactional_id=transactional_id,
         producer_id=value.producer_id,
         timeout_ms=value.transaction_timeout_ms,
@@ -77,10 +82,10 @@ def read_value(transactional_id: str, stored: bytes) -> Transaction:
         started_ms=value.transaction_start_timestamp_ms,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
-        client_version=value.client_transaction_version,
+        client_transaction_version=value.client_transaction_version,
     )
 
 
-def _topics(txn: Transaction) -> list[_Topic]:
-    topics = by_topic(sorted(txn.partitions))
+def _topics(txn: TransactionMetadata) -> list[_Topic]:
+    topics = group_by_topic(sorted(txn.partitions))
     return [_Topic(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()]

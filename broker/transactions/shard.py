@@ -15,29 +15,34 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from odradek.broker.coordinator.append_errors import TRANSACTION_ERRORS, map_append_error
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.log_failures import OF_A_TRANSACTION, told
-from odradek.broker.coordinator.partition_log import PartitionLog
+from odradek.broker.coordinator.partition_log import CoordinatorPartitionLog
+from odradek.broker.time_slice import TimeSlice
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.records import (
-    TRANSACTION_KEY,
+    TRANSACTION_KEY_VERSION,
     read_key,
     read_value,
     transaction_key,
     transaction_value,
 )
-from odradek.broker.transactions.transaction_state import PREPARED, State, Transaction, apply
-from odradek.broker.transactions.world import TransactionWorld
-from odradek.broker.turns import Turn
+from odradek.broker.transactions.transaction_state import (
+    PREPARED,
+    TransactionMetadata,
+    TransactionState,
+    complete_transition,
+)
 from odradek.protocol.errors import KafkaError, NotCoordinator
-from odradek.protocol.internal.log_record import part_version
+from odradek.protocol.internal.coordinator_record import read_version_prefix
 
 log = logging.getLogger(__name__)
 
 #: What stood against a step, when that is known; None: it has taken effect.
-Waiting = asyncio.Future[KafkaError | None]
+PendingAppend = asyncio.Future[KafkaError | None]
 
 
-class TransactionShard:
+class TransactionStateShard:
     """What this broker coordinates, as long as it leads the partition.
 
     ``complete`` is told of every transaction whose markers are to be written.
@@ -45,17 +50,17 @@ class TransactionShard:
 
     def __init__(
         self,
-        partition_log: PartitionLog,
-        world: TransactionWorld,
-        complete: Callable[[TransactionShard, Transaction], None],
+        partition_log: CoordinatorPartitionLog,
+        context: TransactionContext,
+        complete_transaction: Callable[[TransactionStateShard, TransactionMetadata], None],
     ) -> None:
         self.log = partition_log
-        self.world = world
-        self._complete = complete
-        self.transactions: dict[str, Transaction] = {}
-        self._pending: set[str] = set()
+        self.context = context
+        self._complete_transaction = complete_transaction
+        self.transactions: dict[str, TransactionMetadata] = {}
+        self._pending_transitions: set[str] = set()
         #: To be completed soon.
-        self._prepared: deque[Transaction] = deque()
+        self._prepared_transactions: deque[TransactionMetadata] = deque()
         self._is_completing = False
         self.is_active = False
 
@@ -67,116 +72,121 @@ class TransactionShard:
     # Loading and unloading
 
     def apply(self, key: bytes, value: bytes, offset: int) -> None:
-        if part_version(key) != TRANSACTION_KEY:
-            log.debug("A record of kind %d is passed over", part_version(key))
+        if read_version_prefix(key) != TRANSACTION_KEY_VERSION:
+            log.debug("A record of kind %d is passed over", read_version_prefix(key))
             return
         transactional_id = read_key(key)
-        txn = apply(None, read_value(transactional_id, value))
+        txn = complete_transition(None, read_value(transactional_id, value))
         self.transactions[transactional_id] = txn
         if txn.state in PREPARED:
-            self._prepared.append(txn)
+            self._prepared_transactions.append(txn)
 
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int) -> None:
         """Nobody writes to this topic in a transaction."""
 
-    def begin(self) -> None:
+    def on_loaded(self) -> None:
         """What was prepared by whoever coordinated before is completed."""
         self.is_active = True
-        self._complete_soon()
+        self._schedule_completion()
 
-    def _complete_soon(self, changed: Iterable[Transaction] = ()) -> None:
+    def _schedule_completion(self, changed: Iterable[TransactionMetadata] = ()) -> None:
         """In turns: thousands may be loaded, or have waited for the same replica."""
-        self._prepared += [txn for txn in changed if txn.state in PREPARED]
-        if self._prepared and not self._is_completing:
+        self._prepared_transactions += [txn for txn in changed if txn.state in PREPARED]
+        if self._prepared_transactions and not self._is_completing:
             self._is_completing = True
-            self.world.start(self._complete_prepared(), "completion of what was prepared")
+            self.context.start_task(self._complete_prepared(), "completion of what was prepared")
 
     async def _complete_prepared(self) -> None:
-        turn = Turn()
+        time_slice = TimeSlice()
         try:
-            while self._prepared and self.is_active:
-                self._complete(self, self._prepared.popleft())
-                if turn.is_over:
-                    await turn.next()
+            while self._prepared_transactions and self.is_active:
+                self._complete_transaction(self, self._prepared_transactions.popleft())
+                if time_slice.is_used_up:
+                    await time_slice.yield_to_loop()
         finally:
             self._is_completing = False
 
-    def end(self) -> None:
+    def on_unloaded(self) -> None:
         self.is_active = False
         self.transactions.clear()
 
     # Steps
 
-    def is_pending(self, transactional_id: str) -> bool:
-        return transactional_id in self._pending
+    def has_pending_transition(self, transactional_id: str) -> bool:
+        return transactional_id in self._pending_transitions
 
-    def write(self, record: Transaction) -> Waiting | None:
+    def write(self, new_metadata: TransactionMetadata) -> PendingAppend | None:
         """None: it has taken effect.  Raises what its client is told if it cannot be written.
 
         What waits takes effect when it is replicated, whether or not anybody waits for it.
         """
-        transactional_id = record.transactional_id
-        before = self.transactions.get(transactional_id)
+        transactional_id = new_metadata.transactional_id
+        current = self.transactions.get(transactional_id)
 
-        def take_effect() -> None:
-            self.transactions[transactional_id] = apply(before, record)
+        def apply_change() -> None:
+            self.transactions[transactional_id] = complete_transition(current, new_metadata)
 
-        value = transaction_value(record, server_version=self.world.version())
+        value = transaction_value(
+            new_metadata, transaction_version=self.context.transaction_version()
+        )
         key = transaction_key(transactional_id)
-        waiting = self._append([(key, value)], [record], take_effect)
-        if waiting is None and record.state in PREPARED:
-            self._complete(self, record)
-        return waiting
+        pending_append = self._append([(key, value)], [new_metadata], apply_change)
+        if pending_append is None and new_metadata.state in PREPARED:
+            self._complete_transaction(self, new_metadata)
+        return pending_append
 
-    def forget(self, expired: Sequence[Transaction]) -> Waiting | None:
+    def write_tombstones(self, expired: Sequence[TransactionMetadata]) -> PendingAppend | None:
         """None of them is pending."""
-        dead = [txn.moved(State.DEAD, partitions=frozenset()) for txn in expired]
+        dead = [
+            txn.prepare_transition_to(TransactionState.DEAD, partitions=frozenset())
+            for txn in expired
+        ]
 
-        def take_effect() -> None:
+        def apply_change() -> None:
             for txn in dead:
                 del self.transactions[txn.transactional_id]
 
         tombstones = [(transaction_key(txn.transactional_id), None) for txn in dead]
-        return self._append(tombstones, dead, take_effect)
+        return self._append(tombstones, dead, apply_change)
 
     def _append(
         self,
         records: Sequence[KeyValue],
-        changed: Sequence[Transaction],
-        take_effect: Callable[[], None],
-    ) -> Waiting | None:
+        changed: Sequence[TransactionMetadata],
+        apply_change: Callable[[], None],
+    ) -> PendingAppend | None:
         ids = [txn.transactional_id for txn in changed]
-        assert self._pending.isdisjoint(ids), (self._pending, ids)
+        assert self._pending_transitions.isdisjoint(ids), (self._pending_transitions, ids)
         if not self.is_active:
             raise NotCoordinator()
         try:
-            written = self.log.append(records)
-        except KafkaError as failure:
-            raise told(failure, OF_A_TRANSACTION) from failure
-        if self.log.is_replicated(written):
-            take_effect()
+            append_info = self.log.append(records)
+        except KafkaError as error:
+            raise map_append_error(error, TRANSACTION_ERRORS) from error
+        if self.log.is_replicated(append_info):
+            apply_change()
             return None
-        self._pending.update(ids)
-        waiting: Waiting = asyncio.get_running_loop().create_future()
+        self._pending_transitions.update(ids)
+        pending_append: PendingAppend = asyncio.get_running_loop().create_future()
 
-        def tell(failure: KafkaError | None) -> None:
-            self._pending.difference_update(ids)
-            if failure is not None:
-                failure = told(failure, OF_A_TRANSACTION)
+        def on_replicated(error: KafkaError | None) -> None:
+            self._pending_transitions.difference_update(ids)
+            if error is not None:
+                error = map_append_error(error, TRANSACTION_ERRORS)
             elif not self.is_active:
-                failure = NotCoordinator()
+                error = NotCoordinator()
             else:
-                take_effect()
-                self._complete_soon(changed)
-            if not waiting.done():  # whoever waits may have gone
-                waiting.set_result(failure)
+                apply_change()
+                self._schedule_completion(changed)
+            if not pending_append.done():  # whoever waits may have gone
+                pending_append.set_result(error)
 
-        self.log.when_replicated(written, tell)
-        return waiting
+        self.log.when_replicated(append_info, on_replicated)
+        return pending_append
 
 
-async def wait_for(waiting: Waiting | None) -> None:
+async def wait_for_append(pending_append: PendingAppend | None) -> None:
     """Until it has taken effect; raises what stood against it."""
-    failure = None if waiting is None else await waiting
-    if failure is not None:
-        raise failure
+    error = None if pending_append is None else await pending_append
+    if error is not None:
+        raise error

@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 from odradek.protocol.types import TopicPartition
 
 NO_PRODUCER_ID = -1
-NO_EPOCH = -1
+NO_PRODUCER_EPOCH = -1
 #: Never given to a producer, so that it can always be fenced.
-LAST_EPOCH = 32_767
-NOT_BEGUN = -1
+MAX_PRODUCER_EPOCH = 32_767
+NOT_STARTED = -1
 #: The ``transaction.version`` from which on every end of a transaction begins an epoch (KIP-890).
-EPOCH_FOR_EACH = 2
+TV_2 = 2
 
 
-class State(Enum):
+class TransactionState(Enum):
     """By the number that stands for it in the log; see ``shown``."""
 
     EMPTY = 0
@@ -45,37 +45,53 @@ class State(Enum):
     PREPARE_EPOCH_FENCE = 7
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """As clients are told: ``PrepareCommit``."""
         return self.name.title().replace("_", "")
 
 
 #: By the name that clients know.
-BY_NAME: Mapping[str, State] = {state.shown: state for state in State}
+STATES_BY_NAME: Mapping[str, TransactionState] = {
+    state.display_name: state for state in TransactionState
+}
 
-_BEGIN_OR_END = frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD})
+_AFTER_COMPLETED_OR_EMPTY = frozenset(
+    {
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.DEAD,
+    }
+)
 
 #: state -> the states it may move to
-MOVES: Mapping[State, frozenset[State]] = {
-    State.EMPTY: _BEGIN_OR_END,
-    State.ONGOING: frozenset(
-        {State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.PREPARE_EPOCH_FENCE}
+VALID_TRANSITIONS: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: _AFTER_COMPLETED_OR_EMPTY,
+    TransactionState.ONGOING: frozenset(
+        {
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+            TransactionState.PREPARE_EPOCH_FENCE,
+        }
     ),
-    State.PREPARE_COMMIT: frozenset({State.COMPLETE_COMMIT}),
-    State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
-    State.COMPLETE_COMMIT: _BEGIN_OR_END,
-    State.COMPLETE_ABORT: _BEGIN_OR_END,
-    State.DEAD: frozenset({State.DEAD}),
-    State.PREPARE_EPOCH_FENCE: frozenset({State.PREPARE_ABORT}),
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.COMPLETE_COMMIT}),
+    TransactionState.PREPARE_ABORT: frozenset({TransactionState.COMPLETE_ABORT}),
+    TransactionState.COMPLETE_COMMIT: _AFTER_COMPLETED_OR_EMPTY,
+    TransactionState.COMPLETE_ABORT: _AFTER_COMPLETED_OR_EMPTY,
+    TransactionState.DEAD: frozenset({TransactionState.DEAD}),
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.PREPARE_ABORT}),
 }
 
 #: Its markers are being written: nothing else happens to it meanwhile.
-PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 #: There is no open transaction: another may begin, and the id may expire.
-AT_REST = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+COMPLETED_OR_EMPTY = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """Who speaks for a transactional id: the last epoch that was given away counts."""
 
     id: int
@@ -83,7 +99,7 @@ class Producer(NamedTuple):
 
 
 # A named tuple: every step makes another of the last, which takes a dataclass twice as long.
-class Transaction(NamedTuple):
+class TransactionMetadata(NamedTuple):
     """A transactional id, and its present or last transaction."""
 
     transactional_id: str
@@ -91,51 +107,56 @@ class Transaction(NamedTuple):
     timeout_ms: int
     #: When any of this last changed.
     updated_ms: int
-    producer_epoch: int = NO_EPOCH
-    state: State = State.EMPTY
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     #: When the first partition was added.
-    started_ms: int = NOT_BEGUN
+    started_ms: int = NOT_STARTED
     #: The epoch before, for a producer that asks again for the present one (KIP-360).  It is not
     #: in the log, as in Kafka: whoever asks another coordinator is fenced.
-    last_epoch: int = NO_EPOCH
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
     #: The producer's id before, if the last step gave it another.
     previous_producer_id: int = NO_PRODUCER_ID
     #: The id to be used when the transaction is complete: the epochs of this one are used up.
     next_producer_id: int = NO_PRODUCER_ID
     #: The ``transaction.version`` that its producer speaks.
-    client_version: int = 0
+    client_transaction_version: int = 0
 
     @property
-    def producer(self) -> Producer:
-        return Producer(self.producer_id, self.producer_epoch)
+    def producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     @property
-    def successor(self) -> Producer:
+    def next_producer(self) -> ProducerIdAndEpoch:
         """Who begins the transaction after this one, if nobody else comes."""
         if self.next_producer_id != NO_PRODUCER_ID:
-            return Producer(self.next_producer_id, 0)
+            return ProducerIdAndEpoch(self.next_producer_id, 0)
         return self.producer
 
     @property
-    def is_exhausted(self) -> bool:
+    def is_epoch_exhausted(self) -> bool:
         """Whether there is no further epoch for a producer of this id."""
-        return self.producer_epoch >= LAST_EPOCH - 1
+        return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
 
     @property
     def is_commit(self) -> bool:
         """Of one that is prepared: how it will end."""
-        return self.state is State.PREPARE_COMMIT
+        return self.state is TransactionState.PREPARE_COMMIT
 
-    def moved(self, state: State, **changes: Any) -> Transaction:
+    def prepare_transition_to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
         """Decided, not yet written."""
-        assert state in MOVES[self.state], (self, state)
+        assert state in VALID_TRANSITIONS[self.state], (self, state)
         producer_id = changes.get("producer_id", self.producer_id)
         previous = NO_PRODUCER_ID if producer_id == self.producer_id else self.producer_id
         return self._replace(state=state, previous_producer_id=previous, **changes)
 
 
-def apply(before: Transaction | None, record: Transaction) -> Transaction:
+def complete_transition(
+    current: TransactionMetadata | None, new_metadata: TransactionMetadata
+) -> TransactionMetadata:
     """What is written takes effect; while the log is read, there is nothing before."""
-    assert before is None or record.state in MOVES[before.state], (before, record)
-    return record
+    assert current is None or new_metadata.state in VALID_TRANSITIONS[current.state], (
+        current,
+        new_metadata,
+    )
+    return new_metadata

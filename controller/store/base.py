@@ -43,22 +43,22 @@ class Stat(NamedTuple):
     children_count: int
 
 
-class Node(NamedTuple):
+class ZNode(NamedTuple):
     value: bytes
     stat: Stat
 
 
-class Change(Enum):
+class WatchEventType(Enum):
     """What has happened to a watched node."""
 
     CREATED = "it is there"
     DELETED = "it is gone"
-    VALUE = "its value was written"
-    CHILDREN = "a child was created or deleted"
+    DATA_CHANGED = "its value was written"
+    CHILDREN_CHANGED = "a child was created or deleted"
 
 
 class WatchEvent(NamedTuple):
-    change: Change
+    type: WatchEventType
     path: str
 
 
@@ -78,7 +78,7 @@ SessionListener = Callable[[SessionState], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Get:
+class GetData:
     """-> Node.  The watch is for its value and its end."""
 
     path: str
@@ -94,7 +94,7 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
-class Children:
+class GetChildren:
     """-> list of names, in no order.  The watch is for children coming and going, and its end."""
 
     path: str
@@ -115,7 +115,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class SetData:
     """-> Stat."""
 
     path: str
@@ -139,13 +139,13 @@ class Check:
     version: int
 
 
-class Created(NamedTuple):
+class CreateResult(NamedTuple):
     path: str
     stat: Stat
 
 
-Read = Get | Exists | Children
-Write = Create | Set | Delete | Check
+Read = GetData | Exists | GetChildren
+Write = Create | SetData | Delete | Check
 Operation = Read | Write
 
 
@@ -191,24 +191,24 @@ class SessionExpired(StoreError):
     """The session is over; a new one must be opened."""
 
 
-class Fenced(StoreError):
+class FenceCheckFailed(StoreError):
     """The node that a write was conditional on has changed: somebody else is in charge."""
 
 
-class CannotOpen(Exception):
+class CannotOpenSession(Exception):
     """A session could not begin; the text says why, and where."""
 
 
 class MultiFailed(StoreError):
     """Nothing of a multi was done; ``cause`` is why, at ``slot`` of its operations."""
 
-    def __init__(self, slot: int, cause: StoreError) -> None:
+    def __init__(self, index: int, cause: StoreError) -> None:
         super().__init__(cause.path)
-        self.slot = slot
+        self.index = index
         self.cause = cause
 
 
-Result = Node | Stat | Created | list[str] | None
+Result = ZNode | Stat | CreateResult | list[str] | None
 Outcome = Result | StoreError
 
 
@@ -227,7 +227,7 @@ class MetadataStore(ABC):
         """End the session and let go of everything."""
 
     @abstractmethod
-    def listen(self, listener: SessionListener) -> None:
+    def add_session_listener(self, listener: SessionListener) -> None:
         """Tell ``listener`` of every change of the session's state from now on."""
 
     @abstractmethod
@@ -245,18 +245,18 @@ class MetadataStore(ABC):
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
         """Do them all as one change, or raise MultiFailed and do nothing; ValueError as ``run``."""
 
-    async def get(self, path: str, watch: Watch | None = None) -> Node:
-        node = await self._one(Get(path, watch))
-        assert isinstance(node, Node), node
+    async def get(self, path: str, watch: Watch | None = None) -> ZNode:
+        node = await self._run_one(GetData(path, watch))
+        assert isinstance(node, ZNode), node
         return node
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        stat = await self._one(Exists(path, watch))
+        stat = await self._run_one(Exists(path, watch))
         assert stat is None or isinstance(stat, Stat), stat
         return stat
 
-    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        names = await self._one(Children(path, watch))
+    async def get_children(self, path: str, watch: Watch | None = None) -> list[str]:
+        names = await self._run_one(GetChildren(path, watch))
         assert isinstance(names, list), names
         return names
 
@@ -267,20 +267,20 @@ class MetadataStore(ABC):
         *,
         is_ephemeral: bool = False,
         is_sequential: bool = False,
-    ) -> Created:
-        created = await self._one(Create(path, value, is_ephemeral, is_sequential))
-        assert isinstance(created, Created), created
+    ) -> CreateResult:
+        created = await self._run_one(Create(path, value, is_ephemeral, is_sequential))
+        assert isinstance(created, CreateResult), created
         return created
 
     async def set(self, path: str, value: bytes, *, version: int = ANY_VERSION) -> Stat:
-        stat = await self._one(Set(path, value, version))
+        stat = await self._run_one(SetData(path, value, version))
         assert isinstance(stat, Stat), stat
         return stat
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
-        await self._one(Delete(path, version))
+        await self._run_one(Delete(path, version))
 
-    async def _one(self, operation: Operation) -> Result:
+    async def _run_one(self, operation: Operation) -> Result:
         (outcome,) = await self.run([operation])
         if isinstance(outcome, StoreError):
             raise outcome

@@ -22,18 +22,16 @@ from typing import NamedTuple
 from odradek.controller.store.base import (
     ANY_VERSION,
     BadVersion,
-    Change,
     Check,
-    Children,
     Create,
-    Created,
+    CreateResult,
     Delete,
     Exists,
-    Fenced,
-    Get,
+    FenceCheckFailed,
+    GetChildren,
+    GetData,
     MultiFailed,
     NoChildrenForEphemerals,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -42,19 +40,21 @@ from odradek.controller.store.base import (
     Read,
     Result,
     SessionExpired,
-    Set,
+    SetData,
     Stat,
     StoreError,
     WatchEvent,
+    WatchEventType,
     Write,
+    ZNode,
 )
-from odradek.controller.store.legal_paths import ROOT, check_paths, is_legal
-from odradek.controller.store.watches import Call, Watches
+from odradek.controller.store.path_validation import ROOT, check_paths, is_valid_path
+from odradek.controller.store.watch_manager import WatchCall, WatchManager
 
 NO_OWNER = 0
 
 
-class Record(NamedTuple):
+class NodeRecord(NamedTuple):
     """A persistent node, as it is to be kept."""
 
     path: str
@@ -67,13 +67,13 @@ class Record(NamedTuple):
     creations: int  # of children, ever
 
 
-class Gone(NamedTuple):
+class DeletedNode(NamedTuple):
     """There is nothing to keep at this path any more."""
 
     path: str
 
 
-Mutation = Record | Gone
+Mutation = NodeRecord | DeletedNode
 
 
 @dataclass(slots=True)
@@ -82,11 +82,11 @@ class Effects:
 
     outcomes: list[Outcome] = field(default_factory=list)
     mutations: dict[str, Mutation] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    watch_calls: list[WatchCall] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Node:
+class _DataNode:
     value: bytes
     created_zxid: int
     modified_zxid: int
@@ -121,26 +121,26 @@ class _Transaction:
     zxid: int
     now_ms: int
     undo: list[Callable[[], None]] = field(default_factory=list)
-    touched: list[str] = field(default_factory=list)
+    changed_paths: list[str] = field(default_factory=list)
     events: list[WatchEvent] = field(default_factory=list)
 
 
-class Tree:
+class DataTree:
     """All nodes, sessions and watches; ``zxid`` is that of the last change."""
 
-    def __init__(self, *, zxid: int = 0, records: Iterable[Record] = ()) -> None:
+    def __init__(self, *, zxid: int = 0, records: Iterable[NodeRecord] = ()) -> None:
         """Of kept records; a ValueError if they do not make a tree."""
         self.zxid = zxid
-        self._nodes = {ROOT: _Node(b"", 0, 0, 0, 0)}
+        self._nodes = {ROOT: _DataNode(b"", 0, 0, 0, 0)}
         self._ephemerals: dict[int, dict[str, None]] = {}
-        self._watches = Watches()
+        self._watch_manager = WatchManager()
         for record in sorted(records):
-            self._load(record)
+            self._load_record(record)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[NodeRecord]:
         """Everything that is to be kept, but for the zxid."""
         return [
-            record for path in self._nodes if isinstance(record := self._mutation(path), Record)
+            record for path in self._nodes if isinstance(record := self._mutation(path), NodeRecord)
         ]
 
     def begin_session(self) -> int:
@@ -151,9 +151,9 @@ class Tree:
 
     def end_session(self, session_id: int, *, now_ms: int) -> Effects:
         """Its watches are forgotten, and its ephemeral nodes are gone."""
-        self._watches.forget(session_id)
-        gone = [Delete(path) for path in self._ephemerals[session_id]]
-        effects = self.multi(session_id, gone, now_ms=now_ms)
+        self._watch_manager.remove_session(session_id)
+        deletes = [Delete(path) for path in self._ephemerals[session_id]]
+        effects = self.multi(session_id, deletes, now_ms=now_ms)
         del self._ephemerals[session_id]
         return effects
 
@@ -166,7 +166,7 @@ class Tree:
         now_ms: int,
     ) -> Effects:
         """Each for itself, in order; a ``fence`` holds for every write."""
-        self._check(session_id, operations)
+        self._check_operations(session_id, operations)
         effects = Effects()
         for operation in operations:
             try:
@@ -176,23 +176,23 @@ class Tree:
                     (outcome,) = self._write(session_id, [operation], effects, now_ms)
                 else:
                     _, outcome = self._write(session_id, [fence, operation], effects, now_ms)
-            except MultiFailed as failure:
-                is_fenced = fence is not None and failure.slot == 0
-                outcome = Fenced(failure.path) if is_fenced else failure.cause
-            except StoreError as failure:
+            except MultiFailed as error:
+                is_fenced = fence is not None and error.index == 0
+                outcome = FenceCheckFailed(error.path) if is_fenced else error.cause
+            except StoreError as error:
                 # Its frames hold the effects, which are to hold it.
-                outcome = failure.with_traceback(None)
+                outcome = error.with_traceback(None)
             effects.outcomes.append(outcome)
         return effects
 
     def multi(self, session_id: int, operations: Sequence[Write], *, now_ms: int) -> Effects:
         """All as one, or MultiFailed and nothing."""
-        self._check(session_id, operations)
+        self._check_operations(session_id, operations)
         effects = Effects()
         effects.outcomes += self._write(session_id, operations, effects, now_ms)
         return effects
 
-    def _check(self, session_id: int, operations: Iterable[Operation]) -> None:
+    def _check_operations(self, session_id: int, operations: Iterable[Operation]) -> None:
         """Before anything is done: what is raised here must not leave half of a run behind."""
         if session_id not in self._ephemerals:
             raise SessionExpired
@@ -205,17 +205,17 @@ class Tree:
             case Exists():
                 # Also of a node that is not there: its beginning is waited for.
                 if watch is not None:
-                    self._watches.wait_at_value(path, session_id, watch)
+                    self._watch_manager.add_data_watch(path, session_id, watch)
                 return None if node is None else node.stat
             case _ if node is None:
                 raise NoNode(path)
-            case Get():
+            case GetData():
                 if watch is not None:
-                    self._watches.wait_at_value(path, session_id, watch)
-                return Node(node.value, node.stat)
-            case Children():
+                    self._watch_manager.add_data_watch(path, session_id, watch)
+                return ZNode(node.value, node.stat)
+            case GetChildren():
                 if watch is not None:
-                    self._watches.wait_at_children(path, session_id, watch)
+                    self._watch_manager.add_child_watch(path, session_id, watch)
                 return list(node.children)
 
     def _write(
@@ -223,34 +223,34 @@ class Tree:
     ) -> list[Result]:
         transaction = _Transaction(session_id, self.zxid + 1, now_ms)
         results: list[Result] = []
-        for slot, operation in enumerate(operations):
+        for index, operation in enumerate(operations):
             try:
-                results.append(self._do(operation, transaction))
+                results.append(self._apply(operation, transaction))
             except StoreError as cause:
-                for take_back in reversed(transaction.undo):
-                    take_back()
-                raise MultiFailed(slot, cause.with_traceback(None)) from None
+                for undo in reversed(transaction.undo):
+                    undo()
+                raise MultiFailed(index, cause.with_traceback(None)) from None
         if transaction.events:
             self.zxid = transaction.zxid
-        for path in transaction.touched:
+        for path in transaction.changed_paths:
             effects.mutations[path] = self._mutation(path)
         for event in transaction.events:
-            effects.calls += self._watches.taken_for(event)
+            effects.watch_calls += self._watch_manager.trigger_watches(event)
         return results
 
-    def _do(self, operation: Write, transaction: _Transaction) -> Result:
+    def _apply(self, operation: Write, transaction: _Transaction) -> Result:
         match operation:
             case Create():
                 return self._create(operation, transaction)
-            case Set():
+            case SetData():
                 return self._set(operation, transaction)
             case Delete():
                 self._delete(operation, transaction)
             case Check():
-                self._node(operation.path, operation.version)
+                self._get_node(operation.path, operation.version)
         return None
 
-    def _create(self, operation: Create, transaction: _Transaction) -> Created:
+    def _create(self, operation: Create, transaction: _Transaction) -> CreateResult:
         path = operation.path
         parent_path = parent_of(path)
         parent = self._nodes.get(parent_path)
@@ -262,7 +262,7 @@ class Tree:
             raise NodeExists(operation.path)
         if parent.owner != NO_OWNER:
             raise NoChildrenForEphemerals(operation.path)
-        node = _Node(
+        node = _DataNode(
             operation.value,
             created_zxid=transaction.zxid,
             modified_zxid=transaction.zxid,
@@ -272,47 +272,49 @@ class Tree:
         )
         parent.creations += 1
         self._add(path, node)
-        transaction.undo.append(lambda: self._uncreate(path, parent))
-        transaction.touched += [path, parent_path] if node.owner == NO_OWNER else [parent_path]
-        transaction.events.append(WatchEvent(Change.CREATED, path))
-        transaction.events.append(WatchEvent(Change.CHILDREN, parent_path))
-        return Created(path, node.stat)
+        transaction.undo.append(lambda: self._undo_create(path, parent))
+        transaction.changed_paths += (
+            [path, parent_path] if node.owner == NO_OWNER else [parent_path]
+        )
+        transaction.events.append(WatchEvent(WatchEventType.CREATED, path))
+        transaction.events.append(WatchEvent(WatchEventType.CHILDREN_CHANGED, parent_path))
+        return CreateResult(path, node.stat)
 
-    def _uncreate(self, path: str, parent: _Node) -> None:
+    def _undo_create(self, path: str, parent: _DataNode) -> None:
         self._remove(path)
         parent.creations -= 1
 
-    def _set(self, operation: Set, transaction: _Transaction) -> Stat:
+    def _set(self, operation: SetData, transaction: _Transaction) -> Stat:
         path = operation.path
-        node = self._node(path, operation.version)
+        node = self._get_node(path, operation.version)
         before = (node.value, node.version, node.modified_zxid, node.modified_ms)
 
-        def take_back() -> None:
+        def undo() -> None:
             node.value, node.version, node.modified_zxid, node.modified_ms = before
 
         node.value = operation.value
         node.version += 1
         node.modified_zxid = transaction.zxid
         node.modified_ms = transaction.now_ms
-        transaction.undo.append(take_back)
+        transaction.undo.append(undo)
         if node.owner == NO_OWNER:
-            transaction.touched.append(path)
-        transaction.events.append(WatchEvent(Change.VALUE, path))
+            transaction.changed_paths.append(path)
+        transaction.events.append(WatchEvent(WatchEventType.DATA_CHANGED, path))
         return node.stat
 
     def _delete(self, operation: Delete, transaction: _Transaction) -> None:
         path = operation.path
-        node = self._node(path, operation.version)
+        node = self._get_node(path, operation.version)
         if node.children:
             raise NotEmpty(path)
         self._remove(path)
         transaction.undo.append(lambda: self._add(path, node))
         if node.owner == NO_OWNER:
-            transaction.touched.append(path)
-        transaction.events.append(WatchEvent(Change.DELETED, path))
-        transaction.events.append(WatchEvent(Change.CHILDREN, parent_of(path)))
+            transaction.changed_paths.append(path)
+        transaction.events.append(WatchEvent(WatchEventType.DELETED, path))
+        transaction.events.append(WatchEvent(WatchEventType.CHILDREN_CHANGED, parent_of(path)))
 
-    def _node(self, path: str, version: int) -> _Node:
+    def _get_node(self, path: str, version: int) -> _DataNode:
         node = self._nodes.get(path)
         if node is None:
             raise NoNode(path)
@@ -320,7 +322,7 @@ class Tree:
             raise BadVersion(path)
         return node
 
-    def _add(self, path: str, node: _Node) -> None:
+    def _add(self, path: str, node: _DataNode) -> None:
         self._nodes[path] = node
         self._nodes[parent_of(path)].children[_name_of(path)] = None
         if node.owner != NO_OWNER:
@@ -335,8 +337,8 @@ class Tree:
     def _mutation(self, path: str) -> Mutation:
         node = self._nodes.get(path)
         if node is None or node.owner != NO_OWNER:
-            return Gone(path)
-        return Record(
+            return DeletedNode(path)
+        return NodeRecord(
             path,
             node.value,
             created_zxid=node.created_zxid,
@@ -347,9 +349,9 @@ class Tree:
             creations=node.creations,
         )
 
-    def _load(self, record: Record) -> None:
+    def _load_record(self, record: NodeRecord) -> None:
         path = record.path
-        node = _Node(
+        node = _DataNode(
             record.value,
             created_zxid=record.created_zxid,
             modified_zxid=record.modified_zxid,
@@ -360,8 +362,8 @@ class Tree:
         )
         if path == ROOT:
             self._nodes[ROOT] = node
-        elif not is_legal(path) or parent_of(path) not in self._nodes:
-            raise ValueError(f"there is no place for {path!r}")
+        elif not is_valid_path(path) or parent_of(path) not in self._nodes:
+            raise ValueError(f"no parent for {path!r}, or the path is invalid")
         else:
             self._add(path, node)
 

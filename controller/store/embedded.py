@@ -40,19 +40,19 @@ from odradek.controller.store.base import (
     StoreError,
     Write,
 )
+from odradek.controller.store.data_tree import DataTree, Effects, Mutation
 from odradek.controller.store.journal import JournalError
-from odradek.controller.store.tree import Effects, Mutation, Tree
 
 logger = logging.getLogger(__name__)
 
 #: Calls ``fn(*args)`` on a thread.  A future, so that a commit needs no task to see to it.
-Run = Callable[..., asyncio.Future[Any]]
+RunInThread = Callable[..., asyncio.Future[Any]]
 
 
 class Journal(Protocol):
     """Where changes are kept; journal.py has the real one."""
 
-    def open(self) -> Tree: ...
+    def open(self) -> DataTree: ...
 
     def commit(self, mutations: Iterable[Mutation], zxid: int) -> None: ...
 
@@ -60,58 +60,62 @@ class Journal(Protocol):
 
 
 @dataclass(slots=True)
-class _Batch:
+class _CommitBatch:
     """What one commit is for; ``effects`` and ``answers`` in pairs, in the order of arrival."""
 
     zxid: int = 0
     effects: list[Effects] = field(default_factory=list)
-    answers: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
+    futures: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
 
     def mutations(self) -> list[Mutation]:
-        last = {path: each for done in self.effects for path, each in done.mutations.items()}
+        last = {
+            path: mutation for each in self.effects for path, mutation in each.mutations.items()
+        }
         return list(last.values())
 
 
 class EmbeddedStore(MetadataStore):
     """A store in this process: see above for when it answers."""
 
-    def __init__(self, journal: Journal, *, run: Run, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, journal: Journal, *, run_in_thread: RunInThread, now_ms: Callable[[], int]
+    ) -> None:
         self.session_id = 0
         self._journal = journal
-        self._run = run
+        self._run_in_thread = run_in_thread
         self._now_ms = now_ms
         self._listeners: list[SessionListener] = []
-        self._tree: Tree | None = None  # none unless a session is open
-        self._kept_zxid = 0
-        self._waiting = _Batch()
-        self._writing: _Batch | None = None
-        self._on_disk: asyncio.Future[Any] | None = None  # the journal's last call
+        self._tree: DataTree | None = None  # none unless a session is open
+        self._committed_zxid = 0
+        self._pending_batch = _CommitBatch()
+        self._committing_batch: _CommitBatch | None = None
+        self._journal_call: asyncio.Future[Any] | None = None  # the journal's last call
 
-    def listen(self, listener: SessionListener) -> None:
+    def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
 
     async def open_session(self) -> None:
         assert self._tree is None, "a session is open"
-        tree: Tree = await self._alone(self._journal.open)
+        tree: DataTree = await self._run_exclusively(self._journal.open)
         session_id = tree.begin_session()
-        await self._alone(self._journal.commit, [], tree.zxid)
-        self._tree, self._kept_zxid, self.session_id = tree, tree.zxid, session_id
-        self._tell(SessionState.CONNECTED)
+        await self._run_exclusively(self._journal.commit, [], tree.zxid)
+        self._tree, self._committed_zxid, self.session_id = tree, tree.zxid, session_id
+        self._notify_listeners(SessionState.CONNECTED)
 
     async def close(self) -> None:
         """What was asked for before is done before."""
         if self._tree is not None:
-            last = self._answer(self._tree, Effects())
+            last = self._enqueue_commit(self._tree, Effects())
             self._tree = None
             await asyncio.gather(last, return_exceptions=True)
-        await self._alone(self._journal.close)
+        await self._run_exclusively(self._journal.close)
 
     async def run(
         self, operations: Sequence[Operation], *, fence: Check | None = None
     ) -> list[Outcome]:
         tree = self._open_tree()
         effects = tree.run(self.session_id, operations, fence=fence, now_ms=self._now_ms())
-        return await self._answer(tree, effects)
+        return await self._enqueue_commit(tree, effects)
 
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
         tree = self._open_tree()
@@ -119,85 +123,87 @@ class EmbeddedStore(MetadataStore):
             effects = tree.multi(self.session_id, operations, now_ms=self._now_ms())
         except MultiFailed:
             # It may have failed for what an earlier operation did, and that is not kept yet.
-            await self._answer(tree, Effects())
+            await self._enqueue_commit(tree, Effects())
             raise
-        outcomes = await self._answer(tree, effects)
+        outcomes = await self._enqueue_commit(tree, effects)
         return [outcome for outcome in outcomes if not isinstance(outcome, StoreError)]
 
-    def _open_tree(self) -> Tree:
+    def _open_tree(self) -> DataTree:
         if self._tree is None:
             raise SessionExpired
         return self._tree
 
-    def _answer(self, tree: Tree, effects: Effects) -> asyncio.Future[list[Outcome]]:
+    def _enqueue_commit(self, tree: DataTree, effects: Effects) -> asyncio.Future[list[Outcome]]:
         """Done when all that has happened to the tree so far is kept."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Outcome]] = loop.create_future()
-        self._waiting.zxid = tree.zxid
-        self._waiting.effects.append(effects)
-        self._waiting.answers.append(answer)
-        if self._writing is None and len(self._waiting.answers) == 1:
+        future: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._pending_batch.zxid = tree.zxid
+        self._pending_batch.effects.append(effects)
+        self._pending_batch.futures.append(future)
+        if self._committing_batch is None and len(self._pending_batch.futures) == 1:
             # Not at once: what other tasks ask for in this round of the loop shares the commit.
-            loop.call_soon(self._write_waiting)
-        return answer
+            loop.call_soon(self._commit_pending)
+        return future
 
-    def _write_waiting(self) -> None:
-        if self._writing is not None or not self._waiting.answers:
+    def _commit_pending(self) -> None:
+        if self._committing_batch is not None or not self._pending_batch.futures:
             return
-        batch, self._waiting = self._waiting, _Batch()
-        if batch.zxid == self._kept_zxid:
-            _complete(batch)
+        batch, self._pending_batch = self._pending_batch, _CommitBatch()
+        if batch.zxid == self._committed_zxid:
+            _complete_batch(batch)
             return
-        self._writing = batch
-        self._on_disk = self._run(self._journal.commit, batch.mutations(), batch.zxid)
-        self._on_disk.add_done_callback(self._written)
+        self._committing_batch = batch
+        self._journal_call = self._run_in_thread(
+            self._journal.commit, batch.mutations(), batch.zxid
+        )
+        self._journal_call.add_done_callback(self._on_commit_done)
 
-    def _written(self, commit: asyncio.Future[Any]) -> None:
-        batch, self._writing = self._writing, None
+    def _on_commit_done(self, commit_future: asyncio.Future[Any]) -> None:
+        batch, self._committing_batch = self._committing_batch, None
         assert batch is not None
-        if commit.cancelled() or commit.exception() is not None:
-            self._expire(batch, None if commit.cancelled() else commit.exception())
+        if commit_future.cancelled() or commit_future.exception() is not None:
+            self._expire(batch, None if commit_future.cancelled() else commit_future.exception())
             return
-        self._kept_zxid = batch.zxid
-        _complete(batch)
-        self._write_waiting()
+        self._committed_zxid = batch.zxid
+        _complete_batch(batch)
+        self._commit_pending()
 
-    def _expire(self, failed: _Batch, cause: BaseException | None) -> None:
+    def _expire(self, failed: _CommitBatch, cause: BaseException | None) -> None:
         logger.error(
             "The metadata store could not commit, and session %d is over: %s",
             self.session_id,
             cause,
             exc_info=None if isinstance(cause, JournalError) else cause,
         )
-        waiting, self._waiting = self._waiting, _Batch()
+        pending, self._pending_batch = self._pending_batch, _CommitBatch()
         self._tree = None
-        self._tell(SessionState.EXPIRED)
-        for answer in (*failed.answers, *waiting.answers):
-            if not answer.done():
-                answer.set_exception(SessionExpired())
+        self._notify_listeners(SessionState.EXPIRED)
+        for future in (*failed.futures, *pending.futures):
+            if not future.done():
+                future.set_exception(SessionExpired())
 
-    def _tell(self, state: SessionState) -> None:
+    def _notify_listeners(self, state: SessionState) -> None:
         loop = asyncio.get_running_loop()
         for listener in self._listeners:
             loop.call_soon(listener, state)
 
-    async def _alone(self, call: Callable[..., Any], *args: object) -> Any:
+    async def _run_exclusively(self, function: Callable[..., Any], *args: object) -> Any:
         """On a thread, after what is under way there; a thread cannot be called back."""
-        while self._on_disk is not None and not self._on_disk.done():
-            await asyncio.wait([self._on_disk])
-        self._on_disk = self._run(call, *args)
-        return await asyncio.shield(self._on_disk)
+        while self._journal_call is not None and not self._journal_call.done():
+            await asyncio.wait([self._journal_call])
+        self._journal_call = self._run_in_thread(function, *args)
+        return await asyncio.shield(self._journal_call)
 
 
-def _complete(batch: _Batch) -> None:
+def _complete_batch(batch: _CommitBatch) -> None:
     """Watches are called one after another by the loop, so that one that fails stops none.
 
     The loop keeps the order: a caller goes on after the watches that were called before its answer.
     """
     loop = asyncio.get_running_loop()
-    for effects, answer in zip(batch.effects, batch.answers, strict=True):
-        for call in effects.calls:
+    for effects, future in zip(batch.effects, batch.futures, strict=True):
+        for call in effects.watch_calls:
             loop.call_soon(call.watch, call.event)
         # A caller that was cancelled does not wait any more.
-        if not answer.done():
-            answer.set_result(effects.outcomes)
+        if not future.done():
+            future.set_result(effects.outcomes)

@@ -21,8 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
-from odradek.controller.store.base import CannotOpen
-from odradek.controller.store.tree import Gone, Mutation, Record, Tree
+from odradek.controller.store.base import CannotOpenSession
+from odradek.controller.store.data_tree import DataTree, DeletedNode, Mutation, NodeRecord
 
 APPLICATION_ID = 0x4F647261  # "Odra"
 SCHEMA_VERSION = 1
@@ -46,7 +46,7 @@ _SCHEMA = """
 """
 
 
-class JournalError(CannotOpen):
+class JournalError(CannotOpenSession):
     """The file cannot be used; the message names it and says why."""
 
 
@@ -54,11 +54,11 @@ class JournalInUse(JournalError):
     """Somebody else has the file open."""
 
 
-class JournalDamaged(JournalError):
+class CorruptJournal(JournalError):
     """It was a journal, but cannot be trusted any more."""
 
 
-class JournalForeign(JournalError):
+class IncompatibleJournal(JournalError):
     """It is something else, or was written by a later version of this code."""
 
 
@@ -69,10 +69,10 @@ class SqliteJournal:
         self.file = file
         self._connection: sqlite3.Connection | None = None
 
-    def open(self) -> Tree:
+    def open(self) -> DataTree:
         """What it holds.  Made if it is not there; opened anew, and read again, if it was open."""
         self.close()
-        with ExitStack() as unless_done, self._explained():
+        with ExitStack() as on_error, self._translate_errors():
             # There may be credentials in it.  What is there already must not be opened to see
             # whether it is: closing it again would give up the lock of a journal beside this one.
             with suppress(FileExistsError):
@@ -81,27 +81,27 @@ class SqliteJournal:
             self._connection = sqlite3.connect(
                 self.file, timeout=0, isolation_level=None, check_same_thread=False
             )
-            unless_done.callback(self.close)
-            tree = self._opened(self._connection)
-            unless_done.pop_all()
+            on_error.callback(self.close)
+            tree = self._initialize(self._connection)
+            on_error.pop_all()
             return tree
 
     def commit(self, mutations: Iterable[Mutation], zxid: int) -> None:
         """All of them, or a JournalError; then they may be there or not, as ``open`` will tell."""
         assert self._connection is not None, self.file
-        rows, gone = [], []
+        rows, deleted = [], []
         for mutation in mutations:
-            if isinstance(mutation, Gone):
-                gone.append(mutation)
+            if isinstance(mutation, DeletedNode):
+                deleted.append(mutation)
             else:
                 rows.append((*mutation, _checksum(mutation)))
-        with self._explained():
+        with self._translate_errors():
             execute = self._connection.execute
             execute("BEGIN IMMEDIATE")
             self._connection.executemany(
                 "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
-            self._connection.executemany("DELETE FROM node WHERE path = ?", gone)
+            self._connection.executemany("DELETE FROM node WHERE path = ?", deleted)
             execute("INSERT OR REPLACE INTO tree VALUES (0, ?, ?)", (zxid, _checksum([0, zxid])))
             execute("COMMIT")
 
@@ -109,77 +109,79 @@ class SqliteJournal:
         """Also if it is not open."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with self._explained():
+            with self._translate_errors():
                 connection.close()
 
-    def _opened(self, connection: sqlite3.Connection) -> Tree:
+    def _initialize(self, connection: sqlite3.Connection) -> DataTree:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        is_new = self._check_kind(connection)
+        is_new = self._check_format(connection)
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise JournalError(f"{self.file}: no write-ahead log can be kept here ({mode})")
+            raise JournalError(f"{self.file}: cannot use a write-ahead log here (mode {mode})")
         connection.execute("PRAGMA synchronous = FULL")
         # Takes the lock: a file that was only read could be read by others too.
         connection.execute("BEGIN EXCLUSIVE")
         if is_new:
-            self._make(connection)
+            self._create_schema(connection)
         connection.execute("COMMIT")
-        return self._tree(connection)
+        return self._load_tree(connection)
 
-    def _check_kind(self, connection: sqlite3.Connection) -> bool:
+    def _check_format(self, connection: sqlite3.Connection) -> bool:
         """Whether it is new; looked at before anything is changed in what may not be ours."""
-        kind, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
+        app_id, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
         (table_count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if kind == version == table_count == 0:
+        if app_id == version == table_count == 0:
             return True
-        if kind != APPLICATION_ID:
-            raise JournalForeign(f"{self.file}: this database is not a metadata store")
+        if app_id != APPLICATION_ID:
+            raise IncompatibleJournal(f"{self.file}: this database is not a metadata store")
         if version != SCHEMA_VERSION:
-            raise JournalForeign(
-                f"{self.file}: a metadata store of version {version};"
-                f" this release knows version {SCHEMA_VERSION}"
+            raise IncompatibleJournal(
+                f"{self.file}: metadata store of version {version};"
+                f" this release supports version {SCHEMA_VERSION}"
             )
         return False
 
-    def _make(self, connection: sqlite3.Connection) -> None:
+    def _create_schema(self, connection: sqlite3.Connection) -> None:
         for statement in _SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute("INSERT INTO tree VALUES (0, 0, ?)", (_checksum([0, 0]),))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _tree(self, connection: sqlite3.Connection) -> Tree:
-        (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if finding != "ok":
-            raise JournalDamaged(f"{self.file}: damaged: {finding}")
-        numbers = connection.execute("SELECT * FROM tree").fetchall()
+    def _load_tree(self, connection: sqlite3.Connection) -> DataTree:
+        (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if result != "ok":
+            raise CorruptJournal(f"{self.file}: damaged: {result}")
+        zxids = connection.execute("SELECT * FROM tree").fetchall()
         rows = connection.execute("SELECT * FROM node").fetchall()
-        if len(numbers) != 1 or any(_checksum(row[:-1]) != row[-1] for row in (*numbers, *rows)):
-            raise JournalDamaged(f"{self.file}: damaged: a row does not fit its checksum")
+        if len(zxids) != 1 or any(_checksum(row[:-1]) != row[-1] for row in (*zxids, *rows)):
+            raise CorruptJournal(f"{self.file}: damaged: the checksum of a row does not match")
         try:
-            return Tree(zxid=numbers[0][1], records=[Record(*row[:-1]) for row in rows])
+            return DataTree(zxid=zxids[0][1], records=[NodeRecord(*row[:-1]) for row in rows])
         except ValueError as error:
-            raise JournalDamaged(f"{self.file}: damaged: {error}") from error
+            raise CorruptJournal(f"{self.file}: damaged: {error}") from error
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except UnicodeDecodeError as error:
             # What SQLite says may quote what it found.
-            raise JournalDamaged(f"{self.file}: damaged: {error}") from error
+            raise CorruptJournal(f"{self.file}: damaged: {error}") from error
         except (sqlite3.Error, OSError) as error:
-            raise self._explanation(error) from error
+            raise self._to_journal_error(error) from error
 
-    def _explanation(self, error: sqlite3.Error | OSError) -> JournalError:
+    def _to_journal_error(self, error: sqlite3.Error | OSError) -> JournalError:
         # The low byte is the kind of error, the rest says more.
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return JournalInUse(f"{self.file}: in use, probably by another broker")
             case sqlite3.SQLITE_CORRUPT:
-                return JournalDamaged(f"{self.file}: damaged: {error}")
+                return CorruptJournal(f"{self.file}: damaged: {error}")
             case sqlite3.SQLITE_NOTADB:
-                return JournalForeign(f"{self.file}: not a metadata store, or its start is damaged")
+                return IncompatibleJournal(
+                    f"{self.file}: not a metadata store, or its start is damaged"
+                )
             case _:
                 return JournalError(f"{self.file}: {error}")
 
@@ -192,7 +194,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 def _checksum(fields: Sequence[object]) -> int:
     """Also of their types: a single bit makes a text of bytes, or a zero of none."""
-    values = [each for each in fields if isinstance(each, bytes)]
+    values = [field for field in fields if isinstance(field, bytes)]
     # In ASCII, since the characters that repr() escapes change with Python's version.
-    rest = ascii([[len(each)] if isinstance(each, bytes) else each for each in fields])
+    rest = ascii([[len(field)] if isinstance(field, bytes) else field for field in fields])
     return crc32(b"".join(values), crc32(rest.encode()))

@@ -13,11 +13,11 @@ ROOT = "/"
 
 # ZooKeeper counts in UTF-16, so nothing beyond U+FFFF passes either.
 _NAME = r"(?!\.\.?(?:/|\Z))[^/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]+"
-_LEGAL = re.compile(rf"/|(?:/{_NAME})+")
+_VALID_PATH = re.compile(rf"/|(?:/{_NAME})+")
 
 
-def is_legal(path: str) -> bool:
-    return _LEGAL.fullmatch(path) is not None
+def is_valid_path(path: str) -> bool:
+    return _VALID_PATH.fullmatch(path) is not None
 
 
 def check_paths(operations: Iterable[Operation]) -> None:
@@ -25,5 +25,5 @@ def check_paths(operations: Iterable[Operation]) -> None:
     for operation in operations:
         is_sequential = isinstance(operation, Create) and operation.is_sequential
         path = operation.path + "0" if is_sequential else operation.path
-        if not is_legal(path) or (path == ROOT and isinstance(operation, Delete)):
-            raise ValueError(f"not a path for {type(operation).__name__}: {operation.path!r}")
+        if not is_valid_path(path) or (path == ROOT and isinstance(operation, Delete)):
+            raise ValueError(f"invalid path for {type(operation).__name__}: {operation.path!r}")

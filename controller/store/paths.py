@@ -81,21 +81,21 @@ class NodeSequence:
     name_prefix: str
 
     @property
-    def new(self) -> str:
+    def create_path(self) -> str:
         """What a sequential node is created as: the store appends the number."""
         return f"{self.parent}/{self.name_prefix}"
 
-    def child(self, name: str) -> str:
+    def child_path(self, name: str) -> str:
         return f"{self.parent}/{name}"
 
-    def number(self, name: str) -> int | None:
+    def sequence_number(self, name: str) -> int | None:
         """Negative ones follow 2**31 - 1, since the store counts in 32 bits."""
         match = _SEQUENCE_NUMBER.fullmatch(name.removeprefix(self.name_prefix))
         return int(match[0]) if match and name.startswith(self.name_prefix) else None
 
-    def in_order(self, names: Iterable[str]) -> list[str]:
+    def sort_children(self, names: Iterable[str]) -> list[str]:
         """Those of ``names`` that belong to the sequence, the oldest first."""
-        numbers = {name: self.number(name) for name in names}
+        numbers = {name: self.sequence_number(name) for name in names}
         known = ((number, name) for name, number in numbers.items() if number is not None)
         return [name for _, name in sorted(known)]
 
@@ -117,9 +117,9 @@ def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
-def broker_id(name: str) -> int | None:
+def parse_broker_id(name: str) -> int | None:
     """Of a child of /brokers/ids."""
-    return _number(name)
+    return _parse_number(name)
 
 
 def topic(name: str) -> str:
@@ -130,38 +130,38 @@ def topic_partitions(name: str) -> str:
     return f"{TOPICS}/{name}/partitions"
 
 
-def partition(which: TopicPartition) -> str:
-    return f"{TOPICS}/{which.topic}/partitions/{which.partition}"
+def partition(topic_partition: TopicPartition) -> str:
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}"
 
 
-def partition_state(which: TopicPartition) -> str:
-    return f"{TOPICS}/{which.topic}/partitions/{which.partition}/state"
+def partition_state(topic_partition: TopicPartition) -> str:
+    return f"{TOPICS}/{topic_partition.topic}/partitions/{topic_partition.partition}/state"
 
 
-def topic_of(path: str) -> str | None:
+def topic_from_path(path: str) -> str | None:
     """The topic whose node this is, or below whose node it lies."""
-    match = _BELOW_TOPICS.match(path)
+    match = _TOPIC_PATH.match(path)
     return match[1] if match else None
 
 
-def partition_of(path: str) -> TopicPartition | None:
+def partition_from_path(path: str) -> TopicPartition | None:
     """The partition whose node this is, or below whose node it lies."""
-    match = _BELOW_PARTITIONS.match(path)
-    number = _number(match[2]) if match else None
+    match = _PARTITION_PATH.match(path)
+    number = _parse_number(match[2]) if match else None
     return TopicPartition(match[1], number) if match and number is not None else None
 
 
-def partition_number(name: str) -> int | None:
+def parse_partition_id(name: str) -> int | None:
     """Of a child of a topic's partitions."""
-    return _number(name)
+    return _parse_number(name)
 
 
-_BELOW_TOPICS = re.compile(rf"{TOPICS}/([^/]+)(?=/|\Z)")
-_BELOW_PARTITIONS = re.compile(rf"{TOPICS}/([^/]+)/partitions/([^/]+)(?=/|\Z)")
+_TOPIC_PATH = re.compile(rf"{TOPICS}/([^/]+)(?=/|\Z)")
+_PARTITION_PATH = re.compile(rf"{TOPICS}/([^/]+)/partitions/([^/]+)(?=/|\Z)")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     """Only as it is written: 07 is another node than 7."""
     number = int(text) if _NUMBER.fullmatch(text) else None
     return number if number is not None and number <= INT32_MAX else None
@@ -171,8 +171,8 @@ def topic_to_delete(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
 
 
-def consumer_offset(group: str, which: TopicPartition) -> str:
-    return f"{CONSUMERS}/{group}/offsets/{which.topic}/{which.partition}"
+def consumer_offset(group: str, topic_partition: TopicPartition) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{topic_partition.topic}/{topic_partition.partition}"
 
 
 # Access
@@ -217,56 +217,62 @@ class ConfigEntity:
     Those of users and clients are encoded; ``client_node`` is for a client of one user.
     """
 
-    kind: EntityType
-    node: str
-    client_node: str | None = None
+    entity_type: EntityType
+    sanitized_name: str
+    sanitized_client_id: str | None = None
 
     @classmethod
     def parse(cls, entity_path: str) -> ConfigEntity | None:
         """From the form that ``str()`` shows: of a change, or of a path below /config/."""
         match entity_path.split("/"):
-            case [kind, node] if kind in _KINDS and node:
-                return cls(_KINDS[kind], node)
-            case ["users", node, "clients", client_node] if node and client_node:
-                return cls(EntityType.USER, node, client_node)
+            case [entity_type, name] if entity_type in _ENTITY_TYPES and name:
+                return cls(_ENTITY_TYPES[entity_type], name)
+            case ["users", name, "clients", client_id] if name and client_id:
+                return cls(EntityType.USER, name, client_id)
             case _:
                 return None
 
     def __str__(self) -> str:
-        own = f"{self.kind.value}/{self.node}"
-        return own if self.client_node is None else f"{own}/clients/{self.client_node}"
+        parent = f"{self.entity_type.value}/{self.sanitized_name}"
+        return (
+            parent
+            if self.sanitized_client_id is None
+            else f"{parent}/clients/{self.sanitized_client_id}"
+        )
 
     @property
     def path(self) -> str:
         return f"{CONFIG}/{self}"
 
 
-_KINDS = {kind.value: kind for kind in EntityType}
+_ENTITY_TYPES = {kind.value: kind for kind in EntityType}
 
 
 def topic_config(name: str) -> ConfigEntity:
     return ConfigEntity(EntityType.TOPIC, name)
 
 
-def broker_config(number: int | None) -> ConfigEntity:
+def broker_config(broker_id: int | None) -> ConfigEntity:
     """None: that of all brokers."""
-    return ConfigEntity(EntityType.BROKER, DEFAULT_ENTITY if number is None else str(number))
+    return ConfigEntity(EntityType.BROKER, DEFAULT_ENTITY if broker_id is None else str(broker_id))
 
 
 def client_config(client_id: str | None) -> ConfigEntity:
     """None: that of clients which have none."""
-    return ConfigEntity(EntityType.CLIENT, _encoded_or_default(client_id))
+    return ConfigEntity(EntityType.CLIENT, _sanitize_or_default(client_id))
 
 
 def user_config(user: str | None) -> ConfigEntity:
     """None: that of users which have none."""
-    return ConfigEntity(EntityType.USER, _encoded_or_default(user))
+    return ConfigEntity(EntityType.USER, _sanitize_or_default(user))
 
 
 def user_client_config(*, user: str | None, client_id: str | None) -> ConfigEntity:
     """None: that of users, or of a user's clients, which have none."""
     return ConfigEntity(
-        EntityType.USER, _encoded_or_default(user), client_node=_encoded_or_default(client_id)
+        EntityType.USER,
+        _sanitize_or_default(user),
+        sanitized_client_id=_sanitize_or_default(client_id),
     )
 
 
@@ -276,30 +282,30 @@ def ip_config(address: str | None) -> ConfigEntity:
 
 
 def group_config(group_id: str) -> ConfigEntity:
-    return ConfigEntity(EntityType.GROUP, encoded(group_id))
+    return ConfigEntity(EntityType.GROUP, sanitize(group_id))
 
 
-def encoded(name: str) -> str:
+def sanitize(name: str) -> str:
     """A user's or client's name as a node's; only letters, digits, ``.-_`` stay as they are."""
     return quote(name, safe="").replace("~", "%7E")
 
 
-def decoded(node: str) -> str | None:
+def desanitize(sanitized_name: str) -> str | None:
     """The user's or client's name; None for the default."""
-    return None if node == DEFAULT_ENTITY else unquote_plus(node)
+    return None if sanitized_name == DEFAULT_ENTITY else unquote_plus(sanitized_name)
 
 
-def _encoded_or_default(name: str | None) -> str:
-    return DEFAULT_ENTITY if name is None else encoded(name)
+def _sanitize_or_default(name: str | None) -> str:
+    return DEFAULT_ENTITY if name is None else sanitize(name)
 
 
 # What must be there, and who may read it
 
 
-def with_parents(wanted: Iterable[str]) -> tuple[str, ...]:
+def with_parents(leaf_paths: Iterable[str]) -> tuple[str, ...]:
     """Each path after its parents, none twice: the order in which nodes can be created."""
-    places = {place: None for path in wanted for place in (*parents(path), path)}
-    return tuple(places)
+    ordered = {node: None for path in leaf_paths for node in (*parents(path), path)}
+    return tuple(ordered)
 
 
 def parents(path: str) -> list[str]:

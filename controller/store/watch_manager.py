@@ -20,61 +20,61 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.controller.store.base import Change, Watch, WatchEvent
+from odradek.controller.store.base import Watch, WatchEvent, WatchEventType
 
 
-class Call(NamedTuple):
+class WatchCall(NamedTuple):
     """A watch that has to be called."""
 
     watch: Watch
     event: WatchEvent
 
 
-class _Waiting(NamedTuple):
+class _RegisteredWatch(NamedTuple):
     session_id: int
     watch: Watch
 
 
 # Dictionaries, not sets: watches are called in the order in which they were left.
-_Places = dict[str, dict[_Waiting, None]]
+_WatchTable = dict[str, dict[_RegisteredWatch, None]]
 
 
-class Watches:
+class WatchManager:
     """The watches of all sessions on a tree."""
 
     def __init__(self) -> None:
-        self._at_values: _Places = {}
-        self._at_children: _Places = {}
+        self._data_watches: _WatchTable = {}
+        self._child_watches: _WatchTable = {}
 
-    def wait_at_value(self, path: str, session_id: int, watch: Watch) -> None:
-        self._at_values.setdefault(path, {})[_Waiting(session_id, watch)] = None
+    def add_data_watch(self, path: str, session_id: int, watch: Watch) -> None:
+        self._data_watches.setdefault(path, {})[_RegisteredWatch(session_id, watch)] = None
 
-    def wait_at_children(self, path: str, session_id: int, watch: Watch) -> None:
-        self._at_children.setdefault(path, {})[_Waiting(session_id, watch)] = None
+    def add_child_watch(self, path: str, session_id: int, watch: Watch) -> None:
+        self._child_watches.setdefault(path, {})[_RegisteredWatch(session_id, watch)] = None
 
-    def taken_for(self, event: WatchEvent) -> list[Call]:
+    def trigger_watches(self, event: WatchEvent) -> list[WatchCall]:
         """Those waiting for this event, who wait no longer."""
         change, path = event
-        if change is Change.CHILDREN:
-            return _calls(self._at_children.pop(path, {}), event)
-        waiting = self._at_values.pop(path, {})
-        if change is Change.DELETED:
-            waiting = waiting | self._at_children.pop(path, {})
-        return _calls(waiting, event)
+        if change is WatchEventType.CHILDREN_CHANGED:
+            return _watch_calls(self._child_watches.pop(path, {}), event)
+        triggered = self._data_watches.pop(path, {})
+        if change is WatchEventType.DELETED:
+            triggered = triggered | self._child_watches.pop(path, {})
+        return _watch_calls(triggered, event)
 
-    def forget(self, session_id: int) -> None:
+    def remove_session(self, session_id: int) -> None:
         """The session is over: its watches are never called."""
-        self._at_values = _without(session_id, self._at_values)
-        self._at_children = _without(session_id, self._at_children)
+        self._data_watches = _without_session(session_id, self._data_watches)
+        self._child_watches = _without_session(session_id, self._child_watches)
 
 
-def _calls(waiting: Iterable[_Waiting], event: WatchEvent) -> list[Call]:
-    return [Call(each.watch, event) for each in waiting]
+def _watch_calls(registered: Iterable[_RegisteredWatch], event: WatchEvent) -> list[WatchCall]:
+    return [WatchCall(registration.watch, event) for registration in registered]
 
 
-def _without(session_id: int, places: _Places) -> _Places:
-    left = {
-        path: {each: None for each in waiting if each.session_id != session_id}
-        for path, waiting in places.items()
+def _without_session(session_id: int, table: _WatchTable) -> _WatchTable:
+    remaining = {
+        path: {watch: None for watch in registered if watch.session_id != session_id}
+        for path, registered in table.items()
     }
-    return {path: waiting for path, waiting in left.items() if waiting}
+    return {path: registered for path, registered in remaining.items() if registered}

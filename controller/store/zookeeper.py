@@ -22,9 +22,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from odradek.config.definition import SettingError
-from odradek.controller.settings import ZooKeeperSettings
 from odradek.controller.store.base import (
-    CannotOpen,
+    CannotOpenSession,
     Check,
     Create,
     Exists,
@@ -42,26 +41,27 @@ from odradek.controller.store.base import (
     StoreError,
     Write,
 )
-from odradek.controller.store.legal_paths import check_paths
+from odradek.controller.store.path_validation import check_paths
 from odradek.controller.store.paths import parents
-from odradek.controller.store.zookeeper_requests import Translator, is_too_long
-from odradek.controller.store.zookeeper_session import Call, Session
+from odradek.controller.store.zookeeper_requests import RequestTranslator, exceeds_max_size
+from odradek.controller.store.zookeeper_session import PendingRequest, ZooKeeperSession
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
 logger = logging.getLogger(__name__)
 
 #: Calls ``fn(*args)`` on a thread.
-Run = Callable[..., Awaitable[Any]]
+RunInThread = Callable[..., Awaitable[Any]]
 
 
 class ZooKeeperStore(MetadataStore):
     """The tree below a chroot of a ZooKeeper; see base.py."""
 
-    def __init__(self, settings: ZooKeeperSettings, *, run: Run) -> None:
+    def __init__(self, settings: ZooKeeperSettings, *, run_in_thread: RunInThread) -> None:
         self.session_id = 0
         self._hosts, self._chroot = _hosts_and_chroot(settings)
         self._settings = settings
-        self._run = run
-        self._session: Session | None = None
+        self._run_in_thread = run_in_thread
+        self._session: ZooKeeperSession | None = None
         self._listeners: list[SessionListener] = []
 
     @property
@@ -69,138 +69,149 @@ class ZooKeeperStore(MetadataStore):
         """The session's id and password, by which another connection could take it over."""
         return self._live_session().credentials
 
-    def listen(self, listener: SessionListener) -> None:
+    def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
 
     async def open_session(self) -> None:
-        assert self._session is None or self._session.is_over, "a session is open"
+        assert self._session is None or self._session.is_closed, "a session is open"
         await self.close()
-        translator = Translator(chroot=self._chroot, set_acl=self._settings.set_acl)
-        session = self._session = Session(
-            self._hosts, self._settings, translator=translator, on_state=self._tell
+        translator = RequestTranslator(chroot=self._chroot, set_acl=self._settings.set_acl)
+        session = self._session = ZooKeeperSession(
+            self._hosts,
+            self._settings,
+            translator=translator,
+            on_state_change=self._notify_listeners,
         )
-        async with contextlib.AsyncExitStack() as undoing:
-            undoing.push_async_callback(self.close)
+        async with contextlib.AsyncExitStack() as on_error:
+            on_error.push_async_callback(self.close)
             try:
-                await session.begin(timeout_ms=self._settings.connection_timeout_ms)
+                await session.open(timeout_ms=self._settings.connection_timeout_ms)
                 await self._create_chroot(session)
-            except (CannotOpen, SessionExpired) as failure:
-                reason = session.end_reason or failure
-                raise CannotOpen(f"ZooKeeper at {self._settings.connect}: {reason}") from failure
-            undoing.pop_all()
+            except (CannotOpenSession, SessionExpired) as error:
+                reason = session.close_reason or error
+                raise CannotOpenSession(
+                    f"ZooKeeper at {self._settings.connect}: {reason}"
+                ) from error
+            on_error.pop_all()
         self.session_id = session.session_id
         logger.info("Session 0x%x with ZooKeeper at %s", self.session_id, self._settings.connect)
-        self._tell(SessionState.CONNECTED)
+        self._notify_listeners(SessionState.CONNECTED)
 
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             self.session_id = 0
-            session.end()
-            await self._run(session.stop)
+            session.close()
+            await self._run_in_thread(session.stop_client)
 
     async def run(
         self, operations: Sequence[Operation], *, fence: Check | None = None
     ) -> list[Outcome]:
         session = self._live_session()
         check_paths(operations)
-        return await _run(session, session.translator, operations, fence)
+        return await _run_pipelined(session, session.translator, operations, fence)
 
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
         session = self._live_session()
         check_paths(operations)
         if not operations:
             return []
-        if is_too_long(operations):
+        if exceeds_max_size(operations):
             raise MultiFailed(0, NotPermitted(operations[0].path))
-        answered: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        results: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
         translator = session.translator
 
-        def deliver(answer: Any, zxid: int) -> None:
-            outcome = translator.multi_outcome(operations, answer, zxid)
-            if answered.done():
+        def on_response(response: Any, zxid: int) -> None:
+            outcome = translator.to_multi_outcome(operations, response, zxid)
+            if results.done():
                 return
             if isinstance(outcome, StoreError):
-                answered.set_exception(outcome)
+                results.set_exception(outcome)
             else:
-                answered.set_result(outcome)
+                results.set_result(outcome)
 
-        session.submit([Call(translator.multi(operations), deliver)])
-        return await answered
+        session.submit([PendingRequest(translator.to_multi_request(operations), on_response)])
+        return await results
 
-    def _live_session(self) -> Session:
-        if self._session is None or self._session.is_over:
+    def _live_session(self) -> ZooKeeperSession:
+        if self._session is None or self._session.is_closed:
             raise SessionExpired
         return self._session
 
-    async def _create_chroot(self, session: Session) -> None:
+    async def _create_chroot(self, session: ZooKeeperSession) -> None:
         """And the nodes above it.  Kazoo says that it is connected before it has authenticated
         itself, so the session has begun only when something is answered."""
-        outside = Translator(chroot="", set_acl=self._settings.set_acl)
+        no_chroot = RequestTranslator(chroot="", set_acl=self._settings.set_acl)
         paths = [*parents(self._chroot), self._chroot] if self._chroot else []
         creations = [Create(path) for path in paths]
-        for outcome in await _run(session, outside, [Exists("/"), *creations], None):
+        for outcome in await _run_pipelined(session, no_chroot, [Exists("/"), *creations], None):
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExists):
-                raise CannotOpen(f"{outcome.path} cannot be created: {outcome!r}")
+                raise CannotOpenSession(f"{outcome.path} cannot be created: {outcome!r}")
 
-    def _tell(self, state: SessionState) -> None:
+    def _notify_listeners(self, state: SessionState) -> None:
         if self.session_id:
             for listener in list(self._listeners):
                 listener(state)
 
 
-async def _run(
-    session: Session,
-    translator: Translator,
+async def _run_pipelined(
+    session: ZooKeeperSession,
+    translator: RequestTranslator,
     operations: Sequence[Operation],
     fence: Check | None,
 ) -> list[Outcome]:
-    batch = _Batch(len(operations))
-    calls = []
-    for slot, operation in enumerate(operations):
-        if is_too_long([operation]):
-            batch.deliver(slot, NotPermitted(operation.path))
+    pipeline = _Pipeline(len(operations))
+    requests = []
+    for index, operation in enumerate(operations):
+        if exceeds_max_size([operation]):
+            pipeline.set_outcome(index, NotPermitted(operation.path))
         elif fence is None or isinstance(operation, Read):
-            calls.append(_call(translator, operation, batch, slot))
+            requests.append(_pending_request(translator, operation, pipeline, index))
         else:
-            calls.append(_fenced_call(translator, [fence, operation], batch, slot))
-    session.submit(calls)
-    return await batch.outcomes
+            requests.append(
+                _fenced_pending_request(translator, [fence, operation], pipeline, index)
+            )
+    session.submit(requests)
+    return await pipeline.outcomes
 
 
-def _call(translator: Translator, operation: Operation, batch: _Batch, slot: int) -> Call:
-    def deliver(answer: Any, _zxid: int) -> None:
-        batch.deliver(slot, translator.outcome(operation, answer))
+def _pending_request(
+    translator: RequestTranslator, operation: Operation, pipeline: _Pipeline, index: int
+) -> PendingRequest:
+    def on_response(response: Any, _zxid: int) -> None:
+        pipeline.set_outcome(index, translator.to_outcome(operation, response))
 
-    request = translator.request(operation)
-    return Call(request, deliver, getattr(request, "watcher", None))
-
-
-def _fenced_call(translator: Translator, pair: list[Write], batch: _Batch, slot: int) -> Call:
-    def deliver(answer: Any, zxid: int) -> None:
-        batch.deliver(slot, translator.fenced_outcome(pair, answer, zxid))
-
-    return Call(translator.multi(pair), deliver)
+    request = translator.to_request(operation)
+    return PendingRequest(request, on_response, getattr(request, "watcher", None))
 
 
-class _Batch:
+def _fenced_pending_request(
+    translator: RequestTranslator, operations: list[Write], pipeline: _Pipeline, index: int
+) -> PendingRequest:
+    def on_response(response: Any, zxid: int) -> None:
+        pipeline.set_outcome(index, translator.to_fenced_outcome(operations, response, zxid))
+
+    return PendingRequest(translator.to_multi_request(operations), on_response)
+
+
+class _Pipeline:
     """The outcomes of a run, as they come in."""
 
     def __init__(self, size: int) -> None:
         self.outcomes: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
         self._collected: list[Outcome] = [None] * size
-        self._missing = size
+        self._remaining = size
         if not size:
             self.outcomes.set_result([])
 
-    def deliver(self, slot: int, outcome: Outcome) -> None:
-        self._collected[slot] = outcome
-        self._missing -= 1
+    def set_outcome(self, index: int, outcome: Outcome) -> None:
+        self._collected[index] = outcome
+        self._remaining -= 1
         if self.outcomes.done():
             return  # nobody waits any more, or the session is over
         if isinstance(outcome, SessionExpired):
             self.outcomes.set_exception(outcome)
-        elif not self._missing:
+        elif not self._remaining:
             self.outcomes.set_result(self._collected)
 
 

@@ -23,30 +23,30 @@ from typing import Any
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 READ_AHEAD_BYTES = 65_536
-SEND_LATER_BYTES_MAX = 65_536
+SEND_BUFFER_BYTES_MAX = 65_536
 #: How long to wait where kazoo waits for nothing else: for the rest of an answer, or to be let in.
 #: It would wait as long as the session may last.  A server that has only begun to start may take a
 #: connection and never answer, and the session would be over before another is tried.
-ANSWER_S = 3.0
+RESPONSE_TIMEOUT_S = 3.0
 
 
-class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """How kazoo waits, connects and calls back.  No thread is started for calling back."""
 
     def __init__(
         self,
-        notify: Callable[[Any, Any], None],
-        tls: ssl.SSLContext | None,
+        on_watch_event: Callable[[Any, Any], None],
+        tls_context: ssl.SSLContext | None,
         *,
-        before_waiting: Callable[[], None] = lambda: None,
+        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         """``notify`` is given a watcher and what has happened."""
         super().__init__()
-        self.last_failure: OSError | None = None
-        self._notify = notify
-        self._tls = tls
-        self._before_waiting = before_waiting
-        self._connection: Connection | None = None
+        self.last_error: OSError | None = None
+        self._on_watch_event = on_watch_event
+        self._tls_context = tls_context
+        self._on_idle = on_idle
+        self._connection: BufferedConnection | None = None
 
     def start(self) -> None:
         self._running = True
@@ -54,32 +54,32 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def stop(self) -> None:
         self._running = False
 
-    def create_socket_pair(self) -> tuple[Bell, Bell]:
+    def create_socket_pair(self) -> tuple[WakeupPipe, WakeupPipe]:
         """What kazoo reads from, and what it writes to, to learn that there is a request."""
-        bell = Bell()
-        return bell, bell
+        pipe = WakeupPipe()
+        return pipe, pipe
 
     def dispatch_callback(self, callback: Any) -> None:
         (event,) = callback.args
-        self._notify(callback.func, event)
+        self._on_watch_event(callback.func, event)
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
-    ) -> Connection:
+    ) -> BufferedConnection:
         try:
             connection = socket.create_connection(address, timeout)
-            self._connection = Connection(self._secured(connection, hostname))
-        except OSError as failure:
-            self.last_failure = failure
+            self._connection = BufferedConnection(self._configure_socket(connection, hostname))
+        except OSError as error:
+            self.last_error = error
             raise
         return self._connection
 
-    def _secured(self, connection: socket.socket, hostname: str) -> socket.socket:
+    def _configure_socket(self, connection: socket.socket, hostname: str) -> socket.socket:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._tls is None:
+            if self._tls_context is None:
                 return connection
-            return self._tls.wrap_socket(connection, server_hostname=hostname)
+            return self._tls_context.wrap_socket(connection, server_hostname=hostname)
         except OSError:
             connection.close()
             raise
@@ -90,12 +90,12 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             return
         try:
             self._connection.shutdown()
-        except OSError as failure:
-            self.last_failure = failure  # it was closed already
+        except OSError as error:
+            self.last_error = error  # it was closed already
 
     def select(
         self,
-        readable: Sequence[Bell | Connection],
+        readable: Sequence[WakeupPipe | BufferedConnection],
         writable: Sequence[Any],
         _exceptional: Sequence[Any],
         timeout: float | None = None,
@@ -103,36 +103,38 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         """Kazoo writes to connections alone, which can always be done."""
         if writable:
             return [], [*writable], []
-        ready = [each for each in readable if each.pending()]
-        if not any(isinstance(each, Bell) for each in ready):
-            for each in readable:
-                each.flush()
+        ready = [channel for channel in readable if channel.pending()]
+        if not any(isinstance(channel, WakeupPipe) for channel in ready):
+            for channel in readable:
+                channel.flush()
         if not ready:
-            self._before_waiting()
+            self._on_idle()
             if timeout is not None and len(readable) == 1:
-                timeout = min(timeout, ANSWER_S)
-            ready = _polled(readable, timeout)
+                timeout = min(timeout, RESPONSE_TIMEOUT_S)
+            ready = _poll_readable(readable, timeout)
         return ready, [], []
 
 
-def _polled(
-    readable: Sequence[Bell | Connection], timeout: float | None
-) -> list[Bell | Connection]:
+def _poll_readable(
+    readable: Sequence[WakeupPipe | BufferedConnection], timeout: float | None
+) -> list[WakeupPipe | BufferedConnection]:
     """Those that can be read within so many seconds; what is to be sent is sent meanwhile."""
     # select() knows no descriptor above 1023; kazoo's own handler makes a selector each time.
     while True:
         poll = select.poll()
-        for each in readable:
-            poll.register(each, select.POLLIN | (select.POLLOUT if each.has_unsent else 0))
+        for channel in readable:
+            poll.register(channel, select.POLLIN | (select.POLLOUT if channel.has_unsent else 0))
         events = dict(poll.poll(None if timeout is None else timeout * 1000))
-        ready = [each for each in readable if events.get(each.fileno(), 0) & ~select.POLLOUT]
+        ready = [
+            channel for channel in readable if events.get(channel.fileno(), 0) & ~select.POLLOUT
+        ]
         if ready or not events:
             return ready
-        for each in readable:
-            each.flush()
+        for channel in readable:
+            channel.flush()
 
 
-class Bell:
+class WakeupPipe:
     """Both ends of a pipe, as much as kazoo uses of them: a byte for every request.
 
     The pipe has a byte in it while there is any, for whoever waits; how many is counted beside it.
@@ -142,13 +144,13 @@ class Bell:
     has_unsent = False
 
     def __init__(self) -> None:
-        self._reading, self._writing = os.pipe()
-        self._counting = threading.Lock()
+        self._read_fd, self._write_fd = os.pipe()
+        self._count_lock = threading.Lock()
         self._count = 0
         self._is_closed = False
 
     def fileno(self) -> int:
-        return self._reading
+        return self._read_fd
 
     def pending(self) -> int:
         return self._count
@@ -156,33 +158,33 @@ class Bell:
     def flush(self) -> None:
         """There is never anything to send."""
 
-    def send(self, sent: bytes) -> int:
-        with self._counting:
+    def send(self, data: bytes) -> int:
+        with self._count_lock:
             if self._is_closed:
                 raise OSError(errno.EBADF, "kazoo has ended")
             if not self._count:
-                os.write(self._writing, sent)
-            self._count += len(sent)
-        return len(sent)
+                os.write(self._write_fd, data)
+            self._count += len(data)
+        return len(data)
 
     def recv(self, _size_bytes: int) -> bytes:
         """One at most; none if there is none, without waiting for it."""
-        with self._counting:
+        with self._count_lock:
             if not self._count:
                 return b""
             self._count -= 1
-            return b"\0" if self._count else os.read(self._reading, 1)
+            return b"\0" if self._count else os.read(self._read_fd, 1)
 
     def close(self) -> None:
         """Kazoo closes either end."""
-        with self._counting:
+        with self._count_lock:
             if not self._is_closed:
                 self._is_closed = True
-                os.close(self._reading)
-                os.close(self._writing)
+                os.close(self._read_fd)
+                os.close(self._write_fd)
 
 
-class Connection:
+class BufferedConnection:
     """As much of a socket as kazoo uses, reading ahead and sending later.
 
     Kazoo reads every answer in two steps and waits before each.  What TLS has read ahead it asks
@@ -191,42 +193,42 @@ class Connection:
 
     def __init__(self, connection: socket.socket | ssl.SSLSocket) -> None:
         self._socket = connection
-        self._ahead = b""
-        self._position = 0
-        self._unsent = bytearray()
+        self._read_buffer = b""
+        self._read_position = 0
+        self._send_buffer = bytearray()
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def pending(self) -> int:
-        below = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
-        return len(self._ahead) - self._position + below
+        tls_pending = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
+        return len(self._read_buffer) - self._read_position + tls_pending
 
     def recv(self, size_bytes: int) -> bytes:
-        if self._position == len(self._ahead):
-            self._ahead, self._position = self._socket.recv(READ_AHEAD_BYTES), 0
-        start = self._position
-        self._position = min(start + size_bytes, len(self._ahead))
-        return self._ahead[start : self._position]
+        if self._read_position == len(self._read_buffer):
+            self._read_buffer, self._read_position = self._socket.recv(READ_AHEAD_BYTES), 0
+        start = self._read_position
+        self._read_position = min(start + size_bytes, len(self._read_buffer))
+        return self._read_buffer[start : self._read_position]
 
     @property
     def has_unsent(self) -> bool:
-        return bool(self._unsent)
+        return bool(self._send_buffer)
 
-    def send(self, sent: bytes | memoryview) -> int:
-        self._unsent += sent
-        if len(self._unsent) > SEND_LATER_BYTES_MAX:
+    def send(self, data: bytes | memoryview) -> int:
+        self._send_buffer += data
+        if len(self._send_buffer) > SEND_BUFFER_BYTES_MAX:
             self.flush()
-        return len(sent)
+        return len(data)
 
     def flush(self) -> None:
         """As much as can be sent without waiting."""
-        while self._unsent:
+        while self._send_buffer:
             try:
-                count = self._socket.send(bytes(self._unsent))
+                count = self._socket.send(bytes(self._send_buffer))
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
-            del self._unsent[:count]
+            del self._send_buffer[:count]
 
     def setblocking(self, is_blocking: bool) -> None:
         self._socket.setblocking(is_blocking)

@@ -16,16 +16,15 @@ from kazoo.protocol.states import ZnodeStat
 from odradek.controller.store.base import (
     BadVersion,
     Check,
-    Children,
     Create,
-    Created,
+    CreateResult,
     Delete,
     Exists,
-    Fenced,
-    Get,
+    FenceCheckFailed,
+    GetChildren,
+    GetData,
     MultiFailed,
     NoChildrenForEphemerals,
-    Node,
     NodeExists,
     NoNode,
     NotEmpty,
@@ -35,22 +34,23 @@ from odradek.controller.store.base import (
     Read,
     Result,
     SessionExpired,
-    Set,
+    SetData,
     Stat,
     StoreError,
     Write,
+    ZNode,
 )
-from odradek.controller.store.zookeeper_access import access_list
-from odradek.controller.store.zookeeper_watches import Watcher, Watchers
+from odradek.controller.store.zookeeper_security import default_acls
+from odradek.controller.store.zookeeper_watches import Watcher, WatcherRegistry
 
 EPHEMERAL_FLAG = 1
 SEQUENTIAL_FLAG = 2
 # The server's jute.maxbuffer as it comes, less what stands around values and paths.  A longer
 # request is answered by closing the connection, and would be sent again for ever.
 REQUEST_BYTES_MAX = 0xFFFFF - 1024
-BYTES_PER_OPERATION = 128
+OPERATION_OVERHEAD_BYTES = 128
 
-REQUESTS = {Get: wire.GetData, Exists: wire.Exists, Children: wire.GetChildren}
+READ_REQUESTS = {GetData: wire.GetData, Exists: wire.Exists, GetChildren: wire.GetChildren}
 
 ERRORS: dict[type[Exception], type[StoreError]] = {
     exceptions.NoNodeError: NoNode,
@@ -64,128 +64,130 @@ ERRORS: dict[type[Exception], type[StoreError]] = {
     exceptions.SessionExpiredError: SessionExpired,
 }
 #: What is said of all operations of a multi but the one that it failed for.
-UNDONE = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
+ROLLED_BACK_ERRORS = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
 
 
-class Translator:
+class RequestTranslator:
     """For one session, ``session_id``.  Paths on the server begin with the chroot."""
 
     def __init__(self, *, chroot: str, set_acl: bool) -> None:
         self.session_id = 0
         self._chroot = chroot
         self._set_acl = set_acl
-        self._watchers = Watchers()
+        self._watcher_registry = WatcherRegistry()
 
-    def request(self, operation: Operation) -> Any:
+    def to_request(self, operation: Operation) -> Any:
         if isinstance(operation, Read):
-            watcher = self._watchers.left_by(operation)
-            return REQUESTS[type(operation)](self._outer(operation.path), watcher)
-        part = self._part(operation)
+            watcher = self._watcher_registry.get_or_create(operation)
+            return READ_REQUESTS[type(operation)](self._with_chroot(operation.path), watcher)
+        part = self._to_write_request(operation)
         if isinstance(operation, Create):
             return wire.Create2(*part)
         return wire.Transaction([part]) if isinstance(operation, Check) else part
 
-    def multi(self, operations: Sequence[Write]) -> Any:
-        return wire.Transaction([self._part(operation) for operation in operations])
+    def to_multi_request(self, operations: Sequence[Write]) -> Any:
+        return wire.Transaction([self._to_write_request(operation) for operation in operations])
 
-    def arm(self, watcher: Watcher) -> Any:
+    def to_watch_request(self, watcher: Watcher) -> Any:
         """A read that sets a lost watch again, and shows what it has missed."""
-        kind = wire.GetChildren2 if watcher.is_for_children else wire.Exists
-        return kind(self._outer(watcher.path), watcher)
+        request_type = wire.GetChildren2 if watcher.is_for_children else wire.Exists
+        return request_type(self._with_chroot(watcher.path), watcher)
 
-    def outcome(self, operation: Operation, answer: Any) -> Outcome:
+    def to_outcome(self, operation: Operation, response: Any) -> Outcome:
         """Of ``request``."""
-        if isinstance(answer, Exception):
-            return failure(answer, operation.path)
+        if isinstance(response, Exception):
+            return to_store_error(response, operation.path)
         match operation:
-            case Get():
-                value, stat = answer
-                return Node(value or b"", _stat(stat))
-            case Exists() | Set():
-                return None if answer is None else _stat(answer)
-            case Children():
-                return list(answer)
+            case GetData():
+                value, stat = response
+                return ZNode(value or b"", _stat(stat))
+            case Exists() | SetData():
+                return None if response is None else _stat(response)
+            case GetChildren():
+                return list(response)
             case Create():
-                path, stat = answer
-                return Created(self._inner(path), _stat(stat))
+                path, stat = response
+                return CreateResult(self._without_chroot(path), _stat(stat))
             case Delete():
                 return None
             case Check(path=path):
-                failed = _first_failure(answer, [path])
+                failed = _first_error(response, [path])
                 return failed and failed.cause
 
-    def fenced_outcome(self, operations: Sequence[Write], answer: Any, zxid: int) -> Outcome:
+    def to_fenced_outcome(self, operations: Sequence[Write], response: Any, zxid: int) -> Outcome:
         """Of a multi of two, of which the first is the fence."""
-        outcome = self.multi_outcome(operations, answer, zxid)
+        outcome = self.to_multi_outcome(operations, response, zxid)
         if not isinstance(outcome, MultiFailed):
             return outcome if isinstance(outcome, StoreError) else outcome[1]
-        return outcome.cause if outcome.slot else Fenced(outcome.path)
+        return outcome.cause if outcome.index else FenceCheckFailed(outcome.path)
 
-    def multi_outcome(
-        self, operations: Sequence[Write], answer: Any, zxid: int
+    def to_multi_outcome(
+        self, operations: Sequence[Write], response: Any, zxid: int
     ) -> list[Result] | StoreError:
-        if isinstance(answer, Exception):
-            refused = failure(answer, operations[0].path)
-            return refused if isinstance(refused, SessionExpired) else MultiFailed(0, refused)
-        failed = _first_failure(answer, [operation.path for operation in operations])
+        if isinstance(response, Exception):
+            error = to_store_error(response, operations[0].path)
+            return error if isinstance(error, SessionExpired) else MultiFailed(0, error)
+        failed = _first_error(response, [operation.path for operation in operations])
         if failed is not None:
             return failed
         return [
-            self._done(operation, result, zxid)
-            for operation, result in zip(operations, answer, strict=True)
+            self._to_result(operation, result, zxid)
+            for operation, result in zip(operations, response, strict=True)
         ]
 
-    def _done(self, operation: Write, result: Any, zxid: int) -> Result:
+    def _to_result(self, operation: Write, result: Any, zxid: int) -> Result:
         if isinstance(operation, Create):
             owner = self.session_id if operation.is_ephemeral else 0
-            return Created(self._inner(result), Stat(zxid, zxid, 0, 0, 0, 0, owner, 0))
-        return _stat(result) if isinstance(operation, Set) else None
+            return CreateResult(
+                self._without_chroot(result), Stat(zxid, zxid, 0, 0, 0, 0, owner, 0)
+            )
+        return _stat(result) if isinstance(operation, SetData) else None
 
-    def _part(self, operation: Write) -> Any:
-        path = self._outer(operation.path)
+    def _to_write_request(self, operation: Write) -> Any:
+        path = self._with_chroot(operation.path)
         match operation:
             case Create(value=value, is_ephemeral=is_ephemeral, is_sequential=is_sequential):
-                acl = access_list(operation.path, set_acl=self._set_acl)
+                acl = default_acls(operation.path, set_acl=self._set_acl)
                 flags = is_ephemeral * EPHEMERAL_FLAG | is_sequential * SEQUENTIAL_FLAG
                 return wire.Create(path, value, acl, flags)
-            case Set(value=value, version=version):
+            case SetData(value=value, version=version):
                 return wire.SetData(path, value, version)
             case Delete(version=version):
                 return wire.Delete(path, version)
             case Check(version=version):
                 return wire.CheckVersion(path, version)
 
-    def _outer(self, path: str) -> str:
+    def _with_chroot(self, path: str) -> str:
         return self._chroot if self._chroot and path == "/" else self._chroot + path
 
-    def _inner(self, path: str) -> str:
+    def _without_chroot(self, path: str) -> str:
         return path[len(self._chroot) :]
 
 
-def is_too_long(operations: Sequence[Operation]) -> bool:
+def exceeds_max_size(operations: Sequence[Operation]) -> bool:
     """Whether the server would not even look at them, sent as one."""
     size = sum(
-        BYTES_PER_OPERATION
+        OPERATION_OVERHEAD_BYTES
         + len(operation.path)
-        + (len(operation.value) if isinstance(operation, Create | Set) else 0)
+        + (len(operation.value) if isinstance(operation, Create | SetData) else 0)
         for operation in operations
     )
     return size > REQUEST_BYTES_MAX
 
 
-def failure(error: Exception, path: str) -> StoreError:
-    kind = ERRORS.get(type(error))
-    if kind is not None:
-        return kind(path)
-    unforeseen = StoreError(path)
-    unforeseen.add_note(f"ZooKeeper answered {error!r}")
-    return unforeseen
+def to_store_error(error: Exception, path: str) -> StoreError:
+    error_type = ERRORS.get(type(error))
+    if error_type is not None:
+        return error_type(path)
+    unexpected = StoreError(path)
+    unexpected.add_note(f"unexpected ZooKeeper error: {error!r}")
+    return unexpected
 
 
-def _first_failure(answer: Sequence[Any], paths: Sequence[str]) -> MultiFailed | None:
-    for slot, (result, path) in enumerate(zip(answer, paths, strict=True)):
-        if isinstance(result, Exception) and not isinstance(result, UNDONE):
-            return MultiFailed(slot, failure(result, path))
+def _first_error(response: Sequence[Any], paths: Sequence[str]) -> MultiFailed | None:
+    for index, (result, path) in enumerate(zip(response, paths, strict=True)):
+        if isinstance(result, Exception) and not isinstance(result, ROLLED_BACK_ERRORS):
+            return MultiFailed(index, to_store_error(result, path))
     return None
 
 

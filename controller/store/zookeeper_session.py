@@ -29,43 +29,43 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import EventType
 
-from odradek.controller.settings import ZooKeeperSettings
-from odradek.controller.store.base import CannotOpen, SessionState
+from odradek.controller.store.base import CannotOpenSession, SessionState
 from odradek.controller.store.zookeeper_client import (
-    Answer,
-    Connected,
-    Ended,
-    Notice,
-    Report,
-    Suspended,
+    ClientReport,
+    ConnectedReport,
+    ResponseReport,
+    SessionEndReport,
+    SuspendedReport,
+    WatchReport,
     ZooKeeperClient,
 )
-from odradek.controller.store.zookeeper_requests import Translator
-from odradek.controller.store.zookeeper_watches import CHANGES, Occasion, Watcher
+from odradek.controller.store.zookeeper_requests import RequestTranslator
+from odradek.controller.store.zookeeper_watches import WATCH_EVENT_TYPES, Watcher, WatchTrigger
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
 logger = logging.getLogger(__name__)
 
 #: No answers: another report follows, which says what becomes of the request.
-LOST = (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionMovedError)
+CONNECTION_ERRORS = (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionMovedError)
 
 
-class Call:
+class PendingRequest:
     """A request, and who is told what ZooKeeper answered, and at which zxid.
 
     ``watcher`` is the one that is left by it, if it is answered, or None.
     """
 
-    __slots__ = ("deliver", "request", "watcher")
+    __slots__ = ("on_response", "request", "watcher")
 
     def __init__(
-        self, request: Any, deliver: Callable[[Any, int], None], watcher: Watcher | None = None
+        self, request: Any, on_response: Callable[[Any, int], None], watcher: Watcher | None = None
     ) -> None:
         self.request = request
-        self.deliver = deliver
+        self.on_response = on_response
         self.watcher = watcher
 
 
-class Session:
+class ZooKeeperSession:
     """From ``begin`` to its end; ``stop`` is to be called after that, too."""
 
     def __init__(
@@ -73,144 +73,147 @@ class Session:
         hosts: str,
         settings: ZooKeeperSettings,
         *,
-        translator: Translator,
-        on_state: Callable[[SessionState], None],
+        translator: RequestTranslator,
+        on_state_change: Callable[[SessionState], None],
     ) -> None:
-        self.is_over = False
-        self.end_reason = ""  # unless it was we who ended it
+        self.is_closed = False
+        self.close_reason = ""  # unless it was we who ended it
         self.session_id = 0
         self.translator = translator
-        self._client = ZooKeeperClient(hosts, settings, self._receive)
-        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._on_state = on_state
+        self._client = ZooKeeperClient(hosts, settings, self._on_report)
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_state_change = on_state_change
         self._connection = 0
-        self._seen_zxid = 0  # when the connection was lost
-        self._event: Any = None  # of which kazoo gives notice to one watcher after the other
-        self._occasion = Occasion()
+        self._last_seen_zxid = 0  # when the connection was lost
+        self._watched_event: Any = (
+            None  # of which kazoo gives notice to one watcher after the other
+        )
+        self._watch_trigger = WatchTrigger()
         self._lost_watchers: list[Watcher] = []
-        self._waiting: deque[Call] = deque()
-        self._sent: dict[Call, None] = {}  # in order
+        self._send_queue: deque[PendingRequest] = deque()
+        self._in_flight: dict[PendingRequest, None] = {}  # in order
 
     @property
     def credentials(self) -> tuple[int, bytes]:
         return self._client.credentials
 
-    async def begin(self, *, timeout_ms: int) -> None:
+    async def open(self, *, timeout_ms: int) -> None:
         """Raises CannotOpen."""
         self._client.start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self._begun
+                await self._opened
         except TimeoutError:
-            cause = self._client.last_failure
-            raise CannotOpen(
-                f"no answer within {timeout_ms} ms ({cause or 'silence, or no such host'})"
+            cause = self._client.last_error
+            raise CannotOpenSession(
+                f"no response in {timeout_ms} ms"
+                f" ({cause or 'server not responding, or unknown host'})"
             ) from cause
 
-    def submit(self, calls: Iterable[Call]) -> None:
+    def submit(self, pending_requests: Iterable[PendingRequest]) -> None:
         """If the session is over, at once answered with that."""
-        self._waiting.extend(calls)
-        if self.is_over:
-            self._fail_all()
-        self._send_waiting()
+        self._send_queue.extend(pending_requests)
+        if self.is_closed:
+            self._fail_pending()
+        self._send_queued()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """For this side; what was not answered fails.  Kazoo's part of it ends with ``stop``."""
-        self.is_over = True
-        self._fail_all()
+        self.is_closed = True
+        self._fail_pending()
 
-    def stop(self) -> None:
+    def stop_client(self) -> None:
         """Off the loop: it waits for the server and for kazoo's thread."""
         self._client.stop()
 
-    def _receive(self, report: Report) -> None:
-        if self.is_over:
+    def _on_report(self, report: ClientReport) -> None:
+        if self.is_closed:
             return
         match report:
-            case Answer(asked, outcome, zxid):
-                self._take_answer(asked, outcome, zxid)
-            case Notice(watcher, event):
-                self._take_notice(watcher, event)
-            case Connected():
-                self._connect(report)
-            case Suspended(zxid):
-                self._suspend(zxid)
-            case Ended(reason):
+            case ResponseReport(pending_request, outcome, zxid):
+                self._on_response(pending_request, outcome, zxid)
+            case WatchReport(watcher, event):
+                self._on_watch_event(watcher, event)
+            case ConnectedReport():
+                self._on_connected(report)
+            case SuspendedReport(zxid):
+                self._on_suspended(zxid)
+            case SessionEndReport(reason):
                 self._expire(reason)
 
-    def _take_answer(self, call: Call, outcome: Any, zxid: int) -> None:
-        if isinstance(outcome, LOST):
+    def _on_response(self, pending_request: PendingRequest, outcome: Any, zxid: int) -> None:
+        if isinstance(outcome, CONNECTION_ERRORS):
             return
         if isinstance(outcome, SessionExpiredError):
             self._expire("EXPIRED_SESSION")
             return
-        self._sent.pop(call, None)
-        if call.watcher is not None:
-            call.watcher.arm(outcome)
-        call.deliver(outcome, zxid)
+        self._in_flight.pop(pending_request, None)
+        if pending_request.watcher is not None:
+            pending_request.watcher.arm(outcome)
+        pending_request.on_response(outcome, zxid)
 
-    def _take_notice(self, watcher: Watcher, event: Any) -> None:
+    def _on_watch_event(self, watcher: Watcher, event: Any) -> None:
         if event.type == EventType.NONE:
             if watcher.is_armed:
                 self._lost_watchers.append(watcher)
             return
-        if event is not self._event:
-            self._event, self._occasion = event, Occasion()
-        self._occasion.fire(watcher, CHANGES[event.type])
+        if event is not self._watched_event:
+            self._watched_event, self._watch_trigger = event, WatchTrigger()
+        self._watch_trigger.fire(watcher, WATCH_EVENT_TYPES[event.type])
 
-    def _connect(self, report: Connected) -> None:
+    def _on_connected(self, report: ConnectedReport) -> None:
         self._connection = report.connection
         self.session_id = self.translator.session_id = report.session_id
-        occasion = Occasion()
-        again = [self._arming(watcher, occasion) for watcher in self._lost_watchers]
+        trigger = WatchTrigger()
+        rearming = [self._rearm_request(watcher, trigger) for watcher in self._lost_watchers]
         self._lost_watchers.clear()
-        self._waiting.extendleft(reversed([*again, *self._sent]))
-        self._sent.clear()
-        if self._begun.done():
+        self._send_queue.extendleft(reversed([*rearming, *self._in_flight]))
+        self._in_flight.clear()
+        if self._opened.done():
             logger.info("Connected to ZooKeeper again, in session 0x%x", self.session_id)
-            self._on_state(SessionState.CONNECTED)
+            self._on_state_change(SessionState.CONNECTED)
         else:
-            self._begun.set_result(None)
-        self._send_waiting()
+            self._opened.set_result(None)
+        self._send_queued()
 
-    def _suspend(self, zxid: int) -> None:
-        self._seen_zxid = zxid
+    def _on_suspended(self, zxid: int) -> None:
+        self._last_seen_zxid = zxid
         logger.warning("The connection to ZooKeeper is lost; trying to find it again")
-        self._on_state(SessionState.SUSPENDED)
+        self._on_state_change(SessionState.SUSPENDED)
 
     def _expire(self, reason: str) -> None:
-        self.end_reason = f"the session is over ({reason})"
-        if not self._begun.done():
-            self.is_over = True
-            self._begun.set_exception(CannotOpen(self.end_reason))
+        self.close_reason = f"session ended: {reason}"
+        if not self._opened.done():
+            self.is_closed = True
+            self._opened.set_exception(CannotOpenSession(self.close_reason))
             return
         logger.warning("ZooKeeper session 0x%x is over (%s)", self.session_id, reason)
-        self.end()
-        self._on_state(SessionState.EXPIRED)
+        self.close()
+        self._on_state_change(SessionState.EXPIRED)
 
-    def _arming(self, watcher: Watcher, occasion: Occasion) -> Call:
+    def _rearm_request(self, watcher: Watcher, watch_trigger: WatchTrigger) -> PendingRequest:
         """It stays armed, unless it has missed something."""
-        after_zxid = self._seen_zxid
+        after_zxid = self._last_seen_zxid
 
-        def deliver(answer: Any, _zxid: int) -> None:
-            if isinstance(answer, SessionExpiredError):
+        def on_response(response: Any, _zxid: int) -> None:
+            if isinstance(response, SessionExpiredError):
                 return
-            change = watcher.missed(answer, after_zxid=after_zxid)
-            if change is not None:
-                occasion.fire(watcher, change)
+            missed = watcher.missed_event(response, after_zxid=after_zxid)
+            if missed is not None:
+                watch_trigger.fire(watcher, missed)
 
-        return Call(self.translator.arm(watcher), deliver)
+        return PendingRequest(self.translator.to_watch_request(watcher), on_response)
 
-    def _send_waiting(self) -> None:
-        while self._waiting:
-            call = self._waiting[0]
-            if not self._client.send(call.request, call, connection=self._connection):
+    def _send_queued(self) -> None:
+        while self._send_queue:
+            pending = self._send_queue[0]
+            if not self._client.send(pending.request, pending, connection=self._connection):
                 return
-            self._sent[self._waiting.popleft()] = None
+            self._in_flight[self._send_queue.popleft()] = None
 
-    def _fail_all(self) -> None:
-        calls = [*self._sent, *self._waiting]
-        self._sent.clear()
-        self._waiting.clear()
-        for call in calls:
-            call.deliver(SessionExpiredError(), 0)
+    def _fail_pending(self) -> None:
+        unanswered = [*self._in_flight, *self._send_queue]
+        self._in_flight.clear()
+        self._send_queue.clear()
+        for pending in unanswered:
+            pending.on_response(SessionExpiredError(), 0)

@@ -19,13 +19,13 @@ from weakref import WeakValueDictionary
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import EventType
 
-from odradek.controller.store.base import Change, Children, Read, Watch, WatchEvent
+from odradek.controller.store.base import GetChildren, Read, Watch, WatchEvent, WatchEventType
 
-CHANGES = {
-    EventType.CREATED: Change.CREATED,
-    EventType.DELETED: Change.DELETED,
-    EventType.CHANGED: Change.VALUE,
-    EventType.CHILD: Change.CHILDREN,
+WATCH_EVENT_TYPES = {
+    EventType.CREATED: WatchEventType.CREATED,
+    EventType.DELETED: WatchEventType.DELETED,
+    EventType.CHANGED: WatchEventType.DATA_CHANGED,
+    EventType.CHILD: WatchEventType.CHILDREN_CHANGED,
 }
 
 
@@ -41,62 +41,68 @@ class Watcher:
         self.is_armed = False
         self.node_was_missing = False
 
-    def missed(self, answer: Any, *, after_zxid: int) -> Change | None:
+    def missed_event(self, response: Any, *, after_zxid: int) -> WatchEventType | None:
         """What has happened since then, going by the answer to ``Translator.arm``."""
-        if isinstance(answer, NoNodeError):
-            return Change.DELETED
-        if isinstance(answer, Exception):
-            return Change.CHILDREN if self.is_for_children else Change.VALUE
+        if isinstance(response, NoNodeError):
+            return WatchEventType.DELETED
+        if isinstance(response, Exception):
+            return (
+                WatchEventType.CHILDREN_CHANGED
+                if self.is_for_children
+                else WatchEventType.DATA_CHANGED
+            )
         if self.is_for_children:
-            return Change.CHILDREN if answer[1].pzxid > after_zxid else None
-        if answer is None or self.node_was_missing:
-            return _appeared_or_gone(is_there=answer is not None, was=not self.node_was_missing)
-        return Change.VALUE if answer.mzxid > after_zxid else None
+            return WatchEventType.CHILDREN_CHANGED if response[1].pzxid > after_zxid else None
+        if response is None or self.node_was_missing:
+            return _existence_change(exists=response is not None, existed=not self.node_was_missing)
+        return WatchEventType.DATA_CHANGED if response.mzxid > after_zxid else None
 
-    def arm(self, answer: Any) -> None:
+    def arm(self, response: Any) -> None:
         """By what came of a read; one that failed left no watch."""
-        if not isinstance(answer, Exception):
+        if not isinstance(response, Exception):
             self.is_armed = True
-            self.node_was_missing = answer is None
+            self.node_was_missing = response is None
 
     def __call__(self, event: object) -> None:
         raise AssertionError("kazoo hands it over to the loop instead")
 
 
-class Watchers:
+class WatcherRegistry:
     """Those that kazoo holds or that are on their way: who is neither is forgotten."""
 
     def __init__(self) -> None:
-        self._held: WeakValueDictionary[tuple[str, bool, Watch], Watcher] = WeakValueDictionary()
+        self._watchers: WeakValueDictionary[tuple[str, bool, Watch], Watcher] = (
+            WeakValueDictionary()
+        )
 
-    def left_by(self, read: Read) -> Watcher | None:
+    def get_or_create(self, read: Read) -> Watcher | None:
         if read.watch is None:
             return None
-        is_for_children = isinstance(read, Children)
+        is_for_children = isinstance(read, GetChildren)
         key = (read.path, is_for_children, read.watch)
-        watcher = self._held.get(key)
+        watcher = self._watchers.get(key)
         if watcher is None:
             watcher = Watcher(read.path, read.watch, is_for_children=is_for_children)
-            self._held[key] = watcher
+            self._watchers[key] = watcher
         return watcher
 
 
-class Occasion:
+class WatchTrigger:
     """One change, for which a watch that waits for it at several places is called once."""
 
     def __init__(self) -> None:
         self._called: set[tuple[Watch, str]] = set()
 
-    def fire(self, watcher: Watcher, change: Change) -> None:
+    def fire(self, watcher: Watcher, event_type: WatchEventType) -> None:
         key = (watcher.watch, watcher.path)
         is_new = watcher.is_armed and key not in self._called
         watcher.is_armed = False
         if is_new:
             self._called.add(key)
-            watcher.watch(WatchEvent(change, watcher.path))
+            watcher.watch(WatchEvent(event_type, watcher.path))
 
 
-def _appeared_or_gone(*, is_there: bool, was: bool) -> Change | None:
-    if is_there == was:
+def _existence_change(*, exists: bool, existed: bool) -> WatchEventType | None:
+    if exists == existed:
         return None
-    return Change.CREATED if is_there else Change.DELETED
+    return WatchEventType.CREATED if exists else WatchEventType.DELETED

@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CoordinatorRecordType:
     """The class of a record's key, and that of its value."""
 
     key: type[Message]
@@ -34,69 +34,75 @@ class Kind:
 
 
 #: The key's int16 -> what the record is, in ``__consumer_offsets``.
-GROUP_LOG: Mapping[int, Kind] = {
-    0: Kind(group.OffsetCommitKey, group.OffsetCommitValue),
-    1: Kind(group.OffsetCommitKey, group.OffsetCommitValue),
-    2: Kind(group.GroupMetadataKey, group.GroupMetadataValue),
-    3: Kind(consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
-    4: Kind(
+GROUP_RECORD_TYPES: Mapping[int, CoordinatorRecordType] = {
+    0: CoordinatorRecordType(group.OffsetCommitKey, group.OffsetCommitValue),
+    1: CoordinatorRecordType(group.OffsetCommitKey, group.OffsetCommitValue),
+    2: CoordinatorRecordType(group.GroupMetadataKey, group.GroupMetadataValue),
+    3: CoordinatorRecordType(
+        consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue
+    ),
+    4: CoordinatorRecordType(
         consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue
     ),
-    5: Kind(consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
-    6: Kind(
+    5: CoordinatorRecordType(
+        consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue
+    ),
+    6: CoordinatorRecordType(
         consumer.ConsumerGroupTargetAssignmentMetadataKey,
         consumer.ConsumerGroupTargetAssignmentMetadataValue,
     ),
-    7: Kind(
+    7: CoordinatorRecordType(
         consumer.ConsumerGroupTargetAssignmentMemberKey,
         consumer.ConsumerGroupTargetAssignmentMemberValue,
     ),
-    8: Kind(
+    8: CoordinatorRecordType(
         consumer.ConsumerGroupCurrentMemberAssignmentKey,
         consumer.ConsumerGroupCurrentMemberAssignmentValue,
     ),
-    10: Kind(share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
-    11: Kind(share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
-    12: Kind(
+    10: CoordinatorRecordType(
+        share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue
+    ),
+    11: CoordinatorRecordType(share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+    12: CoordinatorRecordType(
         share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue
     ),
-    13: Kind(
+    13: CoordinatorRecordType(
         share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue
     ),
-    14: Kind(
+    14: CoordinatorRecordType(
         share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue
     ),
-    15: Kind(
+    15: CoordinatorRecordType(
         share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue
     ),
-    16: Kind(
+    16: CoordinatorRecordType(
         consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue
     ),
 }
 
 #: The same in ``__transaction_state``.
-TRANSACTION_LOG: Mapping[int, Kind] = {
-    0: Kind(transaction.TransactionLogKey, transaction.TransactionLogValue),
+TRANSACTION_RECORD_TYPES: Mapping[int, CoordinatorRecordType] = {
+    0: CoordinatorRecordType(transaction.TransactionLogKey, transaction.TransactionLogValue),
 }
 
 
-def encode_part(message: Message, version: int) -> bytes:
+def encode_version_prefixed(message: Message, version: int) -> bytes:
     """A key or a value as it is stored."""
     return VERSION.pack(version) + encode_bytes(message, version)
 
 
-def decode_part(message: type[M], stored: Buffer) -> M:
+def decode_version_prefixed(message: type[M], buffer: Buffer) -> M:
     """The key or value that was stored; a version without a schema raises ``DecodeError``."""
-    version = part_version(stored)
+    version = read_version_prefix(buffer)
     if version not in message.__schema__.versions:
         raise DecodeError(f"{message.__name__} has no version {version}")
-    return decode(message, version, stored, VERSION.size)
+    return decode(message, version, buffer, VERSION.size)
 
 
-def part_version(stored: Buffer) -> int:
+def read_version_prefix(buffer: Buffer) -> int:
     """The version at the beginning of a key or value."""
-    if len(stored) < VERSION.size:
-        raise DecodeError(f"{len(stored)} bytes are too few for a version")
+    if len(buffer) < VERSION.size:
+        raise DecodeError(f"{len(buffer)} bytes are too few for a version")
     version: int
-    (version,) = VERSION.unpack_from(stored)
+    (version,) = VERSION.unpack_from(buffer)
     return version

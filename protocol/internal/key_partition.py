@@ -13,16 +13,16 @@ _SIGN = 0x8000_0000
 
 
 @lru_cache(maxsize=16_384)
-def partition_of(key: str, partition_count: int) -> int:
-    return _absolute(java_hash(key)) % partition_count
+def partition_for(key: str, partition_count: int) -> int:
+    return _absolute(java_string_hash(key)) % partition_count
 
 
-def java_hash(text: str) -> int:
+def java_string_hash(text: str) -> int:
     """As ``String.hashCode``: over UTF-16 units, in 32 bits with a sign."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
-    for at in range(0, len(units), 2):
-        code = (31 * code + (units[at] << 8 | units[at + 1])) & _BITS
+    for position in range(0, len(units), 2):
+        code = (31 * code + (units[position] << 8 | units[position + 1])) & _BITS
     return code - (_BITS + 1) if code & _SIGN else code
 
 

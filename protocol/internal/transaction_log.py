@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
 
 #: As clients are told, by the number that stands for it.
-STATUSES: Mapping[int, str] = {
+TRANSACTION_STATE_NAMES: Mapping[int, str] = {
     0: "Empty",
     1: "Ongoing",
     2: "PrepareCommit",

@@ -34,7 +34,7 @@ from odradek.protocol.records.compression import (
     decompress,
 )
 from odradek.protocol.records.crc32c import crc32c
-from odradek.protocol.records.record import Bounds, Record, TimestampType, read_records
+from odradek.protocol.records.record import BatchContext, Record, TimestampType, read_records
 from odradek.protocol.varint import Buffer
 
 MAGIC = 2
@@ -118,17 +118,20 @@ class RecordBatch:
                 self.count,
             ) = HEADER.unpack_from(buffer, position)
         except struct.error as error:
-            raise CorruptMessage(f"a batch header at {position} of {len(buffer)} bytes") from error
+            raise CorruptMessage(
+                f"incomplete batch header at position {position} of {len(buffer)} bytes"
+            ) from error
         self.buffer = buffer
         self.position = position
         self.size_bytes = size_bytes = length + LOG_OVERHEAD_BYTES
         if magic != MAGIC or not HEADER_BYTES <= size_bytes <= len(buffer) - position:
             raise CorruptMessage(
-                f"a batch of magic {magic} and {size_bytes} bytes at {position} of {len(buffer)}"
+                f"invalid batch: magic {magic}, {size_bytes} bytes at position {position} "
+                f"of {len(buffer)}"
             )
         if self.count < 0 or self.last_offset_delta < 0:
             raise CorruptMessage(
-                f"a batch of {self.count} records up to offset delta {self.last_offset_delta}"
+                f"invalid batch: {self.count} records, last offset delta {self.last_offset_delta}"
             )
 
     @property
@@ -170,7 +173,7 @@ class RecordBatch:
     def last_sequence(self) -> int:
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return sequence_after(self.base_sequence, self.last_offset_delta)
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
     def view(self) -> memoryview:
@@ -179,15 +182,15 @@ class RecordBatch:
 
     def is_valid(self) -> bool:
         """Whether the checksum is that of the bytes."""
-        return self.checksum == self._computed_checksum()
+        return self.checksum == self._compute_checksum()
 
     def check_crc(self) -> None:
         """Raises CorruptMessage if the checksum is not that of the bytes."""
-        computed = self._computed_checksum()
+        computed = self._compute_checksum()
         if self.checksum != computed:
             raise CorruptMessage(f"checksum {self.checksum:08x}, but the bytes have {computed:08x}")
 
-    def _computed_checksum(self) -> int:
+    def _compute_checksum(self) -> int:
         buffer, position = self.buffer, self.position
         # What is a view already need not be wrapped once more to be cut without a copy.
         whole = buffer if type(buffer) is memoryview else memoryview(buffer)
@@ -201,16 +204,18 @@ class RecordBatch:
         start = self.position + HEADER_BYTES
         packed = memoryview(self.buffer)[start : self.position + self.size_bytes]
         is_append_time = self.attributes & LOG_APPEND_TIME_FLAG
-        bounds = Bounds(
+        context = BatchContext(
             record_count=self.count,
             base_offset=self.base_offset,
             last_offset_delta=self.last_offset_delta,
             base_timestamp=self.base_timestamp,
             append_time=self.max_timestamp if is_append_time else None,
         )
-        return read_records(decompress(self.codec, packed, max_bytes=max_bytes), bounds)
+        return read_records(decompress(self.codec, packed, max_bytes=max_bytes), context)
 
-    def number(self, base_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH) -> None:
+    def assign_offsets(
+        self, base_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    ) -> None:
         """Give it what is the broker's, in place; the buffer must be mutable."""
         length = self.size_bytes - LOG_OVERHEAD_BYTES  # as it is: one call patches all three
         _OFFSET_LENGTH_EPOCH.pack_into(
@@ -228,7 +233,7 @@ class RecordBatch:
         _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
         _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp)
         self.attributes, self.max_timestamp = attributes, timestamp
-        self.checksum = self._computed_checksum()
+        self.checksum = self._compute_checksum()
         _CHECKSUM.pack_into(buffer, position + CHECKSUM_POSITION, self.checksum)
 
     def __repr__(self) -> str:
@@ -239,10 +244,10 @@ class RecordBatch:
         )
 
 
-def sequence_after(sequence: int, count: int) -> int:
+def increment_sequence(sequence: int, increment: int) -> int:
     """The sequence ``count`` records later: after 2^31-1 comes 0."""
-    after = sequence + count
-    return after if after <= SEQUENCE_MAX else after - SEQUENCE_MAX - 1
+    incremented = sequence + increment
+    return incremented if incremented <= SEQUENCE_MAX else incremented - SEQUENCE_MAX - 1
 
 
 Batch = TypeVar("Batch")
@@ -251,15 +256,15 @@ Batch = TypeVar("Batch")
 class Batches(Generic[Batch]):
     """The whole batches of a record set, in order; where they end is known once iterated."""
 
-    def __init__(self, buffer: Buffer, view: Callable[[Buffer, int], Batch]) -> None:
+    def __init__(self, buffer: Buffer, batch_factory: Callable[[Buffer, int], Batch]) -> None:
         self._buffer = buffer
-        self._view = view
+        self._batch_factory = batch_factory
         self.position = 0
 
     def __iter__(self) -> Iterator[Batch]:
         self.position = 0
         while size_bytes := whole_batch_bytes(self._buffer, self.position):
-            batch = self._view(self._buffer, self.position)
+            batch = self._batch_factory(self._buffer, self.position)
             self.position += size_bytes
             yield batch
 
@@ -281,11 +286,11 @@ def whole_batch_bytes(buffer: Buffer, position: int) -> int:
         return 0
     length: int = _LENGTH.unpack_from(buffer, position)[0]
     if length < _LENGTH_MIN:
-        raise CorruptMessage(f"a batch of length {length} at {position}")
+        raise CorruptMessage(f"invalid batch length {length} at position {position}")
     if available <= MAGIC_POSITION:
         return 0
     magic = buffer[position + MAGIC_POSITION]
     if magic > _MAGIC_MAX:
-        raise CorruptMessage(f"a batch of magic {magic} at {position}")
+        raise CorruptMessage(f"unknown magic {magic} of a batch at position {position}")
     size_bytes = length + LOG_OVERHEAD_BYTES
     return size_bytes if size_bytes <= available else 0

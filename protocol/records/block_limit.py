@@ -7,10 +7,10 @@ but has only three bytes (zstd) or five (snappy).
 """
 
 #: So many blocks are never too many, however small.
-FEW_BLOCKS = 1000
+BLOCKS_ALWAYS_ALLOWED = 1000
 #: On average, where there are more.
 BYTES_PER_BLOCK_MIN = 16
 
 
-def blocks_max(packed_bytes: int) -> int:
-    return FEW_BLOCKS + packed_bytes // BYTES_PER_BLOCK_MIN
+def blocks_max(compressed_bytes: int) -> int:
+    return BLOCKS_ALWAYS_ALLOWED + compressed_bytes // BYTES_PER_BLOCK_MIN

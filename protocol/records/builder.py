@@ -77,13 +77,15 @@ def fields_of(batch: RecordBatch) -> BatchFields:
     )
 
 
-_PLAIN = BatchFields()
+_DEFAULT_FIELDS = BatchFields()
 
 
 class BatchBuilder:
     """Takes records one by one, in the order of their offsets, and makes one batch of them."""
 
-    def __init__(self, fields: BatchFields = _PLAIN, *, size_bytes_max: int | None = None) -> None:
+    def __init__(
+        self, fields: BatchFields = _DEFAULT_FIELDS, *, size_bytes_max: int | None = None
+    ) -> None:
         """``size_bytes_max`` is only what ``has_room_for`` goes by."""
         check_level(fields.codec, fields.level)
         self.fields = fields
@@ -136,7 +138,7 @@ class BatchBuilder:
         offset_delta = offset - self.fields.base_offset
         if offset < next_offset or offset_delta > _OFFSET_DELTA_MAX:
             raise EncodeError(
-                f"offset {offset} where {next_offset} is next in a batch from "
+                f"offset {offset}: must be at least {next_offset} and fit a batch with base offset "
                 f"{self.fields.base_offset}"
             )
         assert not self._is_built
@@ -146,7 +148,10 @@ class BatchBuilder:
         timestamp_delta = timestamp - base_timestamp
         # From no timestamp to the very last one the delta would not fit 64 bits.
         if not NO_TIMESTAMP <= timestamp <= _TIMESTAMP_MAX or timestamp_delta > _TIMESTAMP_MAX:
-            raise EncodeError(f"timestamp {timestamp} in a batch from timestamp {base_timestamp}")
+            raise EncodeError(
+                f"timestamp {timestamp}: out of range in a batch with base timestamp "
+                f"{base_timestamp}"
+            )
         write_record(
             self._buffer,
             timestamp_delta=timestamp_delta,

@@ -55,7 +55,7 @@ def codec_of(attributes: int) -> Codec:
 def compress(codec: Codec, source: Buffer, *, level: int | None = None) -> bytes:
     """``level`` is one of the codec's ``LEVELS``; None is its default."""
     check_level(codec, level)
-    return _CODERS[codec].compress(source, level)
+    return _CODEC_FUNCTIONS[codec].compress(source, level)
 
 
 def check_level(codec: Codec, level: int | None) -> None:
@@ -65,7 +65,7 @@ def check_level(codec: Codec, level: int | None) -> None:
 
 def decompress(codec: Codec, source: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """All that ``source`` holds, which must be no more than ``max_bytes``."""
-    return _CODERS[codec].decompress(source, max_bytes)
+    return _CODEC_FUNCTIONS[codec].decompress(source, max_bytes)
 
 
 #: The levels that KIP-390 names.
@@ -78,17 +78,17 @@ LEVELS: dict[Codec, Sequence[int]] = {
 }
 
 
-class _Coder(NamedTuple):
+class _CodecFunctions(NamedTuple):
     compress: Callable[[Buffer, int | None], bytes]
     decompress: Callable[[Buffer, int], bytes]
 
 
-def _too_large(codec: Codec, max_bytes: int) -> CorruptMessage:
-    return CorruptMessage(f"{codec.name}: holds more than {max_bytes} bytes")
+def _too_large_error(codec: Codec, max_bytes: int) -> CorruptMessage:
+    return CorruptMessage(f"{codec.name}: decompresses to more than {max_bytes} bytes")
 
 
-def _cut_short(codec: Codec) -> CorruptMessage:
-    return CorruptMessage(f"{codec.name}: cut short")
+def _truncated_error(codec: Codec) -> CorruptMessage:
+    return CorruptMessage(f"{codec.name}: truncated")
 
 
 def _copy(source: Buffer, level: int | None) -> bytes:
@@ -97,12 +97,12 @@ def _copy(source: Buffer, level: int | None) -> bytes:
 
 def _bounded_copy(source: Buffer, max_bytes: int) -> bytes:
     if len(source) > max_bytes:
-        raise _too_large(Codec.NONE, max_bytes)
+        raise _too_large_error(Codec.NONE, max_bytes)
     return bytes(source)
 
 
 _GZIP_WINDOW = 31  # zlib's way to say: the largest window, in a gzip member
-_GZIP_FEED_BYTES = 64 * 1024  # zlib copies what follows a member, so it is not shown everything
+_GZIP_CHUNK_BYTES = 64 * 1024  # zlib copies what follows a member, so it is not shown everything
 
 
 def _gzip(source: Buffer, level: int | None) -> bytes:
@@ -117,43 +117,47 @@ def _gunzip(source: Buffer, max_bytes: int) -> bytes:
     for _ in range(GZIP_MEMBERS_MAX):
         member = zlib.decompressobj(_GZIP_WINDOW)
         while not member.eof:
-            fed = view[position : position + _GZIP_FEED_BYTES]
-            if not fed:
-                raise _cut_short(Codec.GZIP)
+            chunk = view[position : position + _GZIP_CHUNK_BYTES]
+            if not chunk:
+                raise _truncated_error(Codec.GZIP)
             try:
-                unpacked.append(member.decompress(fed, room + 1))
+                unpacked.append(member.decompress(chunk, room + 1))
             except zlib.error as error:
                 raise CorruptMessage(f"GZIP: {error}") from error
             room -= len(unpacked[-1])
             if room < 0:
-                raise _too_large(Codec.GZIP, max_bytes)
-            position += len(fed) - len(member.unused_data)
+                raise _too_large_error(Codec.GZIP, max_bytes)
+            position += len(chunk) - len(member.unused_data)
         if position == len(view):
             return unpacked[0] if len(unpacked) == 1 else b"".join(unpacked)
     raise CorruptMessage(f"GZIP: more than {GZIP_MEMBERS_MAX} members")
 
 
-def _snap(source: Buffer, level: int | None) -> bytes:
+def _snappy(source: Buffer, level: int | None) -> bytes:
     return snappy.compress(source)
 
 
-def _unsnap(source: Buffer, max_bytes: int) -> bytes:
+def _unsnappy(source: Buffer, max_bytes: int) -> bytes:
     return snappy.decompress(source, max_bytes=max_bytes)
 
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CHUNK_BYTES = 1024 * 1024
-_LZ4_FAST = 9  # the level at which Kafka takes the fast compressor instead of the thorough one
-_LZ4_THOROUGH = (3, 12)  # what the library calls the least and the most thorough
+_LZ4_FAST_LEVEL = (
+    9  # the level at which Kafka takes the fast compressor instead of the thorough one
+)
+_LZ4_HC_LEVELS = (3, 12)  # what the library calls the least and the most thorough
 
 
 def _lz4(source: Buffer, level: int | None) -> bytes:
     import lz4.frame
 
-    least, most = _LZ4_THOROUGH
+    lowest, highest = _LZ4_HC_LEVELS
     packed: bytes = lz4.frame.compress(
         source,
-        compression_level=0 if level in (None, _LZ4_FAST) else min(max(level, least), most),
+        compression_level=0
+        if level in (None, _LZ4_FAST_LEVEL)
+        else min(max(level, lowest), highest),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         store_size=False,
@@ -177,10 +181,10 @@ def _unlz4(source: Buffer, max_bytes: int) -> bytes:
         except RuntimeError as error:
             raise CorruptMessage(f"LZ4: {error}") from error
         if not chunk and not frame.eof:
-            raise _cut_short(Codec.LZ4)
+            raise _truncated_error(Codec.LZ4)
         room -= len(chunk)
         if room < 0:
-            raise _too_large(Codec.LZ4, max_bytes)
+            raise _too_large_error(Codec.LZ4, max_bytes)
         unpacked.append(chunk)
     if frame.unused_data:
         raise CorruptMessage(f"LZ4: {len(frame.unused_data)} bytes after the frame")
@@ -189,12 +193,12 @@ def _unlz4(source: Buffer, max_bytes: int) -> bytes:
 
 def _check_lz4_header(source: Buffer) -> None:
     if len(source) < 7:
-        raise _cut_short(Codec.LZ4)
+        raise _truncated_error(Codec.LZ4)
     if source[:4] != _LZ4_MAGIC:
         raise CorruptMessage("LZ4: no frame")
     # Kafka's reader demands version 1, independent blocks, and no dictionary; so do Java clients.
     if source[4] & 0b1110_0011 != 0b0110_0000:
-        raise CorruptMessage(f"LZ4: flags {source[4]:#04x} that Kafka cannot read")
+        raise CorruptMessage(f"LZ4: frame flags {source[4]:#04x} are not supported by Kafka")
 
 
 def _zstd(source: Buffer, level: int | None) -> bytes:
@@ -205,10 +209,10 @@ def _unzstd(source: Buffer, max_bytes: int) -> bytes:
     return zstd.decompress(source, max_bytes=max_bytes)
 
 
-_CODERS: dict[Codec, _Coder] = {
-    Codec.NONE: _Coder(_copy, _bounded_copy),
-    Codec.GZIP: _Coder(_gzip, _gunzip),
-    Codec.SNAPPY: _Coder(_snap, _unsnap),
-    Codec.LZ4: _Coder(_lz4, _unlz4),
-    Codec.ZSTD: _Coder(_zstd, _unzstd),
+_CODEC_FUNCTIONS: dict[Codec, _CodecFunctions] = {
+    Codec.NONE: _CodecFunctions(_copy, _bounded_copy),
+    Codec.GZIP: _CodecFunctions(_gzip, _gunzip),
+    Codec.SNAPPY: _CodecFunctions(_snappy, _unsnappy),
+    Codec.LZ4: _CodecFunctions(_lz4, _unlz4),
+    Codec.ZSTD: _CodecFunctions(_zstd, _unzstd),
 }

@@ -33,7 +33,7 @@ _VERSION = 0
 _CHECKSUM = Struct(">I")
 
 
-class ControlType(IntEnum):
+class ControlRecordType(IntEnum):
     """What a control record is about; those from 2 on belong to KRaft's own log."""
 
     UNKNOWN = -1
@@ -54,35 +54,37 @@ class EndTransactionMarker:
     coordinator_epoch: int
 
 
-def control_type_of(record: Record) -> ControlType:
+def parse_control_record_type(record: Record) -> ControlRecordType:
     """The type that a record of a control batch has in its key."""
     key = record.key or b""
     if len(key) < _KEY.size:
-        raise CorruptMessage(f"a control record with a key of {len(key)} bytes")
+        raise CorruptMessage(f"a control record with a key of {len(key)} bytes, which is too short")
     version, number = _KEY.unpack_from(key)
     if version < 0:
-        raise CorruptMessage(f"a control record with a key of version {version}")
+        raise CorruptMessage(f"a control record with a key of negative version {version}")
     try:
-        return ControlType(number)
+        return ControlRecordType(number)
     except ValueError:
-        return ControlType.UNKNOWN
+        return ControlRecordType.UNKNOWN
 
 
-def marker_of(record: Record) -> EndTransactionMarker | None:
+def parse_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
     """The marker that a record of a control batch is; None if it is none."""
-    kind = control_type_of(record)
-    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+    record_type = parse_control_record_type(record)
+    if record_type not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
     value = record.value or b""
     if len(value) < _VALUE.size:
-        raise CorruptMessage(f"a transaction marker with a value of {len(value)} bytes")
+        raise CorruptMessage(
+            f"a transaction marker with a value of {len(value)} bytes, which is too short"
+        )
     version, coordinator_epoch = _VALUE.unpack_from(value)
     if version < 0:
-        raise CorruptMessage(f"a transaction marker with a value of version {version}")
-    return EndTransactionMarker(kind is ControlType.COMMIT, coordinator_epoch)
+        raise CorruptMessage(f"a transaction marker with a value of negative version {version}")
+    return EndTransactionMarker(record_type is ControlRecordType.COMMIT, coordinator_epoch)
 
 
-def marker_batch(
+def build_marker_batch(
     marker: EndTransactionMarker,
     *,
     timestamp: int,
@@ -92,13 +94,13 @@ def marker_batch(
     partition_leader_epoch: int = -1,
 ) -> bytearray:
     """The batch by which a partition learns that a transaction of this producer has ended."""
-    kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    record_type = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
     buffer = bytearray(HEADER_BYTES)
     write_record(
         buffer,
         timestamp_delta=0,
         offset_delta=0,
-        key=_KEY.pack(_VERSION, kind),
+        key=_KEY.pack(_VERSION, record_type),
         value=_VALUE.pack(_VERSION, marker.coordinator_epoch),
         headers=(),
     )

@@ -37,17 +37,17 @@ _INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedRecords:
     buffer: Buffer
-    count: int  # of the records that were rewritten
+    converted_count: int  # of the records that were rewritten
 
 
-_NOTHING_YET = Converted(b"", 0)
+_NO_OUTPUT = ConvertedRecords(b"", 0)
 
 
-def down_converted(
+def down_convert(
     source: Buffer, *, magic: int, first_offset: int, max_bytes: int = DECOMPRESSED_BYTES_MAX
-) -> Iterator[Converted]:
+) -> Iterator[ConvertedRecords]:
     """The whole batches of ``source`` in formats no newer than ``magic``, one at a time.
 
     ``first_offset`` is where the client wants to begin.  An uncompressed batch becomes one message
@@ -60,25 +60,25 @@ def down_converted(
         if magic < MAGIC and batch.is_control:
             continue
         if magic < MAGIC and batch.codec is Codec.ZSTD:
-            raise UnsupportedCompressionType(f"magic {magic} is older than zstd")
+            raise UnsupportedCompressionType(f"magic {magic} does not support zstd")
         if magic_of(batch) <= magic:
-            yield Converted(batch.view, 0)
+            yield ConvertedRecords(batch.view, 0)
             continue
         from_offset = first_offset if batch.codec is Codec.NONE else 0
         builder = LegacyBuilder(_legacy_format(batch, magic))
-        yield from _rebuilt(_stored_records(batch, max_bytes), builder, from_offset)
+        yield from _rebuild(_stored_records(batch, max_bytes), builder, from_offset)
 
 
-def _rebuilt(
+def _rebuild(
     records: Iterator[Record], builder: LegacyBuilder, from_offset: int
-) -> Iterator[Converted]:
-    for place, record in enumerate(records, start=1):
+) -> Iterator[ConvertedRecords]:
+    for number, record in enumerate(records, start=1):
         if record.offset >= from_offset:
             builder.append(record)
-        if not place % RECORDS_PER_STEP:
-            yield _NOTHING_YET
+        if not number % RECORDS_PER_STEP:
+            yield _NO_OUTPUT
     if builder.count:
-        yield Converted(builder.build(), builder.count)
+        yield ConvertedRecords(builder.build(), builder.count)
 
 
 def _legacy_format(batch: AnyBatch, magic: int) -> LegacyFormat:
@@ -104,41 +104,41 @@ def _stored_records(batch: AnyBatch, max_bytes: int) -> Iterator[Record]:
         yield Record(offset, timestamp, key, value)
 
 
-def rebuilt_for_append(
+def rebuild_for_append(
     batches: Sequence[AnyBatch],
     fields: BatchFields,
     *,
     magic: int = MAGIC,
     max_bytes: int = DECOMPRESSED_BYTES_MAX,
-) -> Converted:
+) -> ConvertedRecords:
     """What a producer sent, as the log wants it, with offsets from ``fields.base_offset`` on.
 
     The producer's id, epoch and sequence are those of the first batch, whatever ``fields`` says.
     The caller has checked the batches' own checksums.
     """
-    _check_shape(batches)
+    _check_batches(batches)
     assert not batches[0].is_control, "markers are appended as they are"
     # Outside the try: what is wrong with the fields is not the records' fault.
     builder = (
         BatchBuilder(_with_producer(fields, batches[0]))
         if magic == MAGIC
-        else LegacyBuilder(_below_magic_2(fields, batches[0], magic))
+        else LegacyBuilder(_legacy_format_for_append(fields, batches[0], magic))
     )
-    records = _renumbered(batches, fields.base_offset, max_bytes)
+    records = _assign_offsets(batches, fields.base_offset, max_bytes)
     try:
         converted = (
-            _one_batch(records, builder)
+            _build_batch(records, builder)
             if isinstance(builder, BatchBuilder)
-            else _one_legacy_set(records, builder)
+            else _build_legacy_set(records, builder)
         )
     except EncodeError as error:
-        raise InvalidRecord(f"a batch that cannot be rewritten: {error}") from error
-    if not converted.count:
+        raise InvalidRecord(f"the batch cannot be rewritten: {error}") from error
+    if not converted.converted_count:
         raise InvalidRecord("a batch without records")
     return converted
 
 
-def _check_shape(batches: Sequence[AnyBatch]) -> None:
+def _check_batches(batches: Sequence[AnyBatch]) -> None:
     """Only uncompressed messages of magic 0 and 1 come several at a time, and all of one magic."""
     if not batches:
         raise InvalidRecord("no batch at all")
@@ -150,7 +150,9 @@ def _check_shape(batches: Sequence[AnyBatch]) -> None:
             raise InvalidRecord("more than one batch, though they are compressed or of magic 2")
 
 
-def _renumbered(batches: Sequence[AnyBatch], next_offset: int, max_bytes: int) -> Iterator[Record]:
+def _assign_offsets(
+    batches: Sequence[AnyBatch], next_offset: int, max_bytes: int
+) -> Iterator[Record]:
     for batch in batches:
         for _, timestamp, key, value, headers in batch.records(max_bytes=max_bytes):
             # The delta from no timestamp to the very last one would not fit 64 bits.
@@ -170,23 +172,25 @@ def _with_producer(fields: BatchFields, batch: AnyBatch) -> BatchFields:
     )
 
 
-def _one_batch(records: Iterator[Record], builder: BatchBuilder) -> Converted:
+def _build_batch(records: Iterator[Record], builder: BatchBuilder) -> ConvertedRecords:
     for offset, timestamp, key, value, headers in records:
         builder.append(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
-    return Converted(builder.build() if builder.count else b"", builder.count)
+    return ConvertedRecords(builder.build() if builder.count else b"", builder.count)
 
 
-def _below_magic_2(fields: BatchFields, batch: AnyBatch, magic: int) -> LegacyFormat:
+def _legacy_format_for_append(fields: BatchFields, batch: AnyBatch, magic: int) -> LegacyFormat:
     if batch.is_transactional or batch.has_producer_id:
-        raise UnsupportedForMessageFormat(f"magic {magic} knows no producer ids")
+        raise UnsupportedForMessageFormat(f"magic {magic} does not support producer ids")
     return LegacyFormat(
         magic=magic, codec=fields.codec, level=fields.level, append_time_ms=fields.append_time_ms
     )
 
 
-def _one_legacy_set(records: Iterator[Record], builder: LegacyBuilder) -> Converted:
+def _build_legacy_set(records: Iterator[Record], builder: LegacyBuilder) -> ConvertedRecords:
     for record in records:
         if record.headers:
-            raise UnsupportedForMessageFormat(f"magic {builder.form.magic} knows no headers")
+            raise UnsupportedForMessageFormat(
+                f"magic {builder.format.magic} does not support headers"
+            )
         builder.append(record)
-    return Converted(builder.build(), builder.count)
+    return ConvertedRecords(builder.build(), builder.count)

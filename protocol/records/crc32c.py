@@ -13,25 +13,25 @@ Checksum = Callable[[Buffer, int], int]
 
 def crc32c(buffer: Buffer, value: int = 0) -> int:
     """``value`` is the checksum of what came before, so that parts may be fed in turn."""
-    return chosen_checksum()(buffer, value)
+    return checksum_function()(buffer, value)
 
 
-def chosen_checksum() -> Checksum:
+def checksum_function() -> Checksum:
     """The function itself, for whoever calls it very often."""
-    return _chosen or _choose()
+    return _checksum_function or _select_checksum_function()
 
 
-_chosen: Checksum | None = None
+_checksum_function: Checksum | None = None
 
 
-def _choose() -> Checksum:
+def _select_checksum_function() -> Checksum:
     # At first use, not at import: the wheel reads its own package metadata, which takes 50 ms.
-    global _chosen
+    global _checksum_function
     try:
-        _chosen = _from_wheel()
+        _checksum_function = _from_wheel()
     except ImportError:
-        _chosen = _from_crcmod()
-    return _chosen
+        _checksum_function = _from_crcmod()
+    return _checksum_function
 
 
 def _from_wheel() -> Checksum:

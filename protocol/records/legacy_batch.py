@@ -43,14 +43,14 @@ from odradek.protocol.records.compression import (
     codec_of,
     decompress,
 )
-from odradek.protocol.records.legacy_lz4 import with_right_checksum
+from odradek.protocol.records.legacy_lz4 import with_correct_checksum
 from odradek.protocol.records.record import NO_TIMESTAMP, Record, TimestampType
 from odradek.protocol.varint import Buffer
 
 HEADER = struct.Struct(">qiIbb")
 HEADER_WITH_TIMESTAMP = struct.Struct(">qiIbbq")
 CHECKSUM_POSITION = 12
-CHECKED_FROM_POSITION = 16
+CHECKSUM_INPUT_POSITION = 16
 
 _HEADERS = (HEADER, HEADER_WITH_TIMESTAMP)
 _TWO_LENGTHS_BYTES = 8
@@ -62,7 +62,7 @@ _CHECKSUM = struct.Struct(">I")
 _LENGTH = struct.Struct(">i")
 
 
-class ChecksumInsideWrong(CorruptMessage):
+class InnerRecordChecksumMismatch(CorruptMessage):
     """A record inside a wrapper is not what its own checksum says, though the wrapper is."""
 
 
@@ -100,16 +100,18 @@ class LegacyBatch:
         """Refuses what is not a whole message of magic 0 or 1; only the header is looked at."""
         available = len(buffer) - position
         if available < HEADER.size:
-            raise CorruptMessage(f"a message header at {position} of {len(buffer)} bytes")
+            raise CorruptMessage(
+                f"incomplete message header at position {position} of {len(buffer)} bytes"
+            )
         self.last_offset, length, self.checksum, self.magic, self.attributes = HEADER.unpack_from(
             buffer, position
         )
         self.buffer = buffer
         self.position = position
         self.size_bytes = size_bytes = length + LOG_OVERHEAD_BYTES
-        if self.magic not in (0, 1) or not self._smallest_bytes <= size_bytes <= available:
+        if self.magic not in (0, 1) or not self._min_size_bytes <= size_bytes <= available:
             raise CorruptMessage(
-                f"a message of magic {self.magic} and {size_bytes} bytes at {position} "
+                f"invalid message: magic {self.magic}, {size_bytes} bytes at position {position} "
                 f"of {len(buffer)}"
             )
         self.max_timestamp = NO_TIMESTAMP
@@ -117,7 +119,7 @@ class LegacyBatch:
             self.max_timestamp = _TIMESTAMP.unpack_from(buffer, position + _TIMESTAMP_POSITION)[0]
 
     @property
-    def _smallest_bytes(self) -> int:
+    def _min_size_bytes(self) -> int:
         return _HEADERS[self.magic].size + _TWO_LENGTHS_BYTES
 
     @property
@@ -152,15 +154,15 @@ class LegacyBatch:
 
     def is_valid(self) -> bool:
         """Whether the checksum is that of the bytes."""
-        return self.checksum == self._computed_checksum()
+        return self.checksum == self._compute_checksum()
 
     def check_crc(self) -> None:
-        computed = self._computed_checksum()
+        computed = self._compute_checksum()
         if self.checksum != computed:
             raise CorruptMessage(f"checksum {self.checksum:08x}, but the bytes have {computed:08x}")
 
-    def _computed_checksum(self) -> int:
-        return zlib.crc32(self.view[CHECKED_FROM_POSITION:])
+    def _compute_checksum(self) -> int:
+        return zlib.crc32(self.view[CHECKSUM_INPUT_POSITION:])
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -172,18 +174,20 @@ class LegacyBatch:
         """
         key, value = self._key_and_value()
         if self.codec is Codec.NONE:
-            record = Record(self.last_offset, self.max_timestamp, _copied(key), _copied(value))
+            record = Record(self.last_offset, self.max_timestamp, _copy(key), _copy(value))
             return iter((record,))
         if value is None:
             raise CorruptMessage("a wrapper without a value")
-        inner = _unpacked(self.magic, self.codec, value, max_bytes)
-        return self._read_inner(inner, added_offset=self._offset_to_add(inner))
+        inner = _decompress_wrapper(self.magic, self.codec, value, max_bytes)
+        return self._iter_inner_records(
+            inner, absolute_base_offset=self._absolute_base_offset(inner)
+        )
 
     def _key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
         view = self.view
         return _read_key_and_value(view, _HEADERS[self.magic].size, end=len(view))
 
-    def _offset_to_add(self, inner: bytes) -> int:
+    def _absolute_base_offset(self, inner: bytes) -> int:
         """What makes the offsets inside absolute."""
         last_position = _last_message_position(inner)
         # A wrapper at offset 0 comes from librdkafka or kafka-python, which leave it to the broker.
@@ -192,12 +196,12 @@ class LegacyBatch:
         last_inner_offset: int = _OFFSET.unpack_from(inner, last_position)[0]
         if last_inner_offset > self.last_offset:
             raise CorruptMessage(
-                f"a wrapper at offset {self.last_offset} whose last record is {last_inner_offset} "
-                "after its first"
+                f"wrapper offset {self.last_offset} is less than the relative offset "
+                f"{last_inner_offset} of its last record"
             )
         return self.last_offset - last_inner_offset
 
-    def _read_inner(self, inner: bytes, *, added_offset: int) -> Iterator[Record]:
+    def _iter_inner_records(self, inner: bytes, *, absolute_base_offset: int) -> Iterator[Record]:
         """The lengths of the messages in ``inner`` have been checked."""
         header = _HEADERS[self.magic]
         is_append_time = self.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -207,21 +211,23 @@ class LegacyBatch:
             start = end
             fields = header.unpack_from(inner, start)
             end = start + LOG_OVERHEAD_BYTES + fields[1]
-            self._check_inner(fields, zlib.crc32(view[start + CHECKED_FROM_POSITION : end]))
+            self._check_inner_record(
+                fields, zlib.crc32(view[start + CHECKSUM_INPUT_POSITION : end])
+            )
             timestamp = self.max_timestamp
             if self.magic == 1 and not is_append_time:
                 timestamp = fields[5]
             key, value = _read_key_and_value(inner, start + header.size, end=end)
-            yield Record(added_offset + fields[0], timestamp, key, value)
+            yield Record(absolute_base_offset + fields[0], timestamp, key, value)
 
-    def _check_inner(self, fields: Sequence[int], computed: int) -> None:
+    def _check_inner_record(self, fields: Sequence[int], computed: int) -> None:
         checksum, magic, attributes = fields[2:5]
         if magic != self.magic:
             raise CorruptMessage(f"a message of magic {magic} in a wrapper of magic {self.magic}")
         if codec_of(attributes) is not Codec.NONE:
             raise CorruptMessage("a wrapper inside a wrapper")
         if checksum != computed:
-            raise ChecksumInsideWrong(
+            raise InnerRecordChecksumMismatch(
                 f"checksum {checksum:08x} inside a wrapper, but the bytes have {computed:08x}"
             )
 
@@ -241,7 +247,7 @@ class LegacyBatch:
         self.attributes, self.max_timestamp = self.codec | flag, timestamp
         struct.pack_into(">b", buffer, position + _ATTRIBUTES_POSITION, self.attributes)
         _TIMESTAMP.pack_into(buffer, position + _TIMESTAMP_POSITION, timestamp)
-        self.checksum = self._computed_checksum()
+        self.checksum = self._compute_checksum()
         _CHECKSUM.pack_into(buffer, position + CHECKSUM_POSITION, self.checksum)
 
     def __repr__(self) -> str:
@@ -251,7 +257,7 @@ class LegacyBatch:
         )
 
 
-def _copied(content: memoryview | None) -> bytes | None:
+def _copy(content: memoryview | None) -> bytes | None:
     return None if content is None else bytes(content)
 
 
@@ -272,20 +278,20 @@ def _read_key_and_value(
 def _read_nullable(source: Bytes, position: int, end: int) -> tuple[Bytes | None, int]:
     start = position + _LENGTH.size
     if start > end:
-        raise CorruptMessage(f"a message that ends at {end} with a length at {position}")
+        raise CorruptMessage(f"a message ends at {end}, inside the length field at {position}")
     length: int = _LENGTH.unpack_from(source, position)[0]
     if length == -1:
         return None, start
     if not 0 <= length <= end - start:
-        raise CorruptMessage(f"a message with {length} bytes where {end - start} are left")
+        raise CorruptMessage(f"a key or value of {length} bytes, but {end - start} bytes remain")
     return source[start : start + length], start + length
 
 
-def _unpacked(magic: int, codec: Codec, value: memoryview, max_bytes: int) -> bytes:
+def _decompress_wrapper(magic: int, codec: Codec, value: memoryview, max_bytes: int) -> bytes:
     if codec is Codec.ZSTD:
-        raise CorruptMessage(f"zstd in magic {magic}, which is older")
+        raise CorruptMessage(f"zstd is not supported by magic {magic}")
     if codec is Codec.LZ4 and magic == 0:
-        return decompress(codec, with_right_checksum(value), max_bytes=max_bytes)
+        return decompress(codec, with_correct_checksum(value), max_bytes=max_bytes)
     return decompress(codec, value, max_bytes=max_bytes)
 
 
@@ -295,5 +301,5 @@ def _last_message_position(inner: bytes) -> int:
     while size_bytes := whole_batch_bytes(inner, position):
         last, position = position, position + size_bytes
     if position == 0 or position != len(inner):
-        raise CorruptMessage(f"a wrapper of {len(inner)} bytes, {position} in whole messages")
+        raise CorruptMessage(f"a wrapper of {len(inner)} bytes, {position} of them whole messages")
     return last

@@ -14,28 +14,28 @@ clients had it right.
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.varint import Buffer
 
-_FLAGS_AT = 4
+_FLAGS_POSITION = 4
 _CONTENT_SIZE_FLAG = 0b1000
-_CHECKSUM_AT = 6
+_CHECKSUM_POSITION = 6
 
 
-def with_old_checksum(frame: bytes) -> bytes:
+def with_broken_checksum(frame: bytes) -> bytes:
     """The frame as a reader of magic 0 expects it."""
-    at = _checksum_position(frame)
-    return frame[:at] + _checksum_byte(frame[:at]) + frame[at + 1 :]
+    position = _checksum_position(frame)
+    return frame[:position] + _checksum_byte(frame[:position]) + frame[position + 1 :]
 
 
-def with_right_checksum(frame: Buffer) -> bytes:
+def with_correct_checksum(frame: Buffer) -> bytes:
     """The frame as everybody else reads it, whichever checksum it has."""
-    at = _checksum_position(frame)
-    header = bytes(frame[:at])
-    return b"".join((header, _checksum_byte(header[_FLAGS_AT:]), frame[at + 1 :]))
+    position = _checksum_position(frame)
+    header = bytes(frame[:position])
+    return b"".join((header, _checksum_byte(header[_FLAGS_POSITION:]), frame[position + 1 :]))
 
 
 def _checksum_position(frame: Buffer) -> int:
-    if len(frame) <= _CHECKSUM_AT:
+    if len(frame) <= _CHECKSUM_POSITION:
         raise CorruptMessage("LZ4: cut short in its header")
-    position = _CHECKSUM_AT + (8 if frame[_FLAGS_AT] & _CONTENT_SIZE_FLAG else 0)
+    position = _CHECKSUM_POSITION + (8 if frame[_FLAGS_POSITION] & _CONTENT_SIZE_FLAG else 0)
     if len(frame) <= position:
         raise CorruptMessage("LZ4: cut short in its header")
     return position
@@ -56,13 +56,13 @@ def xxh32(source: bytes) -> int:
     value = _PRIMES[4] + len(source)
     for start in range(0, lanes_end, 4):
         lane = int.from_bytes(source[start : start + 4], "little")
-        value = _rotated(value + lane * _PRIMES[2], 17) * _PRIMES[3]
+        value = _rotate_left(value + lane * _PRIMES[2], 17) * _PRIMES[3]
     for byte in source[lanes_end:]:
-        value = _rotated(value + byte * _PRIMES[4], 11) * _PRIMES[0]
+        value = _rotate_left(value + byte * _PRIMES[4], 11) * _PRIMES[0]
     return _avalanche(value & 0xFFFFFFFF)
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     value &= 0xFFFFFFFF
     return value << bits | value >> 32 - bits
 

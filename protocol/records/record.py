@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from odradek.protocol.buffers import check_bytes, shown
+from odradek.protocol.buffers import check_bytes, short_repr
 from odradek.protocol.errors import CorruptMessage, DecodeError, EncodeError
 from odradek.protocol.varint import Buffer, read_varint, read_varlong, size_of_varlong, varlong
 
@@ -54,7 +54,7 @@ class Record(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
-class Bounds(NamedTuple):
+class BatchContext(NamedTuple):
     """What a batch says of its records."""
 
     record_count: int
@@ -64,27 +64,32 @@ class Bounds(NamedTuple):
     append_time: int | None  # the timestamp of all records, where the broker's clock counts
 
 
-def read_records(source: bytes, bounds: Bounds) -> Iterator[Record]:
+def read_records(source: bytes, context: BatchContext) -> Iterator[Record]:
     """The records that fill ``source``.
 
     Their offset deltas ascend from 0 to the last, perhaps with gaps, as compaction leaves them.
     """
-    if not 0 <= bounds.record_count * _RECORD_BYTES_MIN <= len(source):
-        raise CorruptMessage(f"{bounds.record_count} records in {len(source)} bytes")
-    return _read_each(source, bounds)
+    if not 0 <= context.record_count * _RECORD_BYTES_MIN <= len(source):
+        raise CorruptMessage(f"{context.record_count} records in {len(source)} bytes")
+    return _iter_records(source, context)
 
 
 # The bytes of short varints, looked up, which takes half the time of a call: the value of one byte,
 # and the shares that the first and the second of two bytes have in theirs, if that is positive.  A
 # length or an offset delta never is negative, save for null: the share makes sure it is refused.
-_ONE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
-_FIRST = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
-_SECOND = [byte << 6 for byte in range(128)]
+_ONE_BYTE_VALUES = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
+_FIRST_BYTE_VALUES = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
+_SECOND_BYTE_VALUES = [byte << 6 for byte in range(128)]
 
 
-def _read_each(source: bytes, bounds: Bounds) -> Iterator[Record]:
-    count, base_offset, last_delta, base_timestamp, append_time = bounds
-    one, first, second, new = _ONE, _FIRST, _SECOND, tuple.__new__
+def _iter_records(source: bytes, context: BatchContext) -> Iterator[Record]:
+    count, base_offset, last_delta, base_timestamp, append_time = context
+    one, first, second, new = (
+        _ONE_BYTE_VALUES,
+        _FIRST_BYTE_VALUES,
+        _SECOND_BYTE_VALUES,
+        tuple.__new__,
+    )
     at, previous = 0, -1
     try:
         for _ in range(count):
@@ -126,30 +131,32 @@ def _read_each(source: bytes, bounds: Bounds) -> Iterator[Record]:
         raise CorruptMessage(f"{len(source) - at} bytes after the last record")
 
 
-def _read_headers(source: bytes, at: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(source: bytes, position: int) -> tuple[tuple[Header, ...], int]:
     """The headers whose count stands at ``at``, and the position after them."""
-    one, new = _ONE, tuple.__new__
-    count, at = read_varint(source, at)
-    if not 0 <= count * _HEADER_BYTES_MIN <= len(source) - at:
-        raise DecodeError(f"{count} headers in {len(source) - at} bytes")
+    one, new = _ONE_BYTE_VALUES, tuple.__new__
+    count, position = read_varint(source, position)
+    if not 0 <= count * _HEADER_BYTES_MIN <= len(source) - position:
+        raise DecodeError(f"{count} headers in {len(source) - position} bytes")
     headers = []
     for _ in range(count):
-        b = source[at]
-        k, at = (one[b], at + 1) if b < 128 else read_varint(source, at)
-        key = str(source[at : at + k], "utf-8", "surrogateescape")
-        at += k
-        b = source[at]
-        v, at = (one[b], at + 1) if b < 128 else read_varint(source, at)
-        value, at = (None, at) if v < 0 else (source[at : at + v], at + v)
+        b = source[position]
+        k, position = (one[b], position + 1) if b < 128 else read_varint(source, position)
+        key = str(source[position : position + k], "utf-8", "surrogateescape")
+        position += k
+        b = source[position]
+        v, position = (one[b], position + 1) if b < 128 else read_varint(source, position)
+        value, position = (
+            (None, position) if v < 0 else (source[position : position + v], position + v)
+        )
         if k < 0 or v < -1:
-            raise DecodeError(f"a header of lengths {k} and {v}")
+            raise DecodeError(f"a header with key length {k} and value length {v}")
         headers.append(new(Header, (key, value)))
-    if at > len(source):  # which a slice does not notice
-        raise DecodeError(f"a header that ends at {at}")
-    return tuple(headers), at
+    if position > len(source):  # which a slice does not notice
+        raise DecodeError(f"a header ends at {position}, beyond the end")
+    return tuple(headers), position
 
 
-class _Varints(dict[int, bytes]):
+class _VarintCache(dict[int, bytes]):
     """The bytes of each number; small ones are kept, since lengths and deltas recur."""
 
     def __missing__(self, value: int) -> bytes:
@@ -159,7 +166,7 @@ class _Varints(dict[int, bytes]):
         return encoded
 
 
-_VARINT = _Varints()
+_VARINT_BYTES = _VarintCache()
 _NULL = varlong(-1)
 
 
@@ -178,45 +185,45 @@ def write_record(
     else:
         if key.__class__ is not bytes:
             check_bytes("key", key)
-        key_length = _VARINT[len(key)]
+        key_length = _VARINT_BYTES[len(key)]
     if value is None:
         value_length, value = _NULL, b""
     else:
         if value.__class__ is not bytes:
             check_bytes("value", value)
-        value_length = _VARINT[len(value)]
+        value_length = _VARINT_BYTES[len(value)]
     body = b"".join(
         (
             b"\0",
-            _VARINT[timestamp_delta],
-            _VARINT[offset_delta],
+            _VARINT_BYTES[timestamp_delta],
+            _VARINT_BYTES[offset_delta],
             key_length,
             key,
             value_length,
             value,
-            _header_bytes(headers) if headers else b"\0",
+            _encode_headers(headers) if headers else b"\0",
         )
     )
-    out += _VARINT[len(body)]
+    out += _VARINT_BYTES[len(body)]
     out += body
 
 
-def _header_bytes(headers: Sequence[Header]) -> bytes:
-    parts: list[Buffer] = [_VARINT[len(headers)]]
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    parts: list[Buffer] = [_VARINT_BYTES[len(headers)]]
     for key, value in headers:
-        name = _name_bytes(key)
+        name = _encode_header_key(key)
         if value.__class__ is not bytes and value is not None:
             check_bytes(f"headers: value of {key!r}", value)
-        parts += (_VARINT[len(name)], name)
-        parts += (_NULL,) if value is None else (_VARINT[len(value)], value)
+        parts += (_VARINT_BYTES[len(name)], name)
+        parts += (_NULL,) if value is None else (_VARINT_BYTES[len(value)], value)
     return b"".join(parts)
 
 
-def _name_bytes(key: str) -> bytes:
+def _encode_header_key(key: str) -> bytes:
     try:
         return key.encode("utf-8", "surrogateescape")
     except (AttributeError, UnicodeEncodeError) as error:
-        raise EncodeError(f"headers: key {shown(key)} is no text") from error
+        raise EncodeError(f"headers: key {short_repr(key)} is not valid text") from error
 
 
 def size_of_record(
@@ -231,7 +238,7 @@ def size_of_record(
     size = 1 + size_of_varlong(timestamp_delta) + size_of_varlong(offset_delta)
     size += _size_of_nullable(key) + _size_of_nullable(value) + size_of_varlong(len(headers))
     for name, content in headers:
-        size += _size_of_nullable(_name_bytes(name))
+        size += _size_of_nullable(_encode_header_key(name))
         size += _size_of_nullable(content)
     return size_of_varlong(size) + size
 

@@ -5,7 +5,7 @@ answer to a Fetch, may hold magic 0, 1 and 2 in sequence, and end inside a batch
 """
 
 from odradek.protocol.records.batch import MAGIC, MAGIC_POSITION, Batches, RecordBatch
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.varint import Buffer
 
 AnyBatch = RecordBatch | LegacyBatch

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from odradek.protocol.errors import CorruptMessage, DecodeError
-from odradek.protocol.records.blocks import blocks_max
+from odradek.protocol.records.block_limit import blocks_max
 from odradek.protocol.varint import Buffer, read_unsigned_varint
 
 MAGIC = b"\x82SNAPPY\0"
@@ -43,12 +43,12 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     blocks: list[bytes] = []
     room = max_bytes
     limit = blocks_max(len(source))
-    for block in _blocks(memoryview(source)):
+    for block in _iter_blocks(memoryview(source)):
         if len(blocks) == limit:
             raise CorruptMessage(f"snappy: too many blocks in {len(source)} bytes")
-        room -= _length_of(block)
+        room -= _uncompressed_length(block)
         if room < 0:
-            raise CorruptMessage(f"snappy: unpacks to more than {max_bytes} bytes")
+            raise CorruptMessage(f"snappy: decompresses to more than {max_bytes} bytes")
         try:
             blocks.append(snappy.uncompress(block))
         except snappy.UncompressError as error:
@@ -56,7 +56,7 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
-def _blocks(view: memoryview) -> Iterator[memoryview]:
+def _iter_blocks(view: memoryview) -> Iterator[memoryview]:
     if view[: len(MAGIC)] != MAGIC:
         yield view
         return
@@ -71,7 +71,7 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
             raise CorruptMessage("snappy: cut short before a block")
         position = start + _SIZE.unpack_from(view, position)[0]
         if not start < position <= len(view):
-            raise CorruptMessage(f"snappy: a block of {position - start} bytes")
+            raise CorruptMessage(f"snappy: invalid block size {position - start}")
         yield view[start:position]
 
 
@@ -83,7 +83,7 @@ def _end_of_header(view: memoryview, position: int) -> int:
     return end
 
 
-def _length_of(block: memoryview) -> int:
+def _uncompressed_length(block: memoryview) -> int:
     """What the block says it unpacks to, no more than its size allows."""
     try:
         length, start = read_unsigned_varint(block, 0)

@@ -25,7 +25,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.blocks import blocks_max
+from odradek.protocol.records.block_limit import blocks_max
 from odradek.protocol.varint import Buffer
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ _BLOCK_HEADER = struct.Struct("<HB")
 _BLOCK_BYTES_MAX = 128 * 1024
 _CHECKSUM_BYTES = 4
 _CHUNK_BYTES = 1024 * 1024  # the library sets aside as much as it may return
-_RAW, _REPEATED, _COMPRESSED = range(3)
+_RAW, _RLE, _COMPRESSED = range(3)
 
 #: The largest window whose memory is worth keeping; the usual levels have 2 MB.
-_KEPT_WINDOW_BYTES = 8 * 1024 * 1024
+_REUSED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 _idle_compressors: dict[int, list[ZstdCompressor]] = {}
 _idle_decompressors: list[ZstdDecompressor] = []
 
@@ -58,13 +58,13 @@ class _Frame(NamedTuple):
 def compress(source: Buffer, *, level: int | None = None) -> bytes:
     level = _DEFAULT_LEVEL if level is None else level
     idle = _idle_compressors.setdefault(level, [])
-    compressor = _compressor(idle, level)
+    compressor = _take_compressor(idle, level)
     compressed = compressor.compress(source)
     idle.append(compressor)
     return compressed
 
 
-def _compressor(idle: list[ZstdCompressor], level: int) -> ZstdCompressor:
+def _take_compressor(idle: list[ZstdCompressor], level: int) -> ZstdCompressor:
     try:
         return idle.pop()
     except IndexError:
@@ -73,7 +73,7 @@ def _compressor(idle: list[ZstdCompressor], level: int) -> ZstdCompressor:
         return ZstdCompressor(level=level)
 
 
-def _decompressor() -> ZstdDecompressor:
+def _take_decompressor() -> ZstdDecompressor:
     try:
         return _idle_decompressors.pop()
     except IndexError:
@@ -90,9 +90,9 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     blocks_left = blocks_max(len(view)) + max_bytes // _BLOCK_BYTES_MAX
     position = 0
     for _ in range(FRAMES_MAX):
-        frame = _frame_at(view, position, blocks_left)
+        frame = _parse_frame(view, position, blocks_left)
         if frame.content_bytes_max is not None:
-            content = _unpacked(
+            content = _decompress_frame(
                 view[position : frame.end], frame, min(frame.content_bytes_max, room)
             )
             room -= len(content)
@@ -104,42 +104,42 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     raise CorruptMessage(f"ZSTD: more than {FRAMES_MAX} frames")
 
 
-def _unpacked(source: memoryview, frame: _Frame, limit: int) -> bytes:
+def _decompress_frame(source: memoryview, frame: _Frame, limit: int) -> bytes:
     from zstandard import ZstdError, frame_content_size
 
-    claimed = frame_content_size(source)  # -1 if it does not say
-    if claimed > limit:
-        raise CorruptMessage(f"ZSTD: a frame of {claimed} bytes, with room for {limit}")
+    content_bytes = frame_content_size(source)  # -1 if it does not say
+    if content_bytes > limit:
+        raise CorruptMessage(f"ZSTD: a frame of {content_bytes} bytes exceeds the limit of {limit}")
     chunks: list[bytes] = []
     room = limit
-    decompressor = _decompressor()
+    decompressor = _take_decompressor()
     try:
         with decompressor.stream_reader(source) as reader:
             while chunk := reader.read(min(room + 1, _CHUNK_BYTES)):
                 room -= len(chunk)
                 if room < 0:
-                    raise CorruptMessage(f"ZSTD: more than {limit} bytes")
+                    raise CorruptMessage(f"ZSTD: decompresses to more than {limit} bytes")
                 chunks.append(chunk)
     except ZstdError as error:
         raise CorruptMessage(f"ZSTD: {error}") from error
-    if frame.window_bytes <= _KEPT_WINDOW_BYTES:
+    if frame.window_bytes <= _REUSED_WINDOW_BYTES_MAX:
         _idle_decompressors.append(decompressor)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _frame_at(view: memoryview, position: int, blocks_left: int) -> _Frame:
+def _parse_frame(view: memoryview, position: int, blocks_left: int) -> _Frame:
     magic = int.from_bytes(view[position : position + 4], "little")
     if magic & ~0xF == _SKIPPABLE_MAGIC:
         size = int.from_bytes(view[position + 4 : position + 8], "little")
         frame = _Frame(position + 8 + size, content_bytes_max=None, block_count=0, window_bytes=0)
     else:
-        frame = _frame_of_blocks(view, position, blocks_left)
+        frame = _parse_block_frame(view, position, blocks_left)
     if frame.end > len(view):
         raise CorruptMessage("ZSTD: cut short")
     return frame
 
 
-def _frame_of_blocks(view: memoryview, position: int, blocks_left: int) -> _Frame:
+def _parse_block_frame(view: memoryview, position: int, blocks_left: int) -> _Frame:
     position, has_checksum, window_bytes = _read_frame_header(view, position)
     content_bytes_max = 0
     for block_count in range(1, blocks_left + 1):
@@ -147,9 +147,9 @@ def _frame_of_blocks(view: memoryview, position: int, blocks_left: int) -> _Fram
             low, high = _BLOCK_HEADER.unpack_from(view, position)
         except struct.error as error:
             raise CorruptMessage("ZSTD: cut short") from error
-        kind, size = low >> 1 & 3, high << 13 | low >> 3
-        position += _BLOCK_HEADER.size + (1 if kind == _REPEATED else size)
-        content_bytes_max += _BLOCK_BYTES_MAX if kind == _COMPRESSED else size
+        block_type, size = low >> 1 & 3, high << 13 | low >> 3
+        position += _BLOCK_HEADER.size + (1 if block_type == _RLE else size)
+        content_bytes_max += _BLOCK_BYTES_MAX if block_type == _COMPRESSED else size
         if low & 1:
             end = position + (_CHECKSUM_BYTES if has_checksum else 0)
             return _Frame(end, content_bytes_max, block_count, window_bytes)

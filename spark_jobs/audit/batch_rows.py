@@ -19,21 +19,27 @@ import numpy.typing as npt
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, RecordBatch
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.control_records import parse_end_transaction_marker
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
-from odradek.spark_jobs.scan.decode import Decoded, decode
-from odradek.spark_jobs.scan.file_access import File, parted
-from odradek.spark_jobs.scan.old_formats import decode_old
-from odradek.spark_jobs.scan.varints import Flags, Integers
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, OldMessages, Stretch, Walk
-from odradek.spark_jobs.scan.wishes import Wishes
+from odradek.spark_jobs.scan.file_access import File, split_path
+from odradek.spark_jobs.scan.legacy_formats import decode_legacy_batches
+from odradek.spark_jobs.scan.read_spec import ReadSpec
+from odradek.spark_jobs.scan.record_decoder import DecodedRows, decode_batches
+from odradek.spark_jobs.scan.segment_reader import (
+    OFFSET_MAX,
+    DamagedRange,
+    LegacyBatchGroup,
+    SegmentRange,
+    SegmentReader,
+)
+from odradek.spark_jobs.scan.varints import BoolArray, Int64Array
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX
 
 #: What a control batch says; others say nothing.
 NO_MARKER, COMMIT, ABORT = 0, 1, 2
 
-ROW = np.dtype(
+BATCH_ROW_DTYPE = np.dtype(
     [
         ("position", "i8"),
         ("size", "i8"),
@@ -51,7 +57,7 @@ ROW = np.dtype(
         ("marker", "i1"),
     ]
 )
-_SAME_NAMES = (
+_COPIED_FIELDS = (
     "max_timestamp",
     "producer_id",
     "producer_epoch",
@@ -63,7 +69,7 @@ _SAME_NAMES = (
     "magic",
 )
 
-Rows = npt.NDArray[np.void]
+BatchRows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,79 +77,81 @@ class SegmentBatches:
     """The sound batches of a segment, and what is wrong with the others."""
 
     segment: Segment
-    rows: Rows
-    flaws: tuple[Flaw, ...]  # no sound batch is there
-    unreadable: tuple[Flaw, ...]  # its checksum is right, but not its records
+    rows: BatchRows
+    damaged_ranges: tuple[DamagedRange, ...]  # no sound batch is there
+    unreadable_batches: tuple[DamagedRange, ...]  # its checksum is right, but not its records
     next_offset: int  # of what would follow
 
     @property
     def is_sealed(self) -> bool:
         """Whether nothing will be appended any more."""
-        is_swap = parted(self.segment.path)[1].endswith(".swap")
+        is_swap = split_path(self.segment.path)[1].endswith(".swap")
         return is_swap or self.segment.next_base_offset is not None
 
-    def is_flawed_at(self, positions: Integers) -> Flags:
+    def is_damaged_at(self, positions: Int64Array) -> BoolArray:
         """Of each position: whether no sound batch is there, as was found already."""
-        is_flawed = np.zeros(len(positions), dtype=np.bool_)
-        for flaw in self.flaws:
-            end = flaw.end_position
+        is_damaged = np.zeros(len(positions), dtype=np.bool_)
+        for damaged in self.damaged_ranges:
+            end = damaged.end_position
             if end >= self.segment.size_bytes:
                 end = OFFSET_MAX  # whatever was behind the damage is gone, too
-            is_flawed |= (positions >= flaw.position) & (positions < end)
-        return is_flawed
+            is_damaged |= (positions >= damaged.position) & (positions < end)
+        return is_damaged
 
 
 def read_segment(
-    file: File, log: PartitionLog, segment: Segment, complete_to: int | None
+    file: File, log: PartitionLog, segment: Segment, expected_end_offset: int | None
 ) -> SegmentBatches:
     """``complete_to`` is the offset up to which everything is known to have been written."""
-    stretch = Stretch(
+    segment_range = SegmentRange(
         0,
         file.size_bytes,
         segment.base_offset,
         offset_max=min(segment.offset_max, segment.base_offset + RELATIVE_OFFSET_MAX),
         is_last=segment.next_base_offset is None,
-        high_watermark=complete_to,
+        high_watermark=expected_end_offset,
     )
-    wishes = Wishes(log.topic, log.partition, segment.path, ("headers",), 0, OFFSET_MAX)
-    walk = Walk(file, stretch)
-    rows, flaws, unreadable = [], [], []
+    spec = ReadSpec(log.topic, log.partition, segment.path, ("headers",), 0, OFFSET_MAX)
+    reader = SegmentReader(file, segment_range)
+    rows, damaged_ranges, unreadable = [], [], []
     next_offset = segment.base_offset
-    for found in walk:
-        if isinstance(found, Flaw):
-            flaws.append(found)
-        elif isinstance(found, BatchGroup):
-            rows.append(_rows_of(found))
-            unreadable += _flaws(decode(found, wishes))
+    for item in reader:
+        if isinstance(item, DamagedRange):
+            damaged_ranges.append(item)
+        elif isinstance(item, BatchGroup):
+            rows.append(_group_rows(item))
+            unreadable += _collect_damaged_ranges(decode_batches(item, spec))
         else:
-            rows.append(_old_rows(found, next_offset))
-            unreadable += _flaws(decode_old(found, wishes))
-        next_offset = walk.next_offset
-    table = np.concatenate(rows) if rows else np.empty(0, dtype=ROW)
-    return SegmentBatches(segment, table, tuple(flaws), tuple(unreadable), walk.next_offset)
+            rows.append(_legacy_rows(item, next_offset))
+            unreadable += _collect_damaged_ranges(decode_legacy_batches(item, spec))
+        next_offset = reader.next_offset
+    table = np.concatenate(rows) if rows else np.empty(0, dtype=BATCH_ROW_DTYPE)
+    return SegmentBatches(
+        segment, table, tuple(damaged_ranges), tuple(unreadable), reader.next_offset
+    )
 
 
-def _flaws(decoded: Decoded) -> list[Flaw]:
-    return [each for each in decoded if isinstance(each, Flaw)]
+def _collect_damaged_ranges(decoded: DecodedRows) -> list[DamagedRange]:
+    return [item for item in decoded if isinstance(item, DamagedRange)]
 
 
-def _rows_of(group: BatchGroup) -> Rows:
-    rows = np.zeros(len(group), dtype=ROW)
-    for name in _SAME_NAMES:
+def _group_rows(group: BatchGroup) -> BatchRows:
+    rows = np.zeros(len(group), dtype=BATCH_ROW_DTYPE)
+    for name in _COPIED_FIELDS:
         rows[name] = group.headers[name]
     rows["position"] = group.position + group.starts
     rows["size"] = group.sizes
     rows["base_offset"] = group.field("base_offset")
     rows["last_offset"] = group.last_offsets
     for at in np.flatnonzero(group.has_flag(CONTROL_FLAG)).tolist():
-        rows["marker"][at] = _marker(group, at)
+        rows["marker"][at] = _marker_type(group, at)
     return rows
 
 
-def _marker(group: BatchGroup, at: int) -> int:
+def _marker_type(group: BatchGroup, index: int) -> int:
     try:
-        records = list(RecordBatch(group.buffer.data, int(group.starts[at])))
-        markers = [marker for record in records if (marker := marker_of(record))]
+        records = list(RecordBatch(group.buffer.data, int(group.starts[index])))
+        markers = [marker for record in records if (marker := parse_end_transaction_marker(record))]
     except CorruptMessage:  # which whoever looks into the records tells
         return NO_MARKER
     if not markers:
@@ -151,56 +159,56 @@ def _marker(group: BatchGroup, at: int) -> int:
     return COMMIT if markers[0].is_commit else ABORT
 
 
-def _old_rows(old: OldMessages, next_offset: int) -> Rows:
-    rows = np.zeros(len(old.messages), dtype=ROW)
-    for row, message in zip(rows, old.messages, strict=True):
-        row["position"] = old.position + message.position
-        row["size"] = message.size_bytes
-        row["base_offset"], row["last_offset"] = next_offset, message.last_offset
-        row["max_timestamp"] = message.max_timestamp
+def _legacy_rows(legacy_group: LegacyBatchGroup, next_offset: int) -> BatchRows:
+    rows = np.zeros(len(legacy_group.batches), dtype=BATCH_ROW_DTYPE)
+    for row, batch in zip(rows, legacy_group.batches, strict=True):
+        row["position"] = legacy_group.position + batch.position
+        row["size"] = batch.size_bytes
+        row["base_offset"], row["last_offset"] = next_offset, batch.last_offset
+        row["max_timestamp"] = batch.max_timestamp
         row["producer_id"] = row["producer_epoch"] = row["base_sequence"] = -1
         row["leader_epoch"] = -1
-        row["checksum"] = message.checksum
-        row["magic"] = message.magic
-        next_offset = message.next_offset
+        row["checksum"] = batch.checksum
+        row["magic"] = batch.magic
+        next_offset = batch.next_offset
     return rows
 
 
-class Lost:
+class LostOffsets:
     """Offsets that are known to be unreadable, so that nothing can be said of them."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         """From the one to before the other."""
         self.ranges = sorted(ranges)
 
-    def has(self, offset: int) -> bool:
+    def contains(self, offset: int) -> bool:
         return any(start <= offset < end for start, end in self.ranges)
 
-    def have(self, offsets: Integers) -> Flags:
+    def contains_each(self, offsets: Int64Array) -> BoolArray:
         is_lost = np.zeros(len(offsets), dtype=np.bool_)
         for start, end in self.ranges:
             is_lost |= (offsets >= start) & (offsets < end)
         return is_lost
 
-    def touches(self, start: int, end: int) -> bool:
-        return any(first < end and start < last for first, last in self.ranges)
+    def overlaps(self, start_offset: int, end_offset: int) -> bool:
+        return any(first < end_offset and start_offset < last for first, last in self.ranges)
 
 
-def lost_in(batches: SegmentBatches) -> list[tuple[int, int]]:
+def find_lost_ranges(batches: SegmentBatches) -> list[tuple[int, int]]:
     """Where flaws are, up to the next sound batch, or to where the next segment begins."""
     positions, offsets = batches.rows["position"], batches.rows["base_offset"]
     ranges = []
-    for flaw in batches.flaws:
-        following = int(np.searchsorted(positions, flaw.end_position))
+    for damaged in batches.damaged_ranges:
+        following = int(np.searchsorted(positions, damaged.end_position))
         if following < len(positions):
             end = int(offsets[following])
         else:
             end = batches.segment.next_base_offset or OFFSET_MAX
-        ranges.append((flaw.first_offset, end))
+        ranges.append((damaged.first_offset, end))
     return ranges
 
 
-def row_holding(rows: Rows, offset: int) -> np.void | None:
+def find_row(rows: BatchRows, offset: int) -> np.void | None:
     """The batch that covers an offset, if one does."""
     at = int(np.searchsorted(rows["last_offset"], offset))
     if at == len(rows) or rows["base_offset"][at] > offset:

@@ -17,24 +17,24 @@ from dataclasses import dataclass, replace
 from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.audit.findings import Finding, Severity
 from odradek.spark_jobs.scan.catalog import (
-    Directories,
+    LogDirListing,
     PartitionLog,
-    directories_at,
-    offsets_in,
-    partition_log,
+    list_log_dir,
+    load_partition_log,
+    read_offset_checkpoint,
 )
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.scan.file_access import file_system_of, joined
+from odradek.spark_jobs.scan.file_access import file_system_for, join_path
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    OffsetCheckpoint,
+    OffsetCheckpointFile,
 )
-from odradek.storage.paths import Content, FileName, Stage, file_named
+from odradek.storage.paths import FileName, FileStage, LogFileType, parse_file_name
 
-Wanted = Callable[[str, int], bool]
+PartitionFilter = Callable[[str, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Replica:
     log: PartitionLog
     recovery_point: int | None
     is_compacted: bool  # as far as the cleaner's checkpoint says
-    missing: tuple[FileName, ...]  # files of batches
+    missing_log_files: tuple[FileName, ...]  # files of batches
 
     @property
-    def complete_to(self) -> int | None:
+    def expected_end_offset(self) -> int | None:
         """The offset up to which everything is known to have been written."""
         known = [self.log.high_watermark, self.recovery_point]
         return max((offset for offset in known if offset is not None), default=None)
@@ -68,32 +68,34 @@ class PartitionReplicas:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AuditPlan:
     partitions: tuple[PartitionReplicas, ...]
     findings: tuple[Finding, ...]  # about log directories
 
 
-def plan(paths: tuple[str, ...], wants: Wanted) -> Plan:
+def plan(paths: tuple[str, ...], partition_filter: PartitionFilter) -> AuditPlan:
     """ScanFailed if one of the paths is no such directory."""
     findings: list[Finding] = []
-    found: dict[TopicPartition, list[Replica]] = {}
+    replicas: dict[TopicPartition, list[Replica]] = {}
     for path in paths:
-        directories = directories_at(path)
-        checkpoints = _Checkpoints(directories, findings)
-        for partition, directory in directories.partitions.items():
-            if wants(*partition):
-                replica = checkpoints.replica(partition, directory)
-                found.setdefault(partition, []).append(replica)
-    return Plan(
+        listing = list_log_dir(path)
+        checkpoints = _Checkpoints(listing, findings)
+        for partition, directory in listing.partitions.items():
+            if partition_filter(*partition):
+                replica = checkpoints.load_replica(partition, directory)
+                replicas.setdefault(partition, []).append(replica)
+    return AuditPlan(
         tuple(
-            PartitionReplicas(*partition, tuple(sorted(found[partition], key=_reach, reverse=True)))
-            for partition in sorted(found)
+            PartitionReplicas(
+                *partition, tuple(sorted(replicas[partition], key=_progress, reverse=True))
+            )
+            for partition in sorted(replicas)
         ),
         tuple(findings),
     )
 
 
-def _reach(replica: Replica) -> int:
+def _progress(replica: Replica) -> int:
     watermark = replica.log.high_watermark
     return -1 if watermark is None else watermark
 
@@ -101,55 +103,69 @@ def _reach(replica: Replica) -> int:
 class _Checkpoints:
     """Those of one log directory; a damaged one becomes a finding and says nothing."""
 
-    def __init__(self, directories: Directories, findings: list[Finding]) -> None:
-        self._log_dir = directories.log_dir
+    def __init__(self, listing: LogDirListing, findings: list[Finding]) -> None:
+        self._log_dir = listing.log_dir
         self._findings = findings
-        self._watermarks = self._read(HIGH_WATERMARKS)
-        self._starts = self._read(LOG_START_OFFSETS) or {}
+        self._high_watermarks = self._read(HIGH_WATERMARKS)
+        self._log_start_offsets = self._read(LOG_START_OFFSETS) or {}
         self._recovery_points = self._read(RECOVERY_POINTS) or {}
-        self._cleaned = self._read(CLEANER_OFFSETS) or {}
+        self._cleaner_offsets = self._read(CLEANER_OFFSETS) or {}
 
-    def _read(self, file: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
+    def _read(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int] | None:
         try:
-            return offsets_in(self._log_dir, file)
-        except ScanFailed as damaged:
-            path = joined(self._log_dir, file.name)
-            what = str(damaged)
+            return read_offset_checkpoint(self._log_dir, checkpoint)
+        except ScanFailed as error:
+            path = join_path(self._log_dir, checkpoint.name)
+            what = str(error)
             self._findings.append(Finding(Severity.WARNING, None, None, path, None, None, what))
             return None
 
-    def replica(self, partition: TopicPartition, directory: str) -> Replica:
-        watermark = None if self._watermarks is None else self._watermarks.get(partition, 0)
+    def load_replica(self, partition: TopicPartition, directory: str) -> Replica:
+        watermark = (
+            None if self._high_watermarks is None else self._high_watermarks.get(partition, 0)
+        )
         return Replica(
-            partition_log(partition, directory, self._starts.get(partition, 0), watermark),
+            load_partition_log(
+                partition, directory, self._log_start_offsets.get(partition, 0), watermark
+            ),
             self._recovery_points.get(partition),
-            partition in self._cleaned,
-            _missing(directory),
+            partition in self._cleaner_offsets,
+            _find_missing_log_files(directory),
         )
 
 
-def looked_at_again(replica: Replica) -> Replica | None:
+def reload_replica(replica: Replica) -> Replica | None:
     """As its directory is by now; None if it is gone."""
     log = replica.log
     partition = TopicPartition(log.topic, log.partition)
     try:
-        current = partition_log(partition, log.directory, log.log_start_offset, log.high_watermark)
-        return replace(replica, log=current, missing=_missing(log.directory))
+        current = load_partition_log(
+            partition, log.directory, log.log_start_offset, log.high_watermark
+        )
+        return replace(
+            replica, log=current, missing_log_files=_find_missing_log_files(log.directory)
+        )
     except FileNotFoundError:
         return None
 
 
-def _missing(directory: str) -> tuple[FileName, ...]:
+def _find_missing_log_files(directory: str) -> tuple[FileName, ...]:
     """The files of batches that should stand beside indexes in use."""
     names = [
-        known for name in file_system_of(directory).names(directory) if (known := file_named(name))
+        file_name
+        for name in file_system_for(directory).list_names(directory)
+        if (file_name := parse_file_name(name))
     ]
-    indexes = (Content.OFFSET_INDEX, Content.TIME_INDEX, Content.TRANSACTION_INDEX)
-    in_use = {
-        each.offset for each in names if each.content in indexes and each.stage is Stage.IN_USE
+    index_types = (LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX, LogFileType.TRANSACTION_INDEX)
+    index_offsets = {
+        name.offset
+        for name in names
+        if name.file_type in index_types and name.stage is FileStage.IN_USE
     }
-    stages = (Stage.IN_USE, Stage.SWAP)
-    there = {
-        each.offset for each in names if each.content is Content.BATCHES and each.stage in stages
+    stages = (FileStage.IN_USE, FileStage.SWAP)
+    log_offsets = {
+        name.offset for name in names if name.file_type is LogFileType.LOG and name.stage in stages
     }
-    return tuple(FileName(offset, Content.BATCHES) for offset in sorted(in_use - there))
+    return tuple(
+        FileName(offset, LogFileType.LOG) for offset in sorted(index_offsets - log_offsets)
+    )

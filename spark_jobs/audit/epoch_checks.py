@@ -13,38 +13,40 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odradek.spark_jobs.audit.batch_rows import Rows
+from odradek.spark_jobs.audit.batch_rows import BatchRows
 from odradek.spark_jobs.audit.findings import Problem
-from odradek.storage.leader_epochs import EpochStart
+from odradek.storage.leader_epoch_file_cache import EpochEntry
 
 
-def epoch_problems(
-    entries: Sequence[EpochStart], rows: Rows, *, synced_to: int, next_offset: int
+def check_leader_epochs(
+    entries: Sequence[EpochEntry], rows: BatchRows, *, recovery_point: int, log_end_offset: int
 ) -> Iterator[Problem]:
     """``next_offset`` is where the log ends."""
     rows = rows[rows["leader_epoch"] >= 0]
     offsets, epochs = rows["base_offset"], rows["leader_epoch"]
     if not entries:
-        if len(rows) and offsets[0] < synced_to:
-            yield Problem(None, int(offsets[0]), f"it lacks epoch {epochs[0]}, which begins there")
+        if len(rows) and offsets[0] < recovery_point:
+            yield Problem(None, int(offsets[0]), f"missing epoch {epochs[0]}, which starts here")
         return
     starts = np.array([entry.start_offset for entry in entries], dtype=np.int64)
-    ordered = np.array([entry.epoch for entry in entries], dtype=np.int64)
+    entry_epochs = np.array([entry.epoch for entry in entries], dtype=np.int64)
     at = np.searchsorted(starts, offsets, side="right") - 1
-    is_wrong = (at >= 0) & (ordered[np.maximum(at, 0)] != epochs)
+    is_wrong = (at >= 0) & (entry_epochs[np.maximum(at, 0)] != epochs)
     # Newer than all that are there: not written yet, perhaps.
-    is_wrong &= (epochs <= ordered[-1]) | (offsets < synced_to)
+    is_wrong &= (epochs <= entry_epochs[-1]) | (offsets < recovery_point)
     for entry in np.unique(at[is_wrong]).tolist():
         first = int(np.flatnonzero(is_wrong & (at == entry))[0])
         epoch, start_offset = entries[entry]
-        what = f"epoch {epoch} from {start_offset} on, but a batch is of epoch {epochs[first]}"
-        yield Problem(_position(entries, entry), int(offsets[first]), what)
-    if starts[-1] > next_offset:
-        what = f"epoch {ordered[-1]} from {starts[-1]} on, where the log has not come"
-        yield Problem(_position(entries, len(entries) - 1), int(starts[-1]), what)
+        what = (
+            f"epoch {epoch} starts at offset {start_offset}, but a batch has epoch {epochs[first]}"
+        )
+        yield Problem(_line_position(entries, entry), int(offsets[first]), what)
+    if starts[-1] > log_end_offset:
+        what = f"epoch {entry_epochs[-1]} starts at {starts[-1]}, after the end of the log"
+        yield Problem(_line_position(entries, len(entries) - 1), int(starts[-1]), what)
 
 
-def _position(entries: Sequence[EpochStart], at: int) -> int:
+def _line_position(entries: Sequence[EpochEntry], index: int) -> int:
     """Of a line in the file."""
-    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries[:at])]
+    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries[:index])]
     return sum(len(line) + 1 for line in lines)

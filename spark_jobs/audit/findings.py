@@ -56,9 +56,9 @@ FINDING_SCHEMA = pa.schema(
 )
 
 
-def table_of(findings: Iterable[Finding]) -> pa.Table:
+def build_findings_table(findings: Iterable[Finding]) -> pa.Table:
     """By severity, then by file and position."""
-    rows = [astuple(each) for each in sorted(findings, key=_order)]
+    rows = [astuple(finding) for finding in sorted(findings, key=_sort_key)]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(FINDING_SCHEMA)
     return pa.table(
         [
@@ -69,7 +69,7 @@ def table_of(findings: Iterable[Finding]) -> pa.Table:
     )
 
 
-def _order(finding: Finding) -> tuple[str, str, int, int]:
+def _sort_key(finding: Finding) -> tuple[str, str, int, int]:
     position, offset = finding.position, finding.offset
     return (
         finding.severity,
@@ -87,15 +87,15 @@ class Problem(NamedTuple):
     what: str
 
 
-def first_of(problems: Iterable[Problem]) -> Iterator[Problem]:
+def limit_problems(problems: Iterable[Problem]) -> Iterator[Problem]:
     """As many as a person would read of one file: one that is all wrong has a million."""
-    left = PROBLEMS_MAX
-    more = 0
+    remaining = PROBLEMS_MAX
+    omitted = 0
     for problem in problems:
-        if left > 0:
-            left -= 1
+        if remaining > 0:
+            remaining -= 1
             yield problem
         else:
-            more += 1
-    if more:
-        yield Problem(None, None, f"and {more} more of the kind")
+            omitted += 1
+    if omitted:
+        yield Problem(None, None, f"{omitted} more problem(s) in this file are not listed")

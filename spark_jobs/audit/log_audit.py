@@ -24,34 +24,34 @@ from pathlib import Path
 import numpy as np
 
 from odradek.spark_jobs.audit.batch_rows import (
-    ROW,
-    Lost,
-    Rows,
+    BATCH_ROW_DTYPE,
+    BatchRows,
+    LostOffsets,
     SegmentBatches,
-    lost_in,
+    find_lost_ranges,
     read_segment,
 )
-from odradek.spark_jobs.audit.directories import Replica, looked_at_again
-from odradek.spark_jobs.audit.epoch_checks import epoch_problems
-from odradek.spark_jobs.audit.findings import Finding, Problem, Severity, first_of
-from odradek.spark_jobs.audit.index_checks import offset_index_problems, time_index_problems
-from odradek.spark_jobs.audit.producer_checks import snapshot_problems
+from odradek.spark_jobs.audit.directories import Replica, reload_replica
+from odradek.spark_jobs.audit.epoch_checks import check_leader_epochs
+from odradek.spark_jobs.audit.findings import Finding, Problem, Severity, limit_problems
+from odradek.spark_jobs.audit.index_checks import check_offset_index, check_time_index
+from odradek.spark_jobs.audit.producer_checks import check_producer_snapshot
 from odradek.spark_jobs.audit.transaction_checks import (
-    IndexContent,
-    KnownLog,
-    history,
-    transaction_index_problems,
+    ReferenceLog,
+    TransactionIndexContent,
+    build_transaction_history,
+    check_transaction_index,
 )
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
-from odradek.spark_jobs.scan.file_access import joined, parted, read_whole
-from odradek.spark_jobs.scan.walk import OFFSET_MAX
-from odradek.storage import leader_epochs
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.paths import Content, file_named
-from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, decode
+from odradek.spark_jobs.scan.file_access import join_path, read_file, split_path
+from odradek.spark_jobs.scan.segment_reader import OFFSET_MAX
+from odradek.storage import leader_epoch_file_cache
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.paths import LogFileType, parse_file_name
+from odradek.storage.producer_state.snapshot import CorruptSnapshot, decode
 
 #: How often a log is looked at that keeps changing.
-LOOKS = 3
+ATTEMPTS_MAX = 3
 
 
 @dataclass(slots=True)
@@ -61,21 +61,21 @@ class AuditedLog:
     replica: Replica
     findings: list[Finding] = field(default_factory=list)
     segments: list[SegmentBatches] = field(default_factory=list)
-    lost: Lost = field(default_factory=Lost)
+    lost_offsets: LostOffsets = field(default_factory=LostOffsets)
 
     @property
     def log(self) -> PartitionLog:
         return self.replica.log
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> BatchRows:
         """Of all segments."""
         if not self.segments:
-            return np.empty(0, dtype=ROW)
+            return np.empty(0, dtype=BATCH_ROW_DTYPE)
         return np.concatenate([segment.rows for segment in self.segments])
 
     @property
-    def next_offset(self) -> int:
+    def log_end_offset(self) -> int:
         """Where the log ends."""
         return self.segments[-1].next_offset if self.segments else self.log.log_start_offset
 
@@ -90,7 +90,7 @@ class AuditedLog:
             if (counted["count"] != counted["last_offset"] - counted["base_offset"] + 1).any():
                 return True
             gaps = rows["base_offset"][1:] != rows["last_offset"][:-1] + 1
-            is_lost = self.lost.have(rows["last_offset"][:-1] + 1)
+            is_lost = self.lost_offsets.contains_each(rows["last_offset"][:-1] + 1)
             if (gaps & ~is_lost).any():
                 return True
         return False
@@ -100,186 +100,205 @@ class AuditedLog:
 class _IndexFiles:
     """As they were before the batches were read; None where there is no file."""
 
-    offsets: bytes | None
-    times: bytes | None
-    aborted: bytes | None
+    offset_index: bytes | None
+    time_index: bytes | None
+    transaction_index: bytes | None
 
 
 def audit_log(replica: Replica) -> AuditedLog:
     """Where compaction or retention were at work meanwhile, files did not fit: look again."""
-    for _ in range(LOOKS - 1):
-        audited = _Audit(replica).run()
+    for _ in range(ATTEMPTS_MAX - 1):
+        audited = _LogAuditor(replica).run()
         if not audited.findings:
             return audited
-        current = looked_at_again(replica)
-        if current is None or _files(current) == _files(replica):
+        current = reload_replica(replica)
+        if current is None or _file_signature(current) == _file_signature(replica):
             return audited
         replica = current
-    return _Audit(replica).run()
+    return _LogAuditor(replica).run()
 
 
-def _files(replica: Replica) -> list[tuple[str, int]]:
+def _file_signature(replica: Replica) -> list[tuple[str, int]]:
     """What only changes with compaction and retention: the last segment grows all the time."""
     segments = replica.log.segments
-    sealed = [(each.path, each.size_bytes) for each in segments[:-1]]
-    return [*sealed, *((each.path, -1) for each in segments[-1:])]
+    sealed = [(segment.path, segment.size_bytes) for segment in segments[:-1]]
+    return [*sealed, *((segment.path, -1) for segment in segments[-1:])]
 
 
-class _Audit:
+class _LogAuditor:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._log = replica.log
-        self._audited = AuditedLog(replica)
-        self._indexes: list[_IndexFiles] = []
+        self._audited_log = AuditedLog(replica)
+        self._index_files: list[_IndexFiles] = []
 
     def run(self) -> AuditedLog:
-        audited = self._audited
-        epochs = self._read(self._epochs_path)
-        snapshots = {path: self._read(path) for path in self._log.snapshots}
+        audited = self._audited_log
+        epochs = self._read(self._leader_epoch_path)
+        snapshots = {path: self._read(path) for path in self._log.producer_snapshots}
         for segment in self._log.segments:
             self._read_segment(segment)
-        audited.lost = Lost(self._lost())
-        self._check_ends()
-        audited.lost = Lost([*audited.lost.ranges, *self._gaps()])
+        audited.lost_offsets = LostOffsets(self._find_lost_ranges())
+        self._check_log_end()
+        audited.lost_offsets = LostOffsets(
+            [*audited.lost_offsets.ranges, *self._find_segment_gaps()]
+        )
         rows = audited.rows
-        told = history(rows, audited.lost, [_offset_of(path) for path in snapshots])
-        known = KnownLog(rows, audited.lost, told, self._log.log_start_offset)
-        for files, batches in zip(self._indexes, audited.segments, strict=True):
-            self._check_indexes(files, batches, known)
+        history = build_transaction_history(
+            rows, audited.lost_offsets, [_snapshot_offset(path) for path in snapshots]
+        )
+        reference = ReferenceLog(rows, audited.lost_offsets, history, self._log.log_start_offset)
+        for files, batches in zip(self._index_files, audited.segments, strict=True):
+            self._check_indexes(files, batches, reference)
         for path, content in snapshots.items():
-            self._check_snapshot(path, content, known)
-        self._check_epochs(epochs, rows)
+            self._check_snapshot(path, content, reference)
+        self._check_leader_epochs(epochs, rows)
         return audited
 
     @property
-    def _epochs_path(self) -> str:
-        return joined(self._log.directory, leader_epochs.FILE_NAME)
+    def _leader_epoch_path(self) -> str:
+        return join_path(self._log.directory, leader_epoch_file_cache.FILE_NAME)
 
     def _read(self, path: str) -> bytes | None:
-        return read_whole(self._log.system, path)
+        return read_file(self._log.file_system, path)
 
-    def _found(self, severity: Severity, path: str, problem: Problem) -> None:
+    def _add_finding(self, severity: Severity, path: str, problem: Problem) -> None:
         log = self._log
         finding = Finding(severity, log.topic, log.partition, path, *problem)
-        self._audited.findings.append(finding)
+        self._audited_log.findings.append(finding)
 
     # Batches
 
     def _read_segment(self, segment: Segment) -> None:
-        contents = (Content.OFFSET_INDEX, Content.TIME_INDEX, Content.TRANSACTION_INDEX)
-        files = _IndexFiles(*(self._read(segment.beside(content)) for content in contents))
+        types = (LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX, LogFileType.TRANSACTION_INDEX)
+        files = _IndexFiles(*(self._read(segment.sibling_path(file_type)) for file_type in types))
         try:
-            with self._log.system.open(segment.path) as file:
-                batches = read_segment(file, self._log, segment, self._replica.complete_to)
+            with self._log.file_system.open(segment.path) as file:
+                batches = read_segment(file, self._log, segment, self._replica.expected_end_offset)
         except FileNotFoundError:
             what = "gone since the audit began, as by retention or compaction: audit it again"
-            self._found(Severity.WARNING, segment.path, Problem(None, segment.base_offset, what))
+            self._add_finding(
+                Severity.WARNING, segment.path, Problem(None, segment.base_offset, what)
+            )
             return
-        self._audited.segments.append(batches)
-        self._indexes.append(files)
+        self._audited_log.segments.append(batches)
+        self._index_files.append(files)
         watermark = self._log.high_watermark
-        for flaw in (*batches.flaws, *batches.unreadable):
-            is_readable = watermark is None or flaw.first_offset < watermark
-            severity = Severity.ERROR if is_readable else Severity.WARNING
-            what = f"{flaw.reason} (up to byte {flaw.end_position})"
-            self._found(severity, segment.path, Problem(flaw.position, flaw.first_offset, what))
+        for damaged in (*batches.damaged_ranges, *batches.unreadable_batches):
+            is_visible = watermark is None or damaged.first_offset < watermark
+            severity = Severity.ERROR if is_visible else Severity.WARNING
+            what = f"{damaged.reason} (up to byte {damaged.end_position})"
+            self._add_finding(
+                severity, segment.path, Problem(damaged.position, damaged.first_offset, what)
+            )
 
-    def _lost(self) -> Iterator[tuple[int, int]]:
-        for batches in self._audited.segments:
-            yield from lost_in(batches)
+    def _find_lost_ranges(self) -> Iterator[tuple[int, int]]:
+        for batches in self._audited_log.segments:
+            yield from find_lost_ranges(batches)
         bases = [segment.base_offset for segment in self._log.segments]
-        for name in self._replica.missing:
+        for name in self._replica.missing_log_files:
             yield (
                 name.offset,
                 min((base for base in bases if base > name.offset), default=OFFSET_MAX),
             )
-        complete_to = self._replica.complete_to
-        if complete_to is not None and self._audited.next_offset < complete_to:
-            yield self._audited.next_offset, OFFSET_MAX
+        expected_end = self._replica.expected_end_offset
+        if expected_end is not None and self._audited_log.log_end_offset < expected_end:
+            yield self._audited_log.log_end_offset, OFFSET_MAX
 
-    def _check_ends(self) -> None:
+    def _check_log_end(self) -> None:
         """What the checkpoints and the indexes say was there."""
-        for name in self._replica.missing:
-            path = joined(self._log.directory, str(name))
+        for name in self._replica.missing_log_files:
+            path = join_path(self._log.directory, str(name))
             what = "missing, though indexes of its segment are there"
-            self._found(Severity.ERROR, path, Problem(None, name.offset, what))
-        end, complete_to = self._audited.next_offset, self._replica.complete_to
-        segments = self._audited.segments
-        if complete_to is None or end >= complete_to or self._replica.missing:
+            self._add_finding(Severity.ERROR, path, Problem(None, name.offset, what))
+        end, expected_end = self._audited_log.log_end_offset, self._replica.expected_end_offset
+        segments = self._audited_log.segments
+        if expected_end is None or end >= expected_end or self._replica.missing_log_files:
             return
-        if segments and any(flaw.first_offset >= end for flaw in segments[-1].flaws):
+        if segments and any(damaged.first_offset >= end for damaged in segments[-1].damaged_ranges):
             return  # told already, with what is there instead
         path = segments[-1].segment.path if segments else self._log.directory
         position = segments[-1].segment.size_bytes if segments else None
-        what = f"the log ends here, but the checkpoints say that it went on up to {complete_to}"
-        self._found(Severity.ERROR, path, Problem(position, end, what))
+        what = f"the log ends here, but the checkpoints say that it reached {expected_end}"
+        self._add_finding(Severity.ERROR, path, Problem(position, end, what))
 
-    def _gaps(self) -> Iterator[tuple[int, int]]:
+    def _find_segment_gaps(self) -> Iterator[tuple[int, int]]:
         """Between segments: compaction leaves them, and so does whoever removes a file."""
-        audited = self._audited
+        audited = self._audited_log
         if audited.is_compacted:
             return
         for before, after in pairwise(audited.segments):
             start, end = before.next_offset, after.segment.base_offset
-            if start < end and start >= self._log.log_start_offset and not audited.lost.has(start):
-                what = f"offsets {start} to {end - 1} are missing before it"
+            if (
+                start < end
+                and start >= self._log.log_start_offset
+                and not audited.lost_offsets.contains(start)
+            ):
+                what = f"offsets {start} to {end - 1} before this segment are missing"
                 what += ", and nothing says that the log was compacted"
-                self._found(Severity.WARNING, after.segment.path, Problem(0, start, what))
+                self._add_finding(Severity.WARNING, after.segment.path, Problem(0, start, what))
                 yield start, end
 
     # What stands beside them
 
-    def _check_indexes(self, files: _IndexFiles, batches: SegmentBatches, known: KnownLog) -> None:
-        segment, lost = batches.segment, known.lost
-        for content, stored, problems in (
-            (Content.OFFSET_INDEX, files.offsets, offset_index_problems),
-            (Content.TIME_INDEX, files.times, time_index_problems),
+    def _check_indexes(
+        self, index_files: _IndexFiles, batches: SegmentBatches, reference: ReferenceLog
+    ) -> None:
+        segment, lost = batches.segment, reference.lost_offsets
+        for file_type, content, check in (
+            (LogFileType.OFFSET_INDEX, index_files.offset_index, check_offset_index),
+            (LogFileType.TIME_INDEX, index_files.time_index, check_time_index),
         ):
-            path = segment.beside(content)
-            if stored is None:
+            path = segment.sibling_path(file_type)
+            if content is None:
                 problem = Problem(None, segment.base_offset, "missing")
-                self._found(Severity.WARNING, path, problem)
+                self._add_finding(Severity.WARNING, path, problem)
                 continue
-            for problem in first_of(problems(stored, batches, lost)):
-                self._found(Severity.WARNING, path, problem)
-        path = segment.beside(Content.TRANSACTION_INDEX)
+            for problem in limit_problems(check(content, batches, lost)):
+                self._add_finding(Severity.WARNING, path, problem)
+        path = segment.sibling_path(LogFileType.TRANSACTION_INDEX)
         # It is written to after the batches, so there may be more in it by now.
-        index = IndexContent(self._read(path) or files.aborted or b"", len(files.aborted or b""))
-        for problem in first_of(transaction_index_problems(index, batches, known)):
-            self._found(Severity.ERROR, path, problem)
+        index = TransactionIndexContent(
+            self._read(path) or index_files.transaction_index or b"",
+            len(index_files.transaction_index or b""),
+        )
+        for problem in limit_problems(check_transaction_index(index, batches, reference)):
+            self._add_finding(Severity.ERROR, path, problem)
 
-    def _check_snapshot(self, path: str, content: bytes | None, known: KnownLog) -> None:
+    def _check_snapshot(self, path: str, content: bytes | None, reference: ReferenceLog) -> None:
         if content is None:  # taken away since the directory was listed
             return
-        offset = _offset_of(path)
+        offset = _snapshot_offset(path)
         try:
             states = decode(content, path=Path(path))
-        except ProducerSnapshotDamaged as damaged:
-            self._found(Severity.WARNING, path, Problem(0, offset, damaged.why))
+        except CorruptSnapshot as error:
+            self._add_finding(Severity.WARNING, path, Problem(0, offset, error.reason))
             return
-        end = self._audited.next_offset
-        if offset > end and not known.lost.has(end):
-            what = f"it is about offset {offset}, but the log ends with {end}"
-            self._found(Severity.WARNING, path, Problem(None, offset, what))
+        end = self._audited_log.log_end_offset
+        if offset > end and not reference.lost_offsets.contains(end):
+            what = f"the snapshot is of offset {offset}, but the log ends at {end}"
+            self._add_finding(Severity.WARNING, path, Problem(None, offset, what))
             return
-        for problem in first_of(snapshot_problems(states, offset, known)):
-            self._found(Severity.ERROR, path, problem)
+        for problem in limit_problems(check_producer_snapshot(states, offset, reference)):
+            self._add_finding(Severity.ERROR, path, problem)
 
-    def _check_epochs(self, content: bytes | None, rows: Rows) -> None:
-        path, end = self._epochs_path, self._audited.next_offset
+    def _check_leader_epochs(self, content: bytes | None, rows: BatchRows) -> None:
+        path, end = self._leader_epoch_path, self._audited_log.log_end_offset
         try:
-            entries = leader_epochs.decode(content or b"", path=Path(path))
-        except CheckpointDamaged as damaged:
-            what = f"line {damaged.line}: {damaged.why}"
-            self._found(Severity.WARNING, path, Problem(None, None, what))
+            entries = leader_epoch_file_cache.decode(content or b"", path=Path(path))
+        except CorruptCheckpoint as error:
+            what = f"line {error.line}: {error.reason}"
+            self._add_finding(Severity.WARNING, path, Problem(None, None, what))
             return
-        next_offset = OFFSET_MAX if self._audited.lost.has(end) else end
-        synced_to = self._replica.recovery_point or 0
-        for problem in epoch_problems(entries, rows, synced_to=synced_to, next_offset=next_offset):
-            self._found(Severity.WARNING, path, problem)
+        log_end_offset = OFFSET_MAX if self._audited_log.lost_offsets.contains(end) else end
+        recovery_point = self._replica.recovery_point or 0
+        for problem in check_leader_epochs(
+            entries, rows, recovery_point=recovery_point, log_end_offset=log_end_offset
+        ):
+            self._add_finding(Severity.WARNING, path, problem)
 
 
-def _offset_of(path: str) -> int:
-    name = file_named(parted(path)[1])
+def _snapshot_offset(path: str) -> int:
+    name = parse_file_name(split_path(path)[1])
     assert name is not None, path
     return name.offset

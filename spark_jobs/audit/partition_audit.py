@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from odradek.spark_jobs.audit.directories import PartitionReplicas
 from odradek.spark_jobs.audit.findings import Finding
 from odradek.spark_jobs.audit.log_audit import AuditedLog, audit_log
-from odradek.spark_jobs.audit.replica_checks import replica_findings
-from odradek.spark_jobs.scan.walk import check_can_check
+from odradek.spark_jobs.audit.replica_checks import compare_replicas
+from odradek.spark_jobs.scan.segment_reader import check_crc32c_available
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ReplicaSummary:
     """What was looked at, of one replica."""
 
     topic: str
@@ -36,33 +36,34 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
     findings: tuple[Finding, ...]
-    summaries: tuple[Summary, ...]
+    summaries: tuple[ReplicaSummary, ...]
 
 
 def audit(partition: PartitionReplicas) -> PartitionAudit:
     """Everything that is wrong with a partition; reads all of it once."""
-    check_can_check()
+    check_crc32c_available()
     audited = [audit_log(replica) for replica in partition.replicas]
-    compared = list(replica_findings(audited))
-    own = [finding for each in audited for finding in each.findings]
+    compared = list(compare_replicas(audited))
+    single = [finding for audited_log in audited for finding in audited_log.findings]
     return PartitionAudit(
-        tuple(own + compared), tuple(_summary(each, compared) for each in audited)
+        tuple(single + compared),
+        tuple(_summarize(audited_log, compared) for audited_log in audited),
     )
 
 
-def _summary(audited: AuditedLog, compared: list[Finding]) -> Summary:
-    log = audited.log
-    inside = f"{log.directory}/"
-    return Summary(
+def _summarize(audited_log: AuditedLog, replica_findings: list[Finding]) -> ReplicaSummary:
+    log = audited_log.log
+    prefix = f"{log.directory}/"
+    return ReplicaSummary(
         topic=log.topic,
         partition=log.partition,
         directory=log.directory,
-        segments=len(audited.segments),
-        batches=sum(len(segment.rows) for segment in audited.segments),
-        size_bytes=sum(segment.segment.size_bytes for segment in audited.segments),
+        segments=len(audited_log.segments),
+        batches=sum(len(segment.rows) for segment in audited_log.segments),
+        size_bytes=sum(segment.segment.size_bytes for segment in audited_log.segments),
         start_offset=log.log_start_offset,
-        end_offset=audited.next_offset,
+        end_offset=audited_log.log_end_offset,
         high_watermark=log.high_watermark,
-        findings=len(audited.findings)
-        + sum(1 for each in compared if f"{each.file}/".startswith(inside)),
+        findings=len(audited_log.findings)
+        + sum(1 for finding in replica_findings if f"{finding.file}/".startswith(prefix)),
     )

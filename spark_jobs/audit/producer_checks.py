@@ -16,69 +16,90 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from odradek.protocol.records.batch import SEQUENCE_MAX
-from odradek.spark_jobs.audit.batch_rows import row_holding
+from odradek.spark_jobs.audit.batch_rows import find_row
 from odradek.spark_jobs.audit.findings import Problem
-from odradek.spark_jobs.audit.transaction_checks import KnownLog
-from odradek.storage.producers.append import AppendedBatch, ProducerState
-from odradek.storage.producers.snapshot import ENTRY, HEADER
+from odradek.spark_jobs.audit.transaction_checks import ReferenceLog
+from odradek.storage.producer_state.producer_state_entry import BatchMetadata, ProducerStateEntry
+from odradek.storage.producer_state.snapshot import ENTRY, HEADER
 
 
-def snapshot_problems(
-    states: Mapping[int, ProducerState], offset: int, log: KnownLog
+def check_producer_snapshot(
+    states: Mapping[int, ProducerStateEntry], snapshot_offset: int, reference: ReferenceLog
 ) -> Iterator[Problem]:
     """``states`` are in the order of the file."""
-    open_now = log.told.open_at.get(offset, {})
+    log_open = reference.history.open_transactions_at.get(snapshot_offset, {})
     for slot, (producer_id, state) in enumerate(states.items()):
         position = HEADER.size + slot * ENTRY.size
         last = state.last_batch
-        why = None if last is None else _wrong_batch(producer_id, state.epoch, last, offset, log)
-        if why is not None and last is not None:
-            yield Problem(position, last.last_offset, f"producer {producer_id}: {why}")
-        first = state.transaction_first_offset
-        why = _wrong_transaction(producer_id, first, open_now.get(producer_id), offset, log)
-        if why is not None:
-            yield Problem(position, first, f"producer {producer_id}: {why}")
-    for producer_id, first in open_now.items():
-        if producer_id not in states and first >= log.start_offset:
-            what = f"producer {producer_id} is not in it, whose transaction is open since {first}"
+        reason = (
+            None
+            if last is None
+            else _check_last_batch(producer_id, state.epoch, last, snapshot_offset, reference)
+        )
+        if reason is not None and last is not None:
+            yield Problem(position, last.last_offset, f"producer {producer_id}: {reason}")
+        first = state.current_txn_first_offset
+        reason = _check_open_transaction(
+            producer_id, first, log_open.get(producer_id), snapshot_offset, reference
+        )
+        if reason is not None:
+            yield Problem(position, first, f"producer {producer_id}: {reason}")
+    for producer_id, first in log_open.items():
+        if producer_id not in states and first >= reference.log_start_offset:
+            what = f"producer {producer_id} is missing, with an open transaction from {first}"
             yield Problem(None, first, what)
 
 
-def _wrong_batch(
-    producer_id: int, epoch: int, last: AppendedBatch, offset: int, log: KnownLog
+def _check_last_batch(
+    producer_id: int,
+    epoch: int,
+    last_batch: BatchMetadata,
+    snapshot_offset: int,
+    reference: ReferenceLog,
 ) -> str | None:
-    if last.last_offset >= offset:
-        return f"its last offset is {last.last_offset}, beyond the snapshot's"
-    row = None if log.lost.has(last.last_offset) else row_holding(log.rows, last.last_offset)
+    if last_batch.last_offset >= snapshot_offset:
+        return f"last offset {last_batch.last_offset} is not below the snapshot's offset"
+    row = (
+        None
+        if reference.lost_offsets.contains(last_batch.last_offset)
+        else find_row(reference.rows, last_batch.last_offset)
+    )
     if row is None:  # deleted, or compacted
         return None
     delta = int(row["last_offset"]) - int(row["base_offset"])
     sequence = (int(row["base_sequence"]) + delta) & SEQUENCE_MAX
     in_log = (int(row["producer_id"]), int(row["producer_epoch"]), sequence)
-    if in_log != (producer_id, epoch, last.last_sequence):
+    if in_log != (producer_id, epoch, last_batch.last_sequence):
         return (
-            f"epoch {epoch} and sequence {last.last_sequence} at offset {last.last_offset}, where "
-            f"producer {in_log[0]} has epoch {in_log[1]} and sequence {in_log[2]}"
+            f"epoch {epoch} and sequence {last_batch.last_sequence} at offset "
+            f"{last_batch.last_offset}, but the log has "
+            f"producer {in_log[0]} with epoch {in_log[1]} and sequence {in_log[2]} there"
         )
     return None
 
 
-def _wrong_transaction(
-    producer_id: int, first: int | None, in_log: int | None, offset: int, log: KnownLog
+def _check_open_transaction(
+    producer_id: int,
+    first_offset: int | None,
+    log_first_offset: int | None,
+    snapshot_offset: int,
+    reference: ReferenceLog,
 ) -> str | None:
-    if first is None:
-        if in_log is None or in_log < log.start_offset:
+    if first_offset is None:
+        if log_first_offset is None or log_first_offset < reference.log_start_offset:
             return None
-        return f"no transaction, but one is open since {in_log}"
-    if first >= offset:
-        return f"a transaction since {first}, beyond the snapshot's offset"
-    ended = log.ended_between(producer_id, first, offset)
-    if ended is not None:
-        return f"a transaction since {first}, which ended at {ended}"
-    if in_log is None or first == in_log:
+        return f"no transaction, but the log has an open one from {log_first_offset}"
+    if first_offset >= snapshot_offset:
+        return f"transaction from {first_offset}, which is not below the snapshot's offset"
+    end_offset = reference.find_end_between(producer_id, first_offset, snapshot_offset)
+    if end_offset is not None:
+        return f"open transaction from {first_offset}, but it ended at {end_offset}"
+    if log_first_offset is None or first_offset == log_first_offset:
         return None
     # Records may be lost or deleted with which it began.
-    first_row = int(log.rows["base_offset"][0])
-    if first < in_log and (first < first_row or log.lost.touches(first, in_log)):
+    first_row = int(reference.rows["base_offset"][0])
+    if first_offset < log_first_offset and (
+        first_offset < first_row or reference.lost_offsets.overlaps(first_offset, log_first_offset)
+    ):
         return None
-    return f"a transaction since {first}, which began at {in_log}"
+    return f"open transaction from {first_offset}, but it started at {log_first_offset}"

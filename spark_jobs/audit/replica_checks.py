@@ -25,144 +25,160 @@ import numpy as np
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batch_at
-from odradek.spark_jobs.audit.batch_rows import ROW, Lost, Rows
+from odradek.spark_jobs.audit.batch_rows import BATCH_ROW_DTYPE, BatchRows, LostOffsets
 from odradek.spark_jobs.audit.findings import PROBLEMS_MAX, Finding, Severity
 from odradek.spark_jobs.audit.log_audit import AuditedLog
-from odradek.spark_jobs.scan.file_access import file_system_of
-from odradek.spark_jobs.scan.varints import Integers
+from odradek.spark_jobs.scan.file_access import file_system_for
+from odradek.spark_jobs.scan.varints import Int64Array
 
 #: What makes two batches the same.  The checksum covers all but offset, length and leader epoch.
-_IDENTITY = ("base_offset", "last_offset", "size", "checksum", "leader_epoch", "magic")
+_IDENTITY_FIELDS = ("base_offset", "last_offset", "size", "checksum", "leader_epoch", "magic")
 
-Identity = tuple[int, ...]
+BatchIdentity = tuple[int, ...]
 
 
-class _Copy(NamedTuple):
+class _ReplicaBatches(NamedTuple):
     """The batches of one replica that the others should have."""
 
-    audited: AuditedLog
+    audited_log: AuditedLog
     paths: list[str]
-    segments: Integers  # the number of the path of each
-    rows: Rows
+    segment_indexes: Int64Array  # the number of the path of each
+    rows: BatchRows
 
-    def identity(self, at: int) -> Identity:
-        return tuple(int(self.rows[name][at]) for name in _IDENTITY)
+    def identity(self, index: int) -> BatchIdentity:
+        return tuple(int(self.rows[name][index]) for name in _IDENTITY_FIELDS)
 
-    def content(self, at: int) -> bytes:
-        path = self.paths[int(self.segments[at])]
-        content = bytearray(int(self.rows["size"][at]))
-        with file_system_of(path).open(path) as file:
-            file.read_into(memoryview(content), int(self.rows["position"][at]))
+    def read_batch(self, index: int) -> bytes:
+        path = self.paths[int(self.segment_indexes[index])]
+        content = bytearray(int(self.rows["size"][index]))
+        with file_system_for(path).open(path) as file:
+            file.read_into(memoryview(content), int(self.rows["position"][index]))
         return bytes(content)
 
-    def finding(self, at: int, what: str) -> Finding:
-        log = self.audited.log
+    def build_finding(self, index: int, what: str) -> Finding:
+        log = self.audited_log.log
         return Finding(
             Severity.ERROR,
             log.topic,
             log.partition,
-            self.paths[int(self.segments[at])],
-            int(self.rows["position"][at]),
-            int(self.rows["base_offset"][at]),
+            self.paths[int(self.segment_indexes[index])],
+            int(self.rows["position"][index]),
+            int(self.rows["base_offset"][index]),
             what,
         )
 
 
-def replica_findings(audited: Sequence[AuditedLog]) -> Iterator[Finding]:
+def compare_replicas(audited_logs: Sequence[AuditedLog]) -> Iterator[Finding]:
     """``audited`` are of the same partition, the one that is furthest first."""
-    if len(audited) < 2:
+    if len(audited_logs) < 2:
         return
-    start = max(each.log.log_start_offset for each in audited)
-    end = min(_bound(each) for each in audited)
-    copies = [_copy(each, start, end) for each in audited]
-    lost = Lost(span for each in audited for span in each.lost.ranges)
-    is_compacted = any(each.is_compacted for each in audited)
-    found = (
+    start = max(audited.log.log_start_offset for audited in audited_logs)
+    end = min(_comparable_end_offset(audited) for audited in audited_logs)
+    replicas = [_collect_batches(audited, start, end) for audited in audited_logs]
+    lost = LostOffsets(span for audited in audited_logs for span in audited.lost_offsets.ranges)
+    is_compacted = any(audited.is_compacted for audited in audited_logs)
+    findings = (
         finding
-        for offset in _differing(copies, lost)
-        for finding in _compared(offset, copies, is_compacted=is_compacted)
+        for offset in _find_differing_offsets(replicas, lost)
+        for finding in _compare_batch(offset, replicas, is_compacted=is_compacted)
     )
-    yield from islice(found, PROBLEMS_MAX)
-    last = next(found, None)
+    yield from islice(findings, PROBLEMS_MAX)
+    last = next(findings, None)
     if last is not None:
-        yield replace(last, what=f"{last.what}; no more of the replicas is compared")
+        yield replace(last, what=f"{last.what}; the comparison of the replicas ends here")
 
 
-def _bound(audited: AuditedLog) -> int:
-    watermark = audited.log.high_watermark
-    return audited.next_offset if watermark is None else watermark
+def _comparable_end_offset(audited_log: AuditedLog) -> int:
+    watermark = audited_log.log.high_watermark
+    return audited_log.log_end_offset if watermark is None else watermark
 
 
-def _copy(audited: AuditedLog, start: int, end: int) -> _Copy:
-    numbers, tables = [], []
-    for number, segment in enumerate(audited.segments):
+def _collect_batches(
+    audited_log: AuditedLog, start_offset: int, end_offset: int
+) -> _ReplicaBatches:
+    indexes, tables = [], []
+    for index, segment in enumerate(audited_log.segments):
         rows = segment.rows
-        rows = rows[(rows["base_offset"] >= start) & (rows["last_offset"] < end)]
+        rows = rows[(rows["base_offset"] >= start_offset) & (rows["last_offset"] < end_offset)]
         tables.append(rows)
-        numbers.append(np.full(len(rows), number))
-    paths = [segment.segment.path for segment in audited.segments]
-    return _Copy(
-        audited,
+        indexes.append(np.full(len(rows), index))
+    paths = [segment.segment.path for segment in audited_log.segments]
+    return _ReplicaBatches(
+        audited_log,
         paths,
-        np.concatenate([np.empty(0, dtype=np.int64), *numbers]),
-        np.concatenate([np.empty(0, dtype=ROW), *tables]),
+        np.concatenate([np.empty(0, dtype=np.int64), *indexes]),
+        np.concatenate([np.empty(0, dtype=BATCH_ROW_DTYPE), *tables]),
     )
 
 
-def _differing(copies: Sequence[_Copy], lost: Lost) -> list[int]:
+def _find_differing_offsets(
+    replicas: Sequence[_ReplicaBatches], lost_offsets: LostOffsets
+) -> list[int]:
     """The offsets of batches that are not the same in all of them."""
-    first = copies[0].rows
-    found: set[int] = set()
-    for copy in copies[1:]:
-        rows = copy.rows
+    first = replicas[0].rows
+    differing: set[int] = set()
+    for replica in replicas[1:]:
+        rows = replica.rows
         # Most are the same in all: those go at once, without an object for each.
-        both, mine, other = np.intersect1d(
+        common, first_indexes, indexes = np.intersect1d(
             first["base_offset"], rows["base_offset"], assume_unique=True, return_indices=True
         )
-        is_same = np.ones(len(both), dtype=np.bool_)
-        for name in _IDENTITY:
-            is_same &= first[name][mine] == rows[name][other]
-        found.update(both[~is_same].tolist())
-        found.update(np.setxor1d(first["base_offset"], rows["base_offset"], True).tolist())
-    offsets = np.array(sorted(found), dtype=np.int64)
-    remaining: list[int] = offsets[~lost.have(offsets)].tolist()
+        is_same = np.ones(len(common), dtype=np.bool_)
+        for name in _IDENTITY_FIELDS:
+            is_same &= first[name][first_indexes] == rows[name][indexes]
+        differing.update(common[~is_same].tolist())
+        differing.update(np.setxor1d(first["base_offset"], rows["base_offset"], True).tolist())
+    offsets = np.array(sorted(differing), dtype=np.int64)
+    remaining: list[int] = offsets[~lost_offsets.contains_each(offsets)].tolist()
     return remaining
 
 
-def _compared(offset: int, copies: Sequence[_Copy], *, is_compacted: bool) -> Iterator[Finding]:
-    places = {number: at for number, copy in enumerate(copies) if (at := _place(copy, offset)) >= 0}
-    votes = Counter({number: copies[number].identity(at) for number, at in places.items()}.values())
-    chosen = max(votes.values())
-    model = next(n for n, at in places.items() if votes[copies[n].identity(at)] == chosen)
-    right = copies[model]
-    for number, copy in enumerate(copies):
-        if number not in places:
+def _compare_batch(
+    offset: int, replicas: Sequence[_ReplicaBatches], *, is_compacted: bool
+) -> Iterator[Finding]:
+    indexes = {
+        number: index
+        for number, replica in enumerate(replicas)
+        if (index := _find_batch_index(replica, offset)) >= 0
+    }
+    votes = Counter(
+        {number: replicas[number].identity(index) for number, index in indexes.items()}.values()
+    )
+    most_votes = max(votes.values())
+    chosen = next(n for n, at in indexes.items() if votes[replicas[n].identity(at)] == most_votes)
+    reference = replicas[chosen]
+    for number, replica in enumerate(replicas):
+        if number not in indexes:
             if not is_compacted:
-                yield _lacking(copy, right, places[model])
+                yield _missing_batch_finding(replica, reference, indexes[chosen])
             continue
-        at = places[number]
-        if copy.identity(at) != right.identity(places[model]):
-            what = _difference(right, places[model], copy, at, is_compacted=is_compacted)
+        index = indexes[number]
+        if replica.identity(index) != reference.identity(indexes[chosen]):
+            what = _describe_difference(
+                reference, indexes[chosen], replica, index, is_compacted=is_compacted
+            )
             if what is not None:
-                other = right.finding(places[model], "")
+                other = reference.build_finding(indexes[chosen], "")
                 what = f"{what}, unlike {other.file} at byte {other.position}"
-                yield copy.finding(at, what)
+                yield replica.build_finding(index, what)
 
 
-def _place(copy: _Copy, offset: int) -> int:
+def _find_batch_index(replica: _ReplicaBatches, offset: int) -> int:
     """-1 if it has no batch that begins there."""
-    offsets = copy.rows["base_offset"]
-    at = int(np.searchsorted(offsets, offset))
-    return at if at < len(offsets) and offsets[at] == offset else -1
+    offsets = replica.rows["base_offset"]
+    index = int(np.searchsorted(offsets, offset))
+    return index if index < len(offsets) and offsets[index] == offset else -1
 
 
-def _lacking(copy: _Copy, right: _Copy, at: int) -> Finding:
+def _missing_batch_finding(
+    replica: _ReplicaBatches, reference: _ReplicaBatches, index: int
+) -> Finding:
     """What is not there has no position: the file is the one where it should be."""
-    other = right.finding(at, "")
-    bases = [segment.segment.base_offset for segment in copy.audited.segments]
-    below = [number for number, base in enumerate(bases) if base <= (other.offset or 0)]
-    file = copy.paths[below[-1]] if below else copy.audited.log.directory
-    what = f"no batch begins with offset {other.offset}, unlike {other.file} at byte "
+    other = reference.build_finding(index, "")
+    base_offsets = [segment.segment.base_offset for segment in replica.audited_log.segments]
+    below = [number for number, base in enumerate(base_offsets) if base <= (other.offset or 0)]
+    file = replica.paths[below[-1]] if below else replica.audited_log.log.directory
+    what = f"no batch starts with offset {other.offset}, unlike {other.file} at byte "
     return Finding(
         Severity.ERROR,
         other.topic,
@@ -174,30 +190,41 @@ def _lacking(copy: _Copy, right: _Copy, at: int) -> Finding:
     )
 
 
-def _difference(
-    right: _Copy, right_at: int, copy: _Copy, at: int, *, is_compacted: bool
+def _describe_difference(
+    reference: _ReplicaBatches,
+    reference_index: int,
+    replica: _ReplicaBatches,
+    index: int,
+    *,
+    is_compacted: bool,
 ) -> str | None:
     """None if it is only that compaction has removed records."""
-    if right.rows["leader_epoch"][right_at] != copy.rows["leader_epoch"][at]:
+    if reference.rows["leader_epoch"][reference_index] != replica.rows["leader_epoch"][index]:
         return (
-            f"leader epoch {copy.rows['leader_epoch'][at]} instead of "
-            f"{right.rows['leader_epoch'][right_at]}"
+            f"leader epoch {replica.rows['leader_epoch'][index]} instead of "
+            f"{reference.rows['leader_epoch'][reference_index]}"
         )
     if not is_compacted:
-        return f"another batch: {_described(copy, at)} instead of {_described(right, right_at)}"
-    mine, others = _records(copy.content(at)), _records(right.content(right_at))
-    for offset in sorted(mine.keys() & others.keys()):
-        if mine[offset] != others[offset]:
-            return f"the record at offset {offset} is another"
+        return (
+            f"different batch: {_describe_batch(replica, index)} instead of "
+            f"{_describe_batch(reference, reference_index)}"
+        )
+    records, reference_records = (
+        _read_records(replica.read_batch(index)),
+        _read_records(reference.read_batch(reference_index)),
+    )
+    for offset in sorted(records.keys() & reference_records.keys()):
+        if records[offset] != reference_records[offset]:
+            return f"the record at offset {offset} is different"
     return None
 
 
-def _described(copy: _Copy, at: int) -> str:
-    last, size = copy.rows["last_offset"][at], copy.rows["size"][at]
-    return f"{size} bytes up to offset {last}, checksum {copy.rows['checksum'][at]:08x}"
+def _describe_batch(replica: _ReplicaBatches, index: int) -> str:
+    last, size = replica.rows["last_offset"][index], replica.rows["size"][index]
+    return f"{size} bytes up to offset {last}, checksum {replica.rows['checksum'][index]:08x}"
 
 
-def _records(content: bytes) -> dict[int, Record]:
+def _read_records(content: bytes) -> dict[int, Record]:
     try:
         return {record.offset: record for record in batch_at(content, 0)}
     except CorruptMessage:  # the audit of its log has told

@@ -20,46 +20,50 @@ from odradek.protocol.records.batch import TRANSACTIONAL_FLAG
 from odradek.spark_jobs.audit.batch_rows import (
     ABORT,
     NO_MARKER,
-    Lost,
-    Rows,
+    BatchRows,
+    LostOffsets,
     SegmentBatches,
-    row_holding,
+    find_row,
 )
 from odradek.spark_jobs.audit.findings import Problem
-from odradek.spark_jobs.scan.walk import OFFSET_MAX
+from odradek.spark_jobs.scan.segment_reader import OFFSET_MAX
 from odradek.storage import transaction_index
-from odradek.storage.transaction_index import ENTRY, AbortedTransaction
+from odradek.storage.transaction_index import ENTRY, AbortedTxn
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TransactionEnd:
     """A marker of a transaction."""
 
     producer_id: int
     offset: int
     is_abort: bool
     first_offset: int | None  # of the transaction; None if no record of it is left
-    previous_offset: int  # of the producer's marker before; -1 if there is none
+    previous_marker_offset: int  # of the producer's marker before; -1 if there is none
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class TransactionHistory:
     """The transactions of a log, as its batches tell them."""
 
-    endings: Mapping[int, Ending]  # by offset
-    open_at: Mapping[int, Mapping[int, int]]  # first offsets by producer, at some offsets
+    transaction_ends: Mapping[int, TransactionEnd]  # by offset
+    open_transactions_at: Mapping[
+        int, Mapping[int, int]
+    ]  # first offsets by producer, at some offsets
 
 
-def history(rows: Rows, lost: Lost, moments: Iterable[int]) -> History:
+def build_transaction_history(
+    rows: BatchRows, lost_offsets: LostOffsets, snapshot_offsets: Iterable[int]
+) -> TransactionHistory:
     """``moments`` are the offsets for which ``open_at`` is wanted."""
     open_now: dict[int, int] = {}  # first offsets, by producer
-    ended: dict[int, int] = {}  # offsets of markers, by producer
-    endings: dict[int, Ending] = {}
+    last_markers: dict[int, int] = {}  # offsets of markers, by producer
+    transaction_ends: dict[int, TransactionEnd] = {}
     open_at: dict[int, dict[int, int]] = {}
-    gaps = [(start, True) for start, _ in lost.ranges]
-    events = sorted([*gaps, *((moment, False) for moment in moments)], reverse=True)
+    gaps = [(start, True) for start, _ in lost_offsets.ranges]
+    events = sorted([*gaps, *((offset, False) for offset in snapshot_offsets)], reverse=True)
 
-    def pass_events(offset: int) -> None:
+    def process_events_to(offset: int) -> None:
         while events and events[-1][0] <= offset:
             at, is_gap = events.pop()
             if is_gap:
@@ -68,104 +72,108 @@ def history(rows: Rows, lost: Lost, moments: Iterable[int]) -> History:
                 open_at[at] = dict(open_now)
 
     # As Python's own numbers, and only what takes part in transactions.
-    taking_part = rows[(rows["attributes"] & TRANSACTIONAL_FLAG) != 0]
-    columns = [taking_part[name].tolist() for name in ("base_offset", "producer_id", "marker")]
+    transactional = rows[(rows["attributes"] & TRANSACTIONAL_FLAG) != 0]
+    columns = [transactional[name].tolist() for name in ("base_offset", "producer_id", "marker")]
     for offset, producer_id, marker in zip(*columns, strict=True):
-        pass_events(offset)
+        process_events_to(offset)
         if marker == NO_MARKER:
             open_now.setdefault(producer_id, offset)
             continue
         first_offset = open_now.pop(producer_id, None)
-        previous = ended.get(producer_id, -1)
-        endings[offset] = Ending(producer_id, offset, marker == ABORT, first_offset, previous)
-        ended[producer_id] = offset
-    pass_events(OFFSET_MAX)
-    return History(endings, open_at)
+        previous = last_markers.get(producer_id, -1)
+        transaction_ends[offset] = TransactionEnd(
+            producer_id, offset, marker == ABORT, first_offset, previous
+        )
+        last_markers[producer_id] = offset
+    process_events_to(OFFSET_MAX)
+    return TransactionHistory(transaction_ends, open_at)
 
 
 @dataclass(frozen=True, slots=True)
-class KnownLog:
+class ReferenceLog:
     """What there is to compare with: of all segments, since a transaction may go through many."""
 
-    rows: Rows
-    lost: Lost
-    told: History
-    start_offset: int  # what lies before it was deleted, and so were its transactions
+    rows: BatchRows
+    lost_offsets: LostOffsets
+    history: TransactionHistory
+    log_start_offset: int  # what lies before it was deleted, and so were its transactions
 
-    def ended_between(self, producer_id: int, start: int, end: int) -> int | None:
+    def find_end_between(self, producer_id: int, start_offset: int, end_offset: int) -> int | None:
         """The offset of a marker of the producer."""
-        for offset, ending in self.told.endings.items():
-            if start < offset < end and ending.producer_id == producer_id:
+        for offset, end in self.history.transaction_ends.items():
+            if start_offset < offset < end_offset and end.producer_id == producer_id:
                 return offset
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class IndexContent:
+class TransactionIndexContent:
     """A transaction index; what was added since the batches were read may be ahead of them."""
 
     content: bytes
-    bytes_before: int
+    size_before_bytes: int
 
     def is_new(self, position: int) -> bool:
-        return position >= self.bytes_before
+        return position >= self.size_before_bytes
 
 
-def transaction_index_problems(
-    index: IndexContent, batches: SegmentBatches, log: KnownLog
+def check_transaction_index(
+    index: TransactionIndexContent, batches: SegmentBatches, reference: ReferenceLog
 ) -> Iterator[Problem]:
     content = index.content
-    cut = len(content) % ENTRY.size
+    excess = len(content) % ENTRY.size
     previous = -1
-    noted = set()
-    for slot, (version, *fields) in enumerate(ENTRY.iter_unpack(content[: len(content) - cut])):
-        position, entry = slot * ENTRY.size, AbortedTransaction(*fields)
+    indexed = set()
+    for slot, (version, *fields) in enumerate(ENTRY.iter_unpack(content[: len(content) - excess])):
+        position, entry = slot * ENTRY.size, AbortedTxn(*fields)
         if index.is_new(position) and entry.last_offset >= batches.next_offset:
             continue
-        noted.add(entry.last_offset)
-        why = _why_out_of_place(version, entry, previous) or _why_wrong(entry, log)
-        if why is not None:
-            yield Problem(position, entry.last_offset, f"entry {slot}: {why}")
+        indexed.add(entry.last_offset)
+        reason = _check_entry_order(version, entry, previous) or _check_entry(entry, reference)
+        if reason is not None:
+            yield Problem(position, entry.last_offset, f"entry {slot}: {reason}")
         previous = max(previous, entry.last_offset)
-    if cut:
-        yield Problem(len(content) - cut, None, f"an entry is cut short after {cut} bytes")
-    for ending in _aborts_in(batches, log.told):
-        if ending.offset not in noted:
-            why = f"the transaction of producer {ending.producer_id} from {ending.first_offset} on"
-            yield Problem(len(content), ending.offset, f"{why} was aborted, and is not in it")
+    if excess:
+        yield Problem(len(content) - excess, None, f"the last entry has only {excess} bytes")
+    for end in _aborts_in_segment(batches, reference.history):
+        if end.offset not in indexed:
+            reason = f"aborted transaction of producer {end.producer_id} from {end.first_offset}"
+            yield Problem(len(content), end.offset, f"missing entry: {reason}")
 
 
-def _aborts_in(batches: SegmentBatches, told: History) -> Iterator[Ending]:
+def _aborts_in_segment(
+    batches: SegmentBatches, history: TransactionHistory
+) -> Iterator[TransactionEnd]:
     """Those of which records are there."""
     markers = batches.rows["base_offset"][batches.rows["marker"] == ABORT]
     for offset in markers.tolist():
-        ending = told.endings.get(offset)
-        if ending is not None and ending.first_offset is not None:
-            yield ending
+        end = history.transaction_ends.get(offset)
+        if end is not None and end.first_offset is not None:
+            yield end
 
 
-def _why_out_of_place(version: int, entry: AbortedTransaction, previous: int) -> str | None:
+def _check_entry_order(version: int, entry: AbortedTxn, previous_last_offset: int) -> str | None:
     if version != transaction_index.VERSION:
-        return f"version {version}"
-    if entry.last_offset <= previous:
-        return f"last offset {entry.last_offset}, which is no larger than the one before"
+        return f"unknown version {version}"
+    if entry.last_offset <= previous_last_offset:
+        return f"last offset {entry.last_offset} is not above that of the entry before"
     return None
 
 
-def _why_wrong(entry: AbortedTransaction, log: KnownLog) -> str | None:
-    if log.lost.has(entry.last_offset):
+def _check_entry(entry: AbortedTxn, reference: ReferenceLog) -> str | None:
+    if reference.lost_offsets.contains(entry.last_offset):
         return None
-    ending = log.told.endings.get(entry.last_offset)
-    if ending is None or not ending.is_abort or ending.producer_id != entry.producer_id:
-        return f"offset {entry.last_offset} is no abort marker of producer {entry.producer_id}"
+    end = reference.history.transaction_ends.get(entry.last_offset)
+    if end is None or not end.is_abort or end.producer_id != entry.producer_id:
+        return f"offset {entry.last_offset} is not an abort marker of producer {entry.producer_id}"
     first = entry.first_offset
-    if ending.first_offset is not None and first > ending.first_offset:
-        return f"from {first} on, but the transaction began at {ending.first_offset}"
-    if first <= ending.previous_offset:
-        return f"from {first} on, but the one before it ended at {ending.previous_offset}"
+    if end.first_offset is not None and first > end.first_offset:
+        return f"first offset {first}, but the transaction started at {end.first_offset}"
+    if first <= end.previous_marker_offset:
+        return f"first offset {first}, but the one before ended at {end.previous_marker_offset}"
     if first > entry.last_offset:
-        return f"from {first} on, after its end"
-    row = None if log.lost.has(first) else row_holding(log.rows, first)
+        return f"first offset {first} is after the last offset"
+    row = None if reference.lost_offsets.contains(first) else find_row(reference.rows, first)
     if row is not None and row["producer_id"] != entry.producer_id and first != entry.last_offset:
-        return f"from {first} on, where a batch of another producer is"
+        return f"first offset {first} is in a batch of another producer"
     return None

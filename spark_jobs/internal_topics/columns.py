@@ -22,44 +22,48 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from odradek.spark_jobs.contents.content import Content
+from odradek.spark_jobs.internal_topics.content import Content
 from odradek.spark_jobs.scan.columns import RECORD_COLUMNS, TIMESTAMP_TYPE
 
 _PARTITIONS_TYPE = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ContentColumns:
     """By what they are read from; ``of_record`` has the scanner's names for them."""
 
-    key: Mapping[str, pa.DataType]
-    value: Mapping[str, pa.DataType]
-    of_record: Mapping[str, str]
+    key_columns: Mapping[str, pa.DataType]
+    value_columns: Mapping[str, pa.DataType]
+    log_columns: Mapping[str, str]
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        of_record = {name: RECORD_COLUMNS[source] for name, source in self.of_record.items()}
-        return {**self.key, **self.value, **of_record}
+        log_types = {name: RECORD_COLUMNS[source] for name, source in self.log_columns.items()}
+        return {**self.key_columns, **self.value_columns, **log_types}
 
-    def to_read(self, wanted: tuple[str, ...]) -> set[str]:
+    def scan_columns(self, columns: tuple[str, ...]) -> set[str]:
         """The scanner's columns that these are made from."""
-        sources = {self.of_record[name] for name in wanted if name in self.of_record}
-        is_value_wanted = not self.value.keys().isdisjoint(wanted)
-        return {*sources, "offset", "key", *(["value"] if is_value_wanted else [])}
+        sources = {self.log_columns[name] for name in columns if name in self.log_columns}
+        needs_value = not self.value_columns.keys().isdisjoint(columns)
+        return {*sources, "offset", "key", *(["value"] if needs_value else [])}
 
 
-_PLACE = {"logPartition": "partition", "logOffset": "offset", "logTimestamp": "timestamp"}
+_LOG_POSITION_COLUMNS = {
+    "logPartition": "partition",
+    "logOffset": "offset",
+    "logTimestamp": "timestamp",
+}
 
-COLUMNS: Mapping[Content, Columns] = {
-    Content.OFFSETS: Columns(
-        key={
+CONTENT_COLUMNS: Mapping[Content, ContentColumns] = {
+    Content.OFFSETS: ContentColumns(
+        key_columns={
             "recordType": pa.string(),
             "group": pa.string(),
             "memberId": pa.string(),
             "topic": pa.string(),
             "partition": pa.int32(),
         },
-        value={
+        value_columns={
             "offset": pa.int64(),
             "leaderEpoch": pa.int32(),
             "metadata": pa.string(),
@@ -70,17 +74,17 @@ COLUMNS: Mapping[Content, Columns] = {
             "memberCount": pa.int32(),
             "deleted": pa.bool_(),
         },
-        of_record={
-            **_PLACE,
+        log_columns={
+            **_LOG_POSITION_COLUMNS,
             "isTransactional": "isTransactional",
             "producerId": "producerId",
             "producerEpoch": "producerEpoch",
             "segment": "segment",
         },
     ),
-    Content.TRANSACTIONS: Columns(
-        key={"recordType": pa.string(), "transactionalId": pa.string()},
-        value={
+    Content.TRANSACTIONS: ContentColumns(
+        key_columns={"recordType": pa.string(), "transactionalId": pa.string()},
+        value_columns={
             "state": pa.string(),
             "producerId": pa.int64(),
             "producerEpoch": pa.int32(),
@@ -93,6 +97,6 @@ COLUMNS: Mapping[Content, Columns] = {
             "clientTransactionVersion": pa.int32(),
             "deleted": pa.bool_(),
         },
-        of_record={**_PLACE, "segment": "segment"},
+        log_columns={**_LOG_POSITION_COLUMNS, "segment": "segment"},
     ),
 }

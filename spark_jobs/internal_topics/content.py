@@ -19,14 +19,14 @@ class Content(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class InternalTopic:
     """Where records of a content are, and the option that names whose."""
 
-    topic: str
-    option: str
+    name: str
+    id_option: str
 
 
-HOMES: Mapping[Content, Home] = {
-    Content.OFFSETS: Home("__consumer_offsets", "group"),
-    Content.TRANSACTIONS: Home("__transaction_state", "transactionalId"),
+INTERNAL_TOPICS: Mapping[Content, InternalTopic] = {
+    Content.OFFSETS: InternalTopic("__consumer_offsets", "group"),
+    Content.TRANSACTIONS: InternalTopic("__transaction_state", "transactionalId"),
 }

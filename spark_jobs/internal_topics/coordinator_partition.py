@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.protocol.internal.key_partition import partition_of
+from odradek.protocol.internal.key_partition import partition_for
 
 
-def home_partition(key: str, present: Collection[int], partition_count: int | None) -> int | None:
+def find_coordinator_partition(
+    coordinator_key: str, partitions: Collection[int], partition_count: int | None
+) -> int | None:
     """None if it cannot be told; ``present`` are the partitions that were found."""
-    if partition_count is None and is_whole(present):
-        partition_count = len(present)
-    return partition_of(key, partition_count) if partition_count else None
+    if partition_count is None and is_complete(partitions):
+        partition_count = len(partitions)
+    return partition_for(coordinator_key, partition_count) if partition_count else None
 
 
-def is_whole(present: Collection[int]) -> bool:
+def is_complete(partitions: Collection[int]) -> bool:
     """Whether there are some, from 0 on without a gap."""
-    return len(present) > 0 and set(present) == set(range(len(present)))
+    return len(partitions) > 0 and set(partitions) == set(range(len(partitions)))

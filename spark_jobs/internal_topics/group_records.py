@@ -15,12 +15,19 @@ from functools import lru_cache
 from typing import Any
 
 from odradek.protocol.internal.consumer_group_log import ConsumerGroupMetadataValue
+from odradek.protocol.internal.coordinator_record import GROUP_RECORD_TYPES, decode_version_prefixed
 from odradek.protocol.internal.group_log import GroupMetadataValue, OffsetCommitValue
-from odradek.protocol.internal.log_record import GROUP_LOG, decode_part
 from odradek.protocol.schema import Message
-from odradek.spark_jobs.contents.cells import Cells, ReadKey, kind_of, microseconds, named, unknown
+from odradek.spark_jobs.internal_topics.record_cells import (
+    ParsedKey,
+    RecordCells,
+    find_record_type,
+    key_cells,
+    to_microseconds,
+    unknown_key,
+)
 
-_COLUMN_OF_FIELD = {
+_COLUMN_BY_FIELD = {
     "group": "group",
     "group_id": "group",
     "member_id": "memberId",
@@ -31,33 +38,36 @@ _COLUMN_OF_FIELD = {
 
 # The same partitions are committed again and again.
 @lru_cache(maxsize=65_536)
-def read_key(key: bytes) -> ReadKey:
+def parse_key(key: bytes) -> ParsedKey:
     """Raises DecodeError."""
-    kind = kind_of(key, GROUP_LOG)
-    if kind is None:
-        return unknown(key)
-    read = decode_part(kind.key, key)
-    fields = [field.name for field in read.__schema__.fields if field.name in _COLUMN_OF_FIELD]
-    told = {_COLUMN_OF_FIELD[name]: getattr(read, name) for name in fields}
-    return ReadKey(named(kind, **told), kind.value if kind.value in _TOLD else None)
+    record_type = find_record_type(key, GROUP_RECORD_TYPES)
+    if record_type is None:
+        return unknown_key(key)
+    decoded = decode_version_prefixed(record_type.key, key)
+    fields = [field.name for field in decoded.__schema__.fields if field.name in _COLUMN_BY_FIELD]
+    cells = {_COLUMN_BY_FIELD[name]: getattr(decoded, name) for name in fields}
+    return ParsedKey(
+        key_cells(record_type, **cells),
+        record_type.value if record_type.value in _VALUE_PARSERS else None,
+    )
 
 
-def value_cells(kind: type[Message], value: bytes) -> Cells:
+def parse_value(value_type: type[Message], value: bytes) -> RecordCells:
     """Raises DecodeError."""
-    return _TOLD[kind](decode_part(kind, value))
+    return _VALUE_PARSERS[value_type](decode_version_prefixed(value_type, value))
 
 
-def _offset(value: OffsetCommitValue) -> Cells:
+def _offset_commit_cells(value: OffsetCommitValue) -> RecordCells:
     return {
         "offset": value.offset,
         "leaderEpoch": value.leader_epoch if value.leader_epoch >= 0 else None,
         "metadata": value.metadata,
-        "commitTimestamp": microseconds(value.commit_timestamp),
-        "expireTimestamp": microseconds(value.expire_timestamp),
+        "commitTimestamp": to_microseconds(value.commit_timestamp),
+        "expireTimestamp": to_microseconds(value.expire_timestamp),
     }
 
 
-def _classic_group(value: GroupMetadataValue) -> Cells:
+def _group_metadata_cells(value: GroupMetadataValue) -> RecordCells:
     return {
         "protocolType": value.protocol_type,
         "generation": value.generation,
@@ -65,12 +75,12 @@ def _classic_group(value: GroupMetadataValue) -> Cells:
     }
 
 
-def _consumer_group(value: ConsumerGroupMetadataValue) -> Cells:
+def _consumer_group_metadata_cells(value: ConsumerGroupMetadataValue) -> RecordCells:
     return {"generation": value.epoch}
 
 
-_TOLD: Mapping[type[Message], Callable[[Any], Cells]] = {
-    OffsetCommitValue: _offset,
-    GroupMetadataValue: _classic_group,
-    ConsumerGroupMetadataValue: _consumer_group,
+_VALUE_PARSERS: Mapping[type[Message], Callable[[Any], RecordCells]] = {
+    OffsetCommitValue: _offset_commit_cells,
+    GroupMetadataValue: _group_metadata_cells,
+    ConsumerGroupMetadataValue: _consumer_group_metadata_cells,
 }

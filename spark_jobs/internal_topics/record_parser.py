@@ -18,130 +18,154 @@ import numpy as np
 import pyarrow as pa
 
 from odradek.protocol.errors import CorruptMessage, DecodeError
-from odradek.protocol.records.control import ControlType, control_type_of
+from odradek.protocol.records.control_records import ControlRecordType, parse_control_record_type
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
-from odradek.spark_jobs.contents import group_records, transaction_records
-from odradek.spark_jobs.contents.cells import Cells, ReadKey
-from odradek.spark_jobs.contents.columns import COLUMNS
-from odradek.spark_jobs.contents.content import HOMES, Content
+from odradek.spark_jobs.internal_topics import group_records, transaction_records
+from odradek.spark_jobs.internal_topics.columns import CONTENT_COLUMNS
+from odradek.spark_jobs.internal_topics.content import INTERNAL_TOPICS, Content
+from odradek.spark_jobs.internal_topics.record_cells import ParsedKey, RecordCells
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.columns import RECORD_COLUMNS, schema_of
-from odradek.spark_jobs.scan.decode import Decoded, flaw_in
-from odradek.spark_jobs.scan.options import Options
-from odradek.spark_jobs.scan.walk import Flaw, OldMessages
+from odradek.spark_jobs.scan.columns import RECORD_COLUMNS, build_schema
+from odradek.spark_jobs.scan.options import ScanOptions
+from odradek.spark_jobs.scan.record_decoder import DecodedRows, damaged_batch
+from odradek.spark_jobs.scan.segment_reader import DamagedRange, LegacyBatchGroup
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _RecordParser:
     """How keys and values are read; both raise DecodeError."""
 
-    read_key: Callable[[bytes], ReadKey]
-    value_cells: Callable[[type[Message], bytes], Cells]
+    parse_key: Callable[[bytes], ParsedKey]
+    parse_value: Callable[[type[Message], bytes], RecordCells]
 
 
-_READERS: Mapping[Content, _Reader] = {
-    Content.OFFSETS: _Reader(group_records.read_key, group_records.value_cells),
-    Content.TRANSACTIONS: _Reader(transaction_records.read_key, transaction_records.value_cells),
+_PARSERS: Mapping[Content, _RecordParser] = {
+    Content.OFFSETS: _RecordParser(group_records.parse_key, group_records.parse_value),
+    Content.TRANSACTIONS: _RecordParser(
+        transaction_records.parse_key, transaction_records.parse_value
+    ),
 }
-_MARKERS = {ControlType.COMMIT: "CommitMarker", ControlType.ABORT: "AbortMarker"}
+_MARKER_RECORD_TYPES = {
+    ControlRecordType.COMMIT: "CommitMarker",
+    ControlRecordType.ABORT: "AbortMarker",
+}
 
 
-def columns_to_read(options: Options) -> tuple[str, ...]:
+def columns_to_read(options: ScanOptions) -> tuple[str, ...]:
     """The scanner's columns that the wanted ones are made from."""
     if options.content is Content.RAW:
         return options.columns
-    names = COLUMNS[options.content].to_read(options.columns)
+    names = CONTENT_COLUMNS[options.content].scan_columns(options.columns)
     names |= {"isControl"} if options.include_control else set()
     return tuple(name for name in RECORD_COLUMNS if name in names)
 
 
-def understood(decoded: Decoded, found: BatchGroup | OldMessages, options: Options) -> Decoded:
+def parse_internal_records(
+    decoded: DecodedRows, scanned: BatchGroup | LegacyBatchGroup, options: ScanOptions
+) -> DecodedRows:
     """What the scanner decoded of ``found``, by its meaning; as it is, if that is not asked for."""
     if options.content is Content.RAW:
         yield from decoded
         return
     for rows in decoded:
-        if isinstance(rows, Flaw):
+        if isinstance(rows, DamagedRange):
             yield rows
             continue
-        meanings = list(_meanings(rows, options))
-        for each in meanings:
-            if isinstance(each.cells, str):
-                reason = f"the record at offset {each.offset}: {each.cells}"
-                yield replace(_flaw(found, each.offset, reason), first_offset=each.offset)
-        yield _table(rows, meanings, options)
+        records = list(_parse_rows(rows, options))
+        for record in records:
+            if isinstance(record.cells, str):
+                reason = f"the record at offset {record.offset}: {record.cells}"
+                yield replace(
+                    _damaged_batch_of(scanned, record.offset, reason), first_offset=record.offset
+                )
+        yield _build_batch(rows, records, options)
 
 
-class _Meaning(NamedTuple):
+class _ParsedRecord(NamedTuple):
     """Of the record in a row; a text says why it cannot be read."""
 
     row: int
     offset: int
-    cells: Cells | str
+    cells: RecordCells | str
 
 
-def _meanings(rows: pa.RecordBatch, options: Options) -> Iterator[_Meaning]:
+def _parse_rows(rows: pa.RecordBatch, options: ScanOptions) -> Iterator[_ParsedRecord]:
     """Those that are looked for, and those that cannot be read."""
     has_values = "value" in rows.schema.names
-    columns = (_cells_of(rows, name) for name in ("offset", "key", "value", "isControl"))
+    columns = (_column_values(rows, name) for name in ("offset", "key", "value", "isControl"))
     for row, (offset, key, value, is_control) in enumerate(zip(*columns, strict=True)):
         try:
-            cells = _marker(key) if is_control else _cells(key, value, options, has_values)
-        except (DecodeError, CorruptMessage) as wrong:
-            yield _Meaning(row, offset, str(wrong))
+            cells = (
+                _marker_cells(key) if is_control else _record_cells(key, value, options, has_values)
+            )
+        except (DecodeError, CorruptMessage) as error:
+            yield _ParsedRecord(row, offset, str(error))
             continue
         if cells is not None:
-            yield _Meaning(row, offset, cells)
+            yield _ParsedRecord(row, offset, cells)
 
 
-def _cells_of(rows: pa.RecordBatch, name: str) -> list[Any]:
+def _column_values(rows: pa.RecordBatch, name: str) -> list[Any]:
     """Nothing, of a column that was not read."""
-    is_there = name in rows.schema.names
-    return rows.column(name).to_pylist() if is_there else [None] * rows.num_rows
+    is_present = name in rows.schema.names
+    return rows.column(name).to_pylist() if is_present else [None] * rows.num_rows
 
 
-def _marker(key: bytes | None) -> Cells | None:
-    kind = control_type_of(Record(0, 0, key, None))
-    return {"recordType": _MARKERS[kind], "deleted": False} if kind in _MARKERS else None
+def _marker_cells(key: bytes | None) -> RecordCells | None:
+    marker_type = parse_control_record_type(Record(0, 0, key, None))
+    return (
+        {"recordType": _MARKER_RECORD_TYPES[marker_type], "deleted": False}
+        if marker_type in _MARKER_RECORD_TYPES
+        else None
+    )
 
 
-def _cells(
-    key: bytes | None, value: bytes | None, options: Options, has_values: bool
-) -> Cells | None:
+def _record_cells(
+    key: bytes | None, value: bytes | None, options: ScanOptions, has_values: bool
+) -> RecordCells | None:
     """None for a record of somebody else than who is looked for."""
-    reader = _READERS[options.content]
+    parser = _PARSERS[options.content]
     if key is None:
         raise DecodeError("there is no key")
-    cells, kind = reader.read_key(key)
-    if options.named is not None and cells.get(HOMES[options.content].option) != options.named:
+    cells, value_type = parser.parse_key(key)
+    if (
+        options.coordinator_key is not None
+        and cells.get(INTERNAL_TOPICS[options.content].id_option) != options.coordinator_key
+    ):
         return None
     if not has_values:
         return cells
-    told = {} if value is None or kind is None else reader.value_cells(kind, value)
-    return {**cells, **told, "deleted": value is None}
+    value_cells = (
+        {} if value is None or value_type is None else parser.parse_value(value_type, value)
+    )
+    return {**cells, **value_cells, "deleted": value is None}
 
 
-def _table(rows: pa.RecordBatch, meanings: list[_Meaning], options: Options) -> pa.RecordBatch:
-    columns = COLUMNS[options.content]
-    readable = [each for each in meanings if not isinstance(each.cells, str)]
-    numbers = pa.array([each.row for each in readable], pa.int64())
-    cells: list[Any] = [each.cells for each in readable]
+def _build_batch(
+    rows: pa.RecordBatch, parsed_records: list[_ParsedRecord], options: ScanOptions
+) -> pa.RecordBatch:
+    columns = CONTENT_COLUMNS[options.content]
+    readable = [record for record in parsed_records if not isinstance(record.cells, str)]
+    row_indexes = pa.array([record.row for record in readable], pa.int64())
+    cells: list[Any] = [record.cells for record in readable]
     types = columns.types
     arrays = [
-        rows.column(columns.of_record[name]).take(numbers)
-        if name in columns.of_record
-        else pa.array([each.get(name) for each in cells], types[name])
+        rows.column(columns.log_columns[name]).take(row_indexes)
+        if name in columns.log_columns
+        else pa.array([row_cells.get(name) for row_cells in cells], types[name])
         for name in options.columns
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(options.columns, types))
+    return pa.RecordBatch.from_arrays(arrays, schema=build_schema(options.columns, types))
 
 
-def _flaw(found: BatchGroup | OldMessages, offset: int, reason: str) -> Flaw:
+def _damaged_batch_of(
+    scanned: BatchGroup | LegacyBatchGroup, offset: int, reason: str
+) -> DamagedRange:
     """At the batch that has the offset."""
-    if isinstance(found, BatchGroup):
-        at = int(np.searchsorted(found.field("base_offset"), offset, side="right")) - 1
-        return flaw_in(found, at, reason)
-    message = next(each for each in found.messages if each.last_offset >= offset)
-    position = found.position + message.position
-    return Flaw(position, position + message.size_bytes, offset, reason)
+    if isinstance(scanned, BatchGroup):
+        index = int(np.searchsorted(scanned.field("base_offset"), offset, side="right")) - 1
+        return damaged_batch(scanned, index, reason)
+    batch = next(batch for batch in scanned.batches if batch.last_offset >= offset)
+    position = scanned.position + batch.position
+    return DamagedRange(position, position + batch.size_bytes, offset, reason)

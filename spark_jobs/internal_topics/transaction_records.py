@@ -7,46 +7,60 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from odradek.protocol.internal.log_record import TRANSACTION_LOG, decode_part
+from odradek.protocol.internal.coordinator_record import (
+    TRANSACTION_RECORD_TYPES,
+    decode_version_prefixed,
+)
 from odradek.protocol.internal.transaction_log import (
-    STATUSES,
+    TRANSACTION_STATE_NAMES,
     TransactionLogKey,
     TransactionLogValue,
 )
 from odradek.protocol.schema import Message
-from odradek.spark_jobs.contents.cells import Cells, ReadKey, kind_of, microseconds, named, unknown
+from odradek.spark_jobs.internal_topics.record_cells import (
+    ParsedKey,
+    RecordCells,
+    find_record_type,
+    key_cells,
+    to_microseconds,
+    unknown_key,
+)
 
 
 @lru_cache(maxsize=16_384)
-def read_key(key: bytes) -> ReadKey:
+def parse_key(key: bytes) -> ParsedKey:
     """Raises DecodeError."""
-    kind = kind_of(key, TRANSACTION_LOG)
-    if kind is None:
-        return unknown(key)
-    read = decode_part(TransactionLogKey, key)
-    return ReadKey(named(kind, transactionalId=read.transactional_id), kind.value)
+    record_type = find_record_type(key, TRANSACTION_RECORD_TYPES)
+    if record_type is None:
+        return unknown_key(key)
+    decoded = decode_version_prefixed(TransactionLogKey, key)
+    return ParsedKey(
+        key_cells(record_type, transactionalId=decoded.transactional_id), record_type.value
+    )
 
 
-def value_cells(_: type[Message], value: bytes) -> Cells:
+def parse_value(_: type[Message], value: bytes) -> RecordCells:
     """Raises DecodeError.  A state that is not known is told by its number."""
-    read = decode_part(TransactionLogValue, value)
+    decoded = decode_version_prefixed(TransactionLogValue, value)
     return {
-        "state": STATUSES.get(read.transaction_status, str(read.transaction_status)),
-        "producerId": read.producer_id,
-        "producerEpoch": read.producer_epoch,
-        "previousProducerId": _or_none(read.previous_producer_id),
-        "nextProducerId": _or_none(read.next_producer_id),
-        "timeoutMs": read.transaction_timeout_ms,
+        "state": TRANSACTION_STATE_NAMES.get(
+            decoded.transaction_status, str(decoded.transaction_status)
+        ),
+        "producerId": decoded.producer_id,
+        "producerEpoch": decoded.producer_epoch,
+        "previousProducerId": _producer_id_or_none(decoded.previous_producer_id),
+        "nextProducerId": _producer_id_or_none(decoded.next_producer_id),
+        "timeoutMs": decoded.transaction_timeout_ms,
         "partitions": [
             {"topic": topic.topic, "partition": partition}
-            for topic in read.transaction_partitions or ()
+            for topic in decoded.transaction_partitions or ()
             for partition in topic.partition_ids
         ],
-        "startTimestamp": microseconds(read.transaction_start_timestamp_ms),
-        "lastUpdateTimestamp": microseconds(read.transaction_last_update_timestamp_ms),
-        "clientTransactionVersion": read.client_transaction_version,
+        "startTimestamp": to_microseconds(decoded.transaction_start_timestamp_ms),
+        "lastUpdateTimestamp": to_microseconds(decoded.transaction_last_update_timestamp_ms),
+        "clientTransactionVersion": decoded.client_transaction_version,
     }
 
 
-def _or_none(producer_id: int) -> int | None:
+def _producer_id_or_none(producer_id: int) -> int | None:
     return None if producer_id < 0 else producer_id

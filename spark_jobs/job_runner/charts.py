@@ -14,89 +14,95 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from odradek.spark_jobs.running.cells import for_a_person, in_time, in_unit
-from odradek.spark_jobs.running.result import Chart, Shape
-from odradek.spark_jobs.running.scales import Scale, ticks_up_to, time_label, time_ticks
+from odradek.spark_jobs.job_runner.cell_format import format_cell, format_number, format_timestamp
+from odradek.spark_jobs.job_runner.result import Chart, ChartType
+from odradek.spark_jobs.job_runner.scales import Scale, time_label, time_ticks, value_ticks
 
-COLOURS = 8
-REST = "others"
+COLOURS_MAX = 8
+OTHERS = "others"
 BARS_MAX = 40
 
 _WIDTH, _HEIGHT = 860, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 10, 26
-_BAR, _LABEL = 22, 260
+_BAR_HEIGHT, _LABEL_WIDTH = 22, 260
 
 Row = Mapping[str, Any]
 Lines = dict[str, dict[float, float]]
 
 
-def svg(chart: Chart, rows: Sequence[Row]) -> str:
+def render_chart(chart: Chart, rows: Sequence[Row]) -> str:
     """A figure; nothing where there is nothing to be shown."""
-    drawn = [row for row in rows if _is_meant(chart, row)]
-    if not drawn:
+    included = [row for row in rows if _is_included(chart, row)]
+    if not included:
         return ""
-    picture = _lines(chart, drawn) if chart.shape is Shape.LINES else _bars(chart, drawn)
-    return f"<figure><figcaption>{escape(chart.title)}</figcaption>\n{picture}\n</figure>\n"
+    svg = (
+        _render_lines(chart, included)
+        if chart.chart_type is ChartType.LINES
+        else _render_bars(chart, included)
+    )
+    return f"<figure><figcaption>{escape(chart.title)}</figcaption>\n{svg}\n</figure>\n"
 
 
-def _is_meant(chart: Chart, row: Row) -> bool:
-    is_chosen = chart.only is None or row[chart.only[0]] == chart.only[1]
-    return is_chosen and row[chart.x] is not None and row[chart.y] is not None
+def _is_included(chart: Chart, row: Row) -> bool:
+    is_selected = chart.row_filter is None or row[chart.row_filter[0]] == chart.row_filter[1]
+    return is_selected and row[chart.x] is not None and row[chart.y] is not None
 
 
-def _lines(chart: Chart, rows: Sequence[Row]) -> str:
+def _render_lines(chart: Chart, rows: Sequence[Row]) -> str:
     lines = _series(chart, rows)
     times = [float(row[chart.x]) for row in rows]
-    ticks = ticks_up_to(max(max(line.values()) for line in lines.values()))
+    ticks = value_ticks(max(max(line.values()) for line in lines.values()))
     x = Scale(min(times), max(times), _LEFT, _WIDTH - _RIGHT)
     y = Scale(0, ticks[-1], _HEIGHT - _BOTTOM, _TOP)
     parts = [*_value_axis(chart, ticks, y), *_time_axis(x)]
     for number, (name, line) in enumerate(lines.items()):
-        parts += _line(chart, name, line, x=x, y=y, colour=number)
+        parts += _render_line(chart, name, line, x=x, y=y, colour=number)
     legend = _legend(list(lines)) if chart.series is not None else ""
-    return _picture(_HEIGHT, chart.title, parts) + legend
+    return _svg_element(_HEIGHT, chart.title, parts) + legend
 
 
 def _series(chart: Chart, rows: Sequence[Row]) -> Lines:
     """Those with the largest sums, by name, and the rest as one."""
     lines: Lines = defaultdict(lambda: defaultdict(float))
     for row in rows:
-        name = "" if chart.series is None else for_a_person(chart.series, row[chart.series])
+        name = "" if chart.series is None else format_cell(chart.series, row[chart.series])
         lines[name][float(row[chart.x])] += float(row[chart.y])
     largest = sorted(lines, key=lambda name: (-sum(lines[name].values()), name))
-    if len(largest) <= COLOURS:
+    if len(largest) <= COLOURS_MAX:
         return {name: lines[name] for name in largest}
-    shown = {name: lines[name] for name in largest[: COLOURS - 1]}
+    shown = {name: lines[name] for name in largest[: COLOURS_MAX - 1]}
     rest: dict[float, float] = defaultdict(float)
-    for name in largest[COLOURS - 1 :]:
+    for name in largest[COLOURS_MAX - 1 :]:
         for time, value in lines[name].items():
             rest[time] += value
-    return {**shown, REST: rest}
+    return {**shown, OTHERS: rest}
 
 
-def _line(
+def _render_line(
     chart: Chart, name: str, line: dict[float, float], *, x: Scale, y: Scale, colour: int
 ) -> list[str]:
     points = [(x(time), y(line[time])) for time in sorted(line)]
-    path = " ".join(f"{'L' if at else 'M'}{px:.1f} {py:.1f}" for at, (px, py) in enumerate(points))
-    hints = [
+    path = " ".join(
+        f"{'L' if index else 'M'}{px:.1f} {py:.1f}" for index, (px, py) in enumerate(points)
+    )
+    circles = [
         f'<circle class="s{colour}" cx="{px:.1f}" cy="{py:.1f}" r="{2.5 if len(line) < 80 else 1}">'
-        f"<title>{escape(_hint(chart, name, time, line[time]))}</title></circle>"
+        f"<title>{escape(_tooltip(chart, name, time, line[time]))}</title></circle>"
         for (px, py), time in zip(points, sorted(line), strict=True)
     ]
-    return [f'<path class="line s{colour}" d="{path}"/>', *hints]
+    return [f'<path class="line s{colour}" d="{path}"/>', *circles]
 
 
-def _hint(chart: Chart, name: str, time: float, value: float) -> str:
+def _tooltip(chart: Chart, name: str, time: float, value: float) -> str:
     prefix = f"{name}, " if name else ""
-    return f"{prefix}{in_time(int(time))}: {in_unit(chart.y, value)}"
+    return f"{prefix}{format_timestamp(int(time))}: {format_number(chart.y, value)}"
 
 
 def _value_axis(chart: Chart, ticks: Sequence[float], y: Scale) -> list[str]:
     return [
         f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(tick):.1f}" '
         f'y2="{y(tick):.1f}"/><text class="right" x="{_LEFT - 8}" y="{y(tick) + 4:.1f}">'
-        f"{escape(in_unit(chart.y, tick))}</text>"
+        f"{escape(format_number(chart.y, tick))}</text>"
         for tick in ticks
     ]
 
@@ -118,28 +124,31 @@ def _legend(names: Sequence[str]) -> str:
     return f'\n<ul class="legend">{"".join(entries)}</ul>'
 
 
-def _bars(chart: Chart, rows: Sequence[Row]) -> str:
+def _render_bars(chart: Chart, rows: Sequence[Row]) -> str:
     shown = rows[:BARS_MAX]
     highest = max(float(row[chart.y]) for row in shown)
-    x = Scale(0, highest or 1, _LABEL, _WIDTH - 90)
+    x = Scale(0, highest or 1, _LABEL_WIDTH, _WIDTH - 90)
     parts = []
     for number, row in enumerate(shown):
-        label, value = for_a_person(chart.x, row[chart.x]), float(row[chart.y])
-        top, told = number * _BAR, in_unit(chart.y, row[chart.y])
+        label, value = format_cell(chart.x, row[chart.x]), float(row[chart.y])
+        top, text = number * _BAR_HEIGHT, format_number(chart.y, row[chart.y])
         parts.append(
-            f'<text class="right" x="{_LABEL - 8}" y="{top + 15}">{escape(_short(label))}</text>'
-            f'<rect class="s0" x="{_LABEL}" y="{top + 4}" width="{max(1, x(value) - _LABEL):.1f}" '
-            f'height="{_BAR - 7}"><title>{escape(f"{label}: {told}")}</title></rect>'
-            f'<text x="{max(_LABEL + 1, x(value)) + 6:.1f}" y="{top + 15}">{escape(told)}</text>'
+            f'<text class="right" x="{_LABEL_WIDTH - 8}" '
+            f'y="{top + 15}">{escape(_shorten(label))}</text>'
+            f'<rect class="s0" x="{_LABEL_WIDTH}" y="{top + 4}" '
+            f'width="{max(1, x(value) - _LABEL_WIDTH):.1f}" '
+            f'height="{_BAR_HEIGHT - 7}"><title>{escape(f"{label}: {text}")}</title></rect>'
+            f'<text x="{max(_LABEL_WIDTH + 1, x(value)) + 6:.1f}" '
+            f'y="{top + 15}">{escape(text)}</text>'
         )
-    return _picture(len(shown) * _BAR + 4, chart.title, parts)
+    return _svg_element(len(shown) * _BAR_HEIGHT + 4, chart.title, parts)
 
 
-def _short(label: str) -> str:
+def _shorten(label: str) -> str:
     return label if len(label) <= 36 else f"{label[:35]}…"
 
 
-def _picture(height: int, title: str, parts: Sequence[str]) -> str:
+def _svg_element(height: int, title: str, parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title, quote=True)}">'

@@ -21,7 +21,7 @@ class Flag:
     help: str | None = None
     metavar: str | None = None
     choices: tuple[str, ...] | None = None
-    kind: Callable[[str], str] = str
+    converter: Callable[[str], str] = str
     is_switch: bool = False  # takes no value and means "true"
 
     @property
@@ -39,49 +39,51 @@ class Flag:
                 dest=self.option,
                 metavar=self.metavar,
                 choices=self.choices,
-                type=self.kind,
+                type=self.converter,
                 help=self.help,
             )
 
 
-def milliseconds(written: str) -> str:
+def parse_timestamp_ms(text: str) -> str:
     """Of a time as ISO 8601 has it, or milliseconds already; as the options have it.
 
     One without a zone is of UTC, as are all times in reports, and as Kafka's own tools read it.
     """
-    if written.isdecimal():
-        return written
+    if text.isdecimal():
+        return text
     try:
-        at = datetime.fromisoformat(written)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(f"{written!r} is neither a time nor a number") from wrong
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return str((at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: must be a time such as 2026-11-16T12:00:00, or milliseconds since 1970"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return str((moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
-SELECTION = (
+SELECTION_FLAGS = (
     Flag("topics", "all of them, if not given", "A,B"),
     Flag("topicsPattern", "topics whose whole name matches", "REGEX"),
     Flag("assign", 'partitions: {"orders": [0, 1]}', "JSON"),
-    Flag("startingOffsets", '{"orders": {"0": 23}}', "JSON"),
+    Flag("startingOffsets", 'first offsets, such as {"orders": {"0": 23}}', "JSON"),
     Flag("endingOffsets", "the same; these are not included", "JSON"),
     Flag(
         "startingTimestamp",
         "from the first record of each partition on that is as young: a time such as "
         "2026-11-16T12:00:00, UTC unless it has a zone, or milliseconds since 1970",
         "WHEN",
-        kind=milliseconds,
+        converter=parse_timestamp_ms,
     ),
     Flag(
         "endingTimestamp",
         "up to the first record of each partition that is as young",
         "WHEN",
-        kind=milliseconds,
+        converter=parse_timestamp_ms,
     ),
 )
 
-READING = (
+READ_FLAGS = (
     Flag("isolationLevel", choices=("read_committed", "read_uncommitted")),
     Flag(
         "mode",
@@ -116,8 +118,8 @@ def add_flags(parser: argparse._ActionsContainer, flags: Iterable[Flag]) -> None
         flag.add_to(parser)
 
 
-def options_given(arguments: argparse.Namespace, flags: Iterable[Flag]) -> dict[str, str]:
+def collect_options(arguments: argparse.Namespace, flags: Iterable[Flag]) -> dict[str, str]:
     """The options that the paths and the flags set."""
-    told = {flag.option: getattr(arguments, flag.option) for flag in flags}
-    given = {option: value for option, value in told.items() if value is not None}
-    return {**given, "path": ",".join(arguments.paths)}
+    values = {flag.option: getattr(arguments, flag.option) for flag in flags}
+    options = {option: value for option, value in values.items() if value is not None}
+    return {**options, "path": ",".join(arguments.paths)}

@@ -1,7 +1,7 @@
-"""A result as a page that needs nothing else: style and pictures stand in it, and no script.
+"""A result as a self-contained HTML page: style sheet and charts are inline, without scripts.
 
-It is light or dark as the reader's system is, prints in black on white, and its wide tables scroll
-by themselves.  A table of one row is a list of figures.
+The page is light or dark as the reader's system is, and prints black on white.  Wide tables scroll.
+A table with one row is shown as a list of figures.
 
 Owner: none; any thread.
 """
@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from odradek.spark_jobs.running.cells import for_a_person, rows_of, timestamps_of
-from odradek.spark_jobs.running.charts import svg
-from odradek.spark_jobs.running.result import Table
+from odradek.spark_jobs.job_runner.cell_format import format_cell, timestamp_columns, to_rows
+from odradek.spark_jobs.job_runner.charts import render_chart
+from odradek.spark_jobs.job_runner.result import Table
 
-#: A page of more rows than that is nothing to look at; the other outputs have them all.
+#: Limit for a readable page; the other outputs have all rows.
 ROWS_MAX = 1000
-#: A longer table is folded up, so that it does not hide what follows.
-ROWS_OPEN = 30
+#: A longer table is collapsed, to keep the tables after it in sight.
+ROWS_EXPANDED_MAX = 30
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2024; --faint: #6b7480; --rule: #e2e6ea;
@@ -54,66 +54,67 @@ dt { color: var(--faint); } dd { margin: 0; font-size: 1.25rem; }
 """
 
 
-def html_page(tables: Sequence[Table], *, title: str, about: str) -> str:
-    """``about`` says what was looked at.  The rows of the tables are collected already."""
-    sections = "\n".join(_section(table) for table in tables)
+def render_page(tables: Sequence[Table], *, title: str, subtitle: str) -> str:
+    """``subtitle`` names the paths.  The tables must be materialized."""
+    sections = "\n".join(_render_section(table) for table in tables)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n"
-        f"<p>{escape(about)}; made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, as all times here</p>\n"
+        f"<p>{escape(subtitle)}; created {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; all times are "
+        "UTC</p>\n"
         f"{sections}\n</body>\n</html>\n"
     )
 
 
-def _section(table: Table) -> str:
-    rows = rows_of(table.rows)
+def _render_section(table: Table) -> str:
+    rows = to_rows(table.rows)
     note = f"<p>{escape(table.note)}</p>\n" if table.note else ""
-    charts = "".join(svg(chart, rows) for chart in table.charts)
-    shown = _figures(table, rows[0]) if len(rows) == 1 else _table(table, rows)
+    charts = "".join(render_chart(chart, rows) for chart in table.charts)
+    content = _render_figures(table, rows[0]) if len(rows) == 1 else _render_table(table, rows)
     return (
         f'<section id="{escape(table.name, quote=True)}">\n<h2>{escape(table.title)}</h2>\n'
-        f"{note}{charts}{shown}</section>"
+        f"{note}{charts}{content}</section>"
     )
 
 
-def _figures(table: Table, row: dict[str, Any]) -> str:
-    times = timestamps_of(table.rows)
+def _render_figures(table: Table, row: dict[str, Any]) -> str:
+    times = timestamp_columns(table.rows)
     entries = (
         f"<div><dt>{escape(name)}</dt>"
-        f"<dd>{escape(for_a_person(name, cell, is_timestamp=name in times))}</dd></div>"
+        f"<dd>{escape(format_cell(name, cell, is_timestamp=name in times))}</dd></div>"
         for name, cell in row.items()
     )
     return f"<dl>{''.join(entries)}</dl>\n"
 
 
-def _table(table: Table, rows: Sequence[dict[str, Any]]) -> str:
+def _render_table(table: Table, rows: Sequence[dict[str, Any]]) -> str:
     if not rows:
         return "<p>None.</p>\n"
-    times = timestamps_of(table.rows)
+    times = timestamp_columns(table.rows)
     names = table.rows.column_names
-    head = "".join(f"<th{_class(rows, name)}>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th{_cell_class(rows, name)}>{escape(name)}</th>" for name in names)
     body = "\n".join(
         "<tr>"
         + "".join(
-            f"<td{_class(rows, name)}>"
-            f"{escape(for_a_person(name, row[name], is_timestamp=name in times))}</td>"
+            f"<td{_cell_class(rows, name)}>"
+            f"{escape(format_cell(name, row[name], is_timestamp=name in times))}</td>"
             for name in names
         )
         + "</tr>"
         for row in rows[:ROWS_MAX]
     )
     more = f"<p>{len(rows) - ROWS_MAX:,} more rows are not shown.</p>" * (len(rows) > ROWS_MAX)
-    shown = (
+    content = (
         f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
         f"</table></div>\n{more}"
     )
-    if len(rows) <= ROWS_OPEN:
-        return shown
-    return f"<details><summary>{len(rows):,} rows</summary>\n{shown}</details>\n"
+    if len(rows) <= ROWS_EXPANDED_MAX:
+        return content
+    return f"<details><summary>{len(rows):,} rows</summary>\n{content}</details>\n"
 
 
-def _class(rows: Sequence[dict[str, Any]], name: str) -> str:
+def _cell_class(rows: Sequence[dict[str, Any]], name: str) -> str:
     is_number = any(isinstance(row[name], int | float) for row in rows[:20])
     return ' class="number"' if is_number else ""

@@ -26,16 +26,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from odradek.spark_jobs.running import outputs
-from odradek.spark_jobs.running.flags import (
-    READING,
-    SELECTION,
+from odradek.spark_jobs.job_runner import outputs
+from odradek.spark_jobs.job_runner.flags import (
+    READ_FLAGS,
+    SELECTION_FLAGS,
     add_flags,
     add_paths,
-    options_given,
+    collect_options,
 )
-from odradek.spark_jobs.running.result import Result, Table
-from odradek.spark_jobs.running.session import spark_session
+from odradek.spark_jobs.job_runner.result import Result, Table
+from odradek.spark_jobs.job_runner.session import spark_session
 from odradek.spark_jobs.scan.damage import ScanFailed
 
 if TYPE_CHECKING:
@@ -47,37 +47,37 @@ JobFailed = ScanFailed  # the message is one line for whoever started the job
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class JobContext:
     """What a job is run with."""
 
     name: str
     args: argparse.Namespace
     session: SparkSession
     started_at_s: float = field(default_factory=time.monotonic)
-    _kept: list[DataFrame] = field(default_factory=list)
+    _cached_frames: list[DataFrame] = field(default_factory=list)
     _views: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, str]:
         """Those of the source that the user has set."""
-        return options_given(self.args, (*SELECTION, *READING))
+        return collect_options(self.args, (*SELECTION_FLAGS, *READ_FLAGS))
 
     def read(self, **options: str | None) -> DataFrame:
         """The chosen records or batches; None unsets what the user has set."""
-        every = {**self.options, **options}
-        told = {name: value for name, value in every.items() if value is not None}
-        return self.session.read.format("odradek").options(**told).load()
+        merged = {**self.options, **options}
+        effective = {name: value for name, value in merged.items() if value is not None}
+        return self.session.read.format("odradek").options(**effective).load()
 
-    def sql(self, query: str, **named: DataFrame | int | str) -> DataFrame:
+    def sql(self, query: str, **arguments: DataFrame | int | str) -> DataFrame:
         """Tables, numbers and names of columns stand in the query as ``{name}``.
 
         The session's own way to do so drops its views at once, and Spark forgets what was kept of
         the table behind a view that is dropped.
         """
-        written = {name: self._written(name, value) for name, value in named.items()}
-        return self.session.sql(query.format(**written))
+        replacements = {name: self._to_sql(name, value) for name, value in arguments.items()}
+        return self.session.sql(query.format(**replacements))
 
-    def _written(self, name: str, value: DataFrame | int | str) -> str:
+    def _to_sql(self, name: str, value: DataFrame | int | str) -> str:
         if isinstance(value, int | str):
             return str(value)
         view = f"odradek_{len(self._views)}_{name}"
@@ -85,52 +85,52 @@ class Call:
         self._views.append(view)
         return view
 
-    def keep(self, rows: DataFrame) -> DataFrame:
+    def cache(self, rows: DataFrame) -> DataFrame:
         """Computed now, and not again by those tables that are made of it."""
-        self._kept.append(rows.persist())
+        self._cached_frames.append(rows.persist())
         rows.count()
         return rows
 
-    def let_go(self) -> None:
-        for rows in self._kept:
+    def release(self) -> None:
+        for rows in self._cached_frames:
             rows.unpersist()
         for view in self._views:
             self.session.catalog.dropTempView(view)
 
-    def damage(self, **options: str | None) -> list[Table]:
+    def find_damage(self, **options: str | None) -> list[Table]:
         """What is left out of such a read, in one table or none; none, too, if not to be told."""
         if self.options.get("mode", "permissive") != "permissive":
             return []
-        self.progress("looking for damage")
+        self.report_progress("looking for damage")
         damage = self.read(view="damage", **options)
         title = "Damaged ranges, which were left out"
-        table = Table("damage", title, damage, of_damage=True).collected()
+        table = Table("damage", title, damage, is_damage=True).materialize()
         return [table] if table.rows.num_rows else []
 
-    def progress(self, text: str) -> None:
-        passed_s = time.monotonic() - self.started_at_s
-        print(f"odradek {self.name}: {passed_s:.1f} s: {text}", file=sys.stderr, flush=True)
+    def report_progress(self, text: str) -> None:
+        elapsed_s = time.monotonic() - self.started_at_s
+        print(f"odradek {self.name}: {elapsed_s:.1f} s: {text}", file=sys.stderr, flush=True)
 
 
-def no_arguments(parser: argparse.ArgumentParser) -> None:
+def add_no_arguments(parser: argparse.ArgumentParser) -> None:
     """For a job that has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     name: str
-    summary: str  # its help; lines stay as they are
+    description: str  # its help; lines stay as they are
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Call], Result]
-    tells_damage: bool = True  # if not, the job itself does, or there is nothing to read
+    run: Callable[[JobContext], Result]
+    reports_damage: bool = True  # if not, the job itself does, or there is nothing to read
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         args = self.parser().parse_args(argv)
         try:
-            outputs.check(args)
+            outputs.check_arguments(args)
             return self._run(args)
-        except ScanFailed as failure:
-            print(f"odradek {self.name}: {failure}", file=sys.stderr)
+        except ScanFailed as error:
+            print(f"odradek {self.name}: {error}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             return INTERRUPTED
@@ -138,13 +138,13 @@ class Job:
     def parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(
             prog=f"odradek spark {self.name}",
-            description=self.summary,
+            description=self.description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_paths(parser)
         self.add_arguments(parser)
-        add_flags(parser.add_argument_group("which records"), SELECTION)
-        add_flags(parser.add_argument_group("how to read them"), READING)
+        add_flags(parser.add_argument_group("which records"), SELECTION_FLAGS)
+        add_flags(parser.add_argument_group("how to read them"), READ_FLAGS)
         outputs.add_arguments(parser.add_argument_group("where to put the result"))
         parser.add_argument_group("Spark").add_argument(
             "--master",
@@ -160,34 +160,38 @@ class Job:
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
 
-            from odradek.spark_jobs.source.failures import one_line
+            from odradek.spark_jobs.source.error_messages import summarize_error
 
-            call = Call(self.name, args, session)
+            context = JobContext(self.name, args, session)
             try:
-                result = self.run(call)
-                outputs.chosen(result.tables, args)  # before everything is read once more
-                damage = call.damage() if self.tells_damage else []
+                result = self.run(context)
+                outputs.select_tables(result.tables, args)  # before everything is read once more
+                damage = context.find_damage() if self.reports_damage else []
                 tables = [*result.tables, *damage]
-                written = outputs.chosen(tables, args)
-                outputs.write(written, args, title=self._title)
-            except (PySparkException, Py4JError) as failure:
-                line = one_line(failure) or str(failure).strip().splitlines()[0]
-                raise ScanFailed(line) from failure
+                selected = outputs.select_tables(tables, args)
+                outputs.write_tables(selected, args, title=self._title)
+            except (PySparkException, Py4JError) as error:
+                line = summarize_error(error) or str(error).strip().splitlines()[0]
+                raise ScanFailed(line) from error
             finally:
-                call.let_go()
-            _tell_damage(call, tables, written)
-            call.progress("done")
+                context.release()
+            _report_unwritten_damage(context, tables, selected)
+            context.report_progress("done")
         return result.exit_status or (FAILED if damage else DONE)
 
     @property
     def _title(self) -> str:
-        return self.summary.strip().splitlines()[0].rstrip(".")
+        return self.description.strip().splitlines()[0].rstrip(".")
 
 
-def _tell_damage(call: Call, tables: Sequence[Table], written: Sequence[Table]) -> None:
+def _report_unwritten_damage(
+    context: JobContext, tables: Sequence[Table], written_tables: Sequence[Table]
+) -> None:
     """That which is not written; else nobody would know why the exit status is 1."""
-    names = {table.name for table in written}
+    names = {table.name for table in written_tables}
     for table in tables:
-        if table.of_damage and table.name not in names:
+        if table.is_damage and table.name not in names:
             count = table.rows.num_rows
-            call.progress(f"{count} damaged ranges were left out: --tables {table.name} has them")
+            context.report_progress(
+                f"skipped {count} damaged range(s): list them with --tables {table.name}"
+            )

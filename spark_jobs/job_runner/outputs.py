@@ -27,22 +27,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from odradek.spark_jobs.running.cells import (
-    for_a_person,
-    for_csv,
-    for_json,
-    rows_of,
-    timestamps_of,
+from odradek.spark_jobs.job_runner.cell_format import (
+    format_cell,
+    timestamp_columns,
+    to_csv,
+    to_json,
+    to_rows,
 )
-from odradek.spark_jobs.running.html_page import html_page
-from odradek.spark_jobs.running.result import Table
+from odradek.spark_jobs.job_runner.html_page import render_page
+from odradek.spark_jobs.job_runner.result import Table
 from odradek.spark_jobs.scan.damage import ScanFailed
 
 OUTPUTS = ("table", "json", "csv", "parquet", "html")
-ONE_TABLE_A_FILE = ("csv", "parquet")
+SINGLE_TABLE_FORMATS = ("csv", "parquet")
 #: May be asked for though there are none.
 DAMAGE_TABLES = ("damage", "unreadable")
-_NUMBERS = (int, float)
+_NUMBER_TYPES = (int, float)
 
 
 def add_arguments(parser: argparse._ActionsContainer) -> None:
@@ -66,124 +66,125 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def check(args: argparse.Namespace) -> None:
+def check_arguments(args: argparse.Namespace) -> None:
     """ScanFailed, before the work begins, if its result could not be written."""
     if args.output == "parquet" and args.to is None:
         raise ScanFailed("parquet is not for a screen: name a file with --to")
     if args.to is not None and not args.to.absolute().parent.is_dir():
-        raise ScanFailed(f"--to {args.to}: there is no directory {args.to.absolute().parent}")
+        raise ScanFailed(f"--to {args.to}: no such directory {args.to.absolute().parent}")
 
 
-def chosen(tables: Sequence[Table], args: argparse.Namespace) -> Sequence[Table]:
+def select_tables(tables: Sequence[Table], args: argparse.Namespace) -> Sequence[Table]:
     """Those that are to be written; ScanFailed if they have no room where they are to go."""
-    wanted = tables if args.tables is None else _named(tables, args.tables)
+    selected = tables if args.tables is None else _tables_by_name(tables, args.tables)
     is_directory = args.to is not None and args.to.is_dir()
-    if args.output not in ONE_TABLE_A_FILE or is_directory:
-        return wanted
-    always = [table for table in wanted if args.tables is not None or not table.of_damage]
-    if len(always) <= 1:
-        return always
+    if args.output not in SINGLE_TABLE_FORMATS or is_directory:
+        return selected
+    required = [table for table in selected if args.tables is not None or not table.is_damage]
+    if len(required) <= 1:
+        return required
     if args.to is None or args.to.suffix.lower() == f".{args.output}":
-        names = ", ".join(table.name for table in always)
-        place = args.to or args.output
-        raise ScanFailed(f"{place} has one table: choose with --tables one of {names}, or --to DIR")
-    return wanted
+        names = ", ".join(table.name for table in required)
+        target = args.to or args.output
+        raise ScanFailed(
+            f"{target} holds one table: choose one of {names} with --tables, or use --to DIR"
+        )
+    return selected
 
 
-def write(tables: Sequence[Table], args: argparse.Namespace, *, title: str) -> None:
+def write_tables(tables: Sequence[Table], args: argparse.Namespace, *, title: str) -> None:
     """Each of those chosen is computed when its turn has come."""
     try:
-        if args.output in ONE_TABLE_A_FILE:
-            _write_each(tables, args.output, args.to)
+        if args.output in SINGLE_TABLE_FORMATS:
+            _write_files(tables, args.output, args.to)
             return
-        with _opened(args.to) as file:
+        with _open_output(args.to) as file:
             if args.output == "html":
-                collected = [table.collected() for table in tables]
-                file.write(html_page(collected, title=title, about=_about(args)))
+                materialized = [table.materialize() for table in tables]
+                file.write(render_page(materialized, title=title, subtitle=_subtitle(args)))
             else:
-                print_one = _print_lines if args.output == "json" else _print_table
+                print_one = _print_json_lines if args.output == "json" else _print_table
                 for table in tables:
-                    print_one(table.collected(), file)
-    except OSError as failure:
-        raise ScanFailed(str(failure)) from failure
+                    print_one(table.materialize(), file)
+    except OSError as error:
+        raise ScanFailed(str(error)) from error
 
 
-def _named(tables: Sequence[Table], names: str) -> Sequence[Table]:
-    named = {table.name: table for table in tables}
-    wanted = [name.strip() for name in names.split(",")]
-    for name in wanted:
-        if name not in named and name not in DAMAGE_TABLES:
-            raise ScanFailed(f"--tables: no table is called {name!r}; there are {', '.join(named)}")
-    return [named[name] for name in wanted if name in named]
+def _tables_by_name(tables: Sequence[Table], names: str) -> Sequence[Table]:
+    by_name = {table.name: table for table in tables}
+    requested = [name.strip() for name in names.split(",")]
+    for name in requested:
+        if name not in by_name and name not in DAMAGE_TABLES:
+            raise ScanFailed(f"--tables: no table {name!r}; the tables are {', '.join(by_name)}")
+    return [by_name[name] for name in requested if name in by_name]
 
 
-def _about(args: argparse.Namespace) -> str:
+def _subtitle(args: argparse.Namespace) -> str:
     return ", ".join(args.paths)
 
 
 @contextmanager
-def _opened(to: Path | None) -> Iterator[TextIO]:
-    if to is None:
+def _open_output(path: Path | None) -> Iterator[TextIO]:
+    if path is None:
         yield sys.stdout
         sys.stdout.flush()
     else:
-        with to.open("w", encoding="utf-8", newline="") as file:
+        with path.open("w", encoding="utf-8", newline="") as file:
             yield file
 
 
-def _write_each(tables: Sequence[Table], output: str, to: Path | None) -> None:
-    if len(tables) == 1 and not (to is not None and to.is_dir()):
-        _write_one(tables[0].collected(), output, to)
-    elif to is not None:
-        to.mkdir(exist_ok=True)
+def _write_files(tables: Sequence[Table], output: str, path: Path | None) -> None:
+    if len(tables) == 1 and not (path is not None and path.is_dir()):
+        _write_file(tables[0].materialize(), output, path)
+    elif path is not None:
+        path.mkdir(exist_ok=True)
         for table in tables:
-            _write_one(table.collected(), output, to / f"{table.name}.{output}")
+            _write_file(table.materialize(), output, path / f"{table.name}.{output}")
 
 
-def _write_one(table: Table, output: str, to: Path | None) -> None:
+def _write_file(table: Table, output: str, path: Path | None) -> None:
     if output == "parquet":
         from pyarrow.parquet import write_table
 
-        write_table(table.rows, to)
+        write_table(table.rows, path)
         return
-    with _opened(to) as file:
+    with _open_output(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.rows.column_names)
-        for row in rows_of(table.rows):
-            writer.writerow([for_csv(cell) for cell in row.values()])
+        for row in to_rows(table.rows):
+            writer.writerow([to_csv(cell) for cell in row.values()])
 
 
-def _print_lines(table: Table, file: TextIO) -> None:
-    for row in rows_of(table.rows):
-        told = {name: for_json(cell) for name, cell in row.items()}
-        print(json.dumps({"table": table.name, **told}), file=file)
+def _print_json_lines(table: Table, file: TextIO) -> None:
+    for row in to_rows(table.rows):
+        cells = {name: to_json(cell) for name, cell in row.items()}
+        print(json.dumps({"table": table.name, **cells}), file=file)
 
 
 def _print_table(table: Table, file: TextIO) -> None:
-    names, rows = table.rows.column_names, rows_of(table.rows)
-    times = timestamps_of(table.rows)
+    names, rows = table.rows.column_names, to_rows(table.rows)
+    times = timestamp_columns(table.rows)
     texts = [
-        [for_a_person(name, row[name], is_timestamp=name in times) for name in names]
-        for row in rows
+        [format_cell(name, row[name], is_timestamp=name in times) for name in names] for row in rows
     ]
     if len(rows) == 1:
-        lines = _in_columns(list(map(list, zip(names, texts[0], strict=True))), set())
+        lines = _align_columns(list(map(list, zip(names, texts[0], strict=True))), set())
     else:
-        to_the_right = {
-            at
-            for at, name in enumerate(names)
-            if name not in times and any(isinstance(row[name], _NUMBERS) for row in rows)
+        right_aligned = {
+            index
+            for index, name in enumerate(names)
+            if name not in times and any(isinstance(row[name], _NUMBER_TYPES) for row in rows)
         }
-        lines = _in_columns([names, *texts], to_the_right)
+        lines = _align_columns([names, *texts], right_aligned)
     print(table.title, "", *(f"  {line}" for line in lines), "", sep="\n", file=file)
 
 
-def _in_columns(rows: list[list[str]], to_the_right: set[int]) -> list[str]:
+def _align_columns(rows: list[list[str]], right_aligned: set[int]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if at in to_the_right else cell.ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index in right_aligned else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]

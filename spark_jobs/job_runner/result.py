@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 
-class Shape(Enum):
+class ChartType(Enum):
     LINES = "lines"  # x is a time
     BARS = "bars"  # x is a label
 
@@ -25,11 +25,11 @@ class Chart:
     the name of a column and what stands there in the rows that are meant."""
 
     title: str
-    shape: Shape
+    chart_type: ChartType
     x: str
     y: str
     series: str | None = None
-    only: tuple[str, object] | None = None
+    row_filter: tuple[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Table:
     rows: Any  # a DataFrame, or a pyarrow.Table
     charts: Sequence[Chart] = ()
     note: str = ""
-    of_damage: bool = False
+    is_damage: bool = False
 
-    def collected(self) -> Table:
+    def materialize(self) -> Table:
         """The same with its rows as a ``pyarrow.Table``, computed now if they were not before."""
         if not hasattr(self.rows, "toArrow"):
             return self

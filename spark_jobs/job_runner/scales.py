@@ -25,29 +25,29 @@ class Scale:
 
     low: float
     high: float
-    from_place: float
-    to_place: float
+    start_pixel: float
+    end_pixel: float
 
     def __call__(self, value: float) -> float:
         span = (self.high - self.low) or 1
-        return self.from_place + (value - self.low) / span * (self.to_place - self.from_place)
+        return self.start_pixel + (value - self.low) / span * (self.end_pixel - self.start_pixel)
 
 
-def ticks_up_to(high: float, *, count: int = 5) -> list[float]:
+def value_ticks(high: float, *, count: int = 5) -> list[float]:
     """Round numbers from nought on; the last is not below ``high``."""
     if high <= 0:
         return [0, 1]
     size = 10 ** math.floor(math.log10(high / count))
-    step = next(each * size for each in _STEPS if each * size * count >= high * 0.999_999)
-    return [step * at for at in range(math.ceil(high / step * 0.999_999) + 1)]
+    step = next(factor * size for factor in _STEPS if factor * size * count >= high * 0.999_999)
+    return [step * index for index in range(math.ceil(high / step * 0.999_999) + 1)]
 
 
 def time_ticks(low_ms: float, high_ms: float, *, count: int = 7) -> list[int]:
     """Round times within both ends."""
-    rough = (high_ms - low_ms) / count
-    step = next((each for each in _TIME_STEPS if each >= rough), None)
+    least_step = (high_ms - low_ms) / count
+    step = next((size for size in _TIME_STEPS if size >= least_step), None)
     if step is None:  # over decades
-        step = math.ceil(rough / _TIME_STEPS[-1]) * _TIME_STEPS[-1]
+        step = math.ceil(least_step / _TIME_STEPS[-1]) * _TIME_STEPS[-1]
     first = math.ceil(low_ms / step) * step
     return list(range(int(first), int(high_ms) + 1, int(step)))
 

@@ -12,41 +12,49 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.running.flags import READING, SELECTION
-from odradek.spark_jobs.running.job import Call, JobFailed
+from odradek.spark_jobs.job_runner.flags import READ_FLAGS, SELECTION_FLAGS
+from odradek.spark_jobs.job_runner.job import JobContext, JobFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from odradek.spark_jobs.scan.options import Options
+    from odradek.spark_jobs.scan.options import ScanOptions
 
-OF_PARTITIONS = ("path", "topics", "topicsPattern", "assign")
+PARTITION_OPTIONS = ("path", "topics", "topicsPattern", "assign")
 
 
-def chosen_partitions(call: Call, why: str) -> Options:
+def parse_partition_options(context: JobContext, reason: str) -> ScanOptions:
     """The paths and the choice of topics; ``why`` says what is wrong with any other flag."""
-    from odradek.spark_jobs.scan.options import options_of
+    from odradek.spark_jobs.scan.options import parse_options
 
-    given = call.options
-    for flag in (*SELECTION, *READING):
-        if flag.option in given and flag.option not in OF_PARTITIONS:
-            raise JobFailed(f"{flag.name}: {why}")
-    return options_of(given)
+    options = context.options
+    for flag in (*SELECTION_FLAGS, *READ_FLAGS):
+        if flag.option in options and flag.option not in PARTITION_OPTIONS:
+            raise JobFailed(f"{flag.name}: {reason}")
+    return parse_options(options)
 
 
-def check_topics_known(options: Options, others: Iterable[TopicPartition]) -> None:
+def check_topics_exist(options: ScanOptions, other_partitions: Iterable[TopicPartition]) -> None:
     """JobFailed if a topic or partition was named that is in no path, nor one of the others."""
-    from odradek.spark_jobs.scan.catalog import check_named, directories_at
+    from odradek.spark_jobs.scan.catalog import check_partitions_exist, list_log_dir
 
-    directories = map(directories_at, options.paths)
-    check_named(options, {*others, *(each for found in directories for each in found.partitions)})
+    listings = map(list_log_dir, options.paths)
+    check_partitions_exist(
+        options,
+        {
+            *other_partitions,
+            *(partition for listing in listings for partition in listing.partitions),
+        },
+    )
 
 
-def check_known(call: Call, name: str, what: str, records: DataFrame) -> None:
+def check_id_exists(context: JobContext, id_value: str, id_kind: str, records: DataFrame) -> None:
     """JobFailed if there is not one of the records that tell of a group, or transactional id."""
-    from odradek.spark_jobs.scan.options import options_of
+    from odradek.spark_jobs.scan.options import parse_options
 
-    options = options_of(call.options)
+    options = parse_options(context.options)
     if options.fail_on_data_loss and records.isEmpty():
-        where = ", ".join(options.paths)
-        raise JobFailed(f"{name}: no such {what} in {where}; failOnDataLoss=false goes on without")
+        paths = ", ".join(options.paths)
+        raise JobFailed(
+            f"{id_value}: no such {id_kind} in {paths}; failOnDataLoss=false continues without it"
+        )

@@ -24,107 +24,107 @@ from odradek.protocol.records.batch import (
     TRANSACTIONAL_FLAG,
 )
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.spark_jobs.scan.arrays import codec_names, numbers, timestamps
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.spark_jobs.scan.arrow_arrays import codec_name_array, integer_array, timestamp_array
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, schema_of
-from odradek.spark_jobs.scan.decode import Decoded, readable
-from odradek.spark_jobs.scan.old_formats import timestamp_type
-from odradek.spark_jobs.scan.walk import OldMessages
-from odradek.spark_jobs.scan.wishes import Wishes
+from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, build_schema
+from odradek.spark_jobs.scan.legacy_formats import timestamp_type
+from odradek.spark_jobs.scan.read_spec import ReadSpec
+from odradek.spark_jobs.scan.record_decoder import DecodedRows, drop_unreadable
+from odradek.spark_jobs.scan.segment_reader import LegacyBatchGroup
 
-_CODEC_BITS = 7
+_CODEC_MASK = 7
 
 
-def batch_rows(group: BatchGroup, wishes: Wishes) -> Decoded:
-    group, flaws = readable(group)
-    yield from flaws
-    constants = _constants(wishes)
+def build_batch_rows(group: BatchGroup, spec: ReadSpec) -> DecodedRows:
+    group, damaged_ranges = drop_unreadable(group)
+    yield from damaged_ranges
+    constants = _constants(spec)
     arrays = [
         pa.repeat(pa.scalar(constants[name], BATCH_COLUMNS[name]), len(group))
         if name in constants
-        else _array(name, group)
-        for name in wishes.columns
+        else _build_column(name, group)
+        for name in spec.columns
     ]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, BATCH_COLUMNS))
+    yield pa.RecordBatch.from_arrays(arrays, schema=build_schema(spec.columns, BATCH_COLUMNS))
 
 
-def old_message_rows(old: OldMessages, wishes: Wishes) -> Decoded:
-    constants = _constants(wishes)
-    wanted = [message for message in old.messages if _is_wanted(message, wishes)]
-    rows = [{**constants, **_row(old, message)} for message in wanted]
+def build_legacy_batch_rows(legacy_group: LegacyBatchGroup, spec: ReadSpec) -> DecodedRows:
+    constants = _constants(spec)
+    selected = [message for message in legacy_group.batches if _is_in_range(message, spec)]
+    rows = [{**constants, **_legacy_batch_row(legacy_group, message)} for message in selected]
     arrays = [
-        pa.array([row.get(name) for row in rows], BATCH_COLUMNS[name]) for name in wishes.columns
+        pa.array([row.get(name) for row in rows], BATCH_COLUMNS[name]) for name in spec.columns
     ]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, BATCH_COLUMNS))
+    yield pa.RecordBatch.from_arrays(arrays, schema=build_schema(spec.columns, BATCH_COLUMNS))
 
 
-def _constants(wishes: Wishes) -> dict[str, Any]:
-    return {"topic": wishes.topic, "partition": wishes.partition, "segment": wishes.segment}
+def _constants(spec: ReadSpec) -> dict[str, Any]:
+    return {"topic": spec.topic, "partition": spec.partition, "segment": spec.segment}
 
 
 #: Fields of the header; those in the second table are null where they are negative.
-_AS_IS = {
+_HEADER_FIELDS = {
     "baseOffset": "base_offset",
     "count": "count",
     "magic": "magic",
     "checksum": "checksum",
 }
-_NEVER_NEGATIVE = {
+_NULL_IF_NEGATIVE = {
     "producerId": "producer_id",
     "producerEpoch": "producer_epoch",
     "baseSequence": "base_sequence",
     "leaderEpoch": "leader_epoch",
 }
-_FLAGS = {"isTransactional": TRANSACTIONAL_FLAG, "isControl": CONTROL_FLAG}
+_FLAG_COLUMNS = {"isTransactional": TRANSACTIONAL_FLAG, "isControl": CONTROL_FLAG}
 
 
-def _array(name: str, group: BatchGroup) -> Any:
-    if name in _FLAGS:
-        return pa.array(group.has_flag(_FLAGS[name]))
-    if name in _MADE:
-        return _MADE[name](group)
-    if name in _NEVER_NEGATIVE:
-        values = group.field(_NEVER_NEGATIVE[name])
-        return numbers(values, BATCH_COLUMNS[name], is_null=values < 0)
-    if name in _AS_IS:
-        values = group.field(_AS_IS[name])
+def _build_column(name: str, group: BatchGroup) -> Any:
+    if name in _FLAG_COLUMNS:
+        return pa.array(group.has_flag(_FLAG_COLUMNS[name]))
+    if name in _COMPUTED_COLUMNS:
+        return _COMPUTED_COLUMNS[name](group)
+    if name in _NULL_IF_NEGATIVE:
+        values = group.field(_NULL_IF_NEGATIVE[name])
+        return integer_array(values, BATCH_COLUMNS[name], is_null=values < 0)
+    if name in _HEADER_FIELDS:
+        values = group.field(_HEADER_FIELDS[name])
     elif name == "timestampType":
         values = group.has_flag(LOG_APPEND_TIME_FLAG).astype(np.int64)
     elif name == "lastOffset":
         values = group.last_offsets
     else:
         values = group.sizes if name == "sizeBytes" else group.position + group.starts
-    return numbers(values, BATCH_COLUMNS[name])
+    return integer_array(values, BATCH_COLUMNS[name])
 
 
 def _max_timestamps(group: BatchGroup) -> Any:
-    return timestamps(group.field("max_timestamp"))
+    return timestamp_array(group.field("max_timestamp"))
 
 
 def _base_timestamps(group: BatchGroup) -> Any:
     """Null where compaction has put the delete horizon in their place: that is no record's time."""
-    times = timestamps(group.field("base_timestamp"))
+    times = timestamp_array(group.field("base_timestamp"))
     has_horizon = group.has_flag(DELETE_HORIZON_FLAG)
     return pc.if_else(pa.array(has_horizon), None, times) if has_horizon.any() else times
 
 
 def _codecs(group: BatchGroup) -> Any:
-    return codec_names(group.field("attributes") & _CODEC_BITS)
+    return codec_name_array(group.field("attributes") & _CODEC_MASK)
 
 
 def _markers(group: BatchGroup) -> Any:
     names: list[str | None] = [None] * len(group)
-    for at in np.flatnonzero(group.has_flag(CONTROL_FLAG)).tolist():
+    for index in np.flatnonzero(group.has_flag(CONTROL_FLAG)).tolist():
         try:
-            for marker in group.markers(at):
-                names[at] = "commit" if marker.is_commit else "abort"
+            for marker in group.markers(index):
+                names[index] = "commit" if marker.is_commit else "abort"
         except CorruptMessage:  # whoever wants to see the record will be told
             continue
     return pa.array(names, pa.string())
 
 
-_MADE: Mapping[str, Callable[[BatchGroup], Any]] = {
+_COMPUTED_COLUMNS: Mapping[str, Callable[[BatchGroup], Any]] = {
     "baseTimestamp": _base_timestamps,
     "maxTimestamp": _max_timestamps,
     "codec": _codecs,
@@ -132,25 +132,25 @@ _MADE: Mapping[str, Callable[[BatchGroup], Any]] = {
 }
 
 
-def _is_wanted(message: LegacyBatch, wishes: Wishes) -> bool:
+def _is_in_range(batch: LegacyBatch, spec: ReadSpec) -> bool:
     """Where a wrapper begins is not known: the walk would have ended before one that is too far."""
-    is_before_end = message.codec is not Codec.NONE or message.last_offset < wishes.end_offset
-    return is_before_end and message.last_offset >= wishes.start_offset
+    is_before_end = batch.codec is not Codec.NONE or batch.last_offset < spec.end_offset
+    return is_before_end and batch.last_offset >= spec.start_offset
 
 
-def _row(old: OldMessages, message: LegacyBatch) -> dict[str, Any]:
-    is_single = message.codec is Codec.NONE
+def _legacy_batch_row(legacy_group: LegacyBatchGroup, batch: LegacyBatch) -> dict[str, Any]:
+    is_single = batch.codec is Codec.NONE
     return {
-        "position": old.position + message.position,
-        "sizeBytes": message.size_bytes,
-        "magic": message.magic,
-        "baseOffset": message.last_offset if is_single else None,
-        "lastOffset": message.last_offset,
+        "position": legacy_group.position + batch.position,
+        "sizeBytes": batch.size_bytes,
+        "magic": batch.magic,
+        "baseOffset": batch.last_offset if is_single else None,
+        "lastOffset": batch.last_offset,
         "count": 1 if is_single else None,
-        "codec": message.codec.name.lower(),
-        "timestampType": timestamp_type(message),
-        "maxTimestamp": timestamps(np.array([message.max_timestamp]))[0],
+        "codec": batch.codec.name.lower(),
+        "timestampType": timestamp_type(batch),
+        "maxTimestamp": timestamp_array(np.array([batch.max_timestamp]))[0],
         "isTransactional": False,
         "isControl": False,
-        "checksum": message.checksum,
+        "checksum": batch.checksum,
     }

@@ -27,26 +27,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.contents.home_partition import home_partition
+from odradek.spark_jobs.internal_topics.coordinator_partition import find_coordinator_partition
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.file_access import (
     FileSystem,
-    file_system_of,
-    joined,
-    parted,
-    read_whole,
-    renamed,
-    trimmed,
+    file_system_for,
+    join_path,
+    read_file,
+    split_path,
+    strip_trailing_slashes,
+    with_file_name,
 )
-from odradek.spark_jobs.scan.options import Options
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch, Walk
-from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.spark_jobs.scan.options import ScanOptions
+from odradek.spark_jobs.scan.segment_reader import OFFSET_MAX, SegmentRange, SegmentReader
+from odradek.storage.checkpoint import CorruptCheckpoint
 from odradek.storage.offset_checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
-    OffsetCheckpoint,
+    OffsetCheckpointFile,
 )
-from odradek.storage.paths import Content, FileName, Purpose, Stage, directory_named, file_named
+from odradek.storage.paths import (
+    DirectoryType,
+    FileName,
+    FileStage,
+    LogFileType,
+    parse_directory_name,
+    parse_file_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,11 @@ class Segment:
     def offset_max(self) -> int:
         return OFFSET_MAX if self.next_base_offset is None else self.next_base_offset - 1
 
-    def beside(self, content: Content) -> str:
+    def sibling_path(self, file_type: LogFileType) -> str:
         """Another file of the same segment."""
         # A topic may have ".log" in its name, and so a directory.
-        _, name = parted(self.path)
-        return renamed(self.path, name.replace(Content.BATCHES.value, content.value))
+        _, name = split_path(self.path)
+        return with_file_name(self.path, name.replace(LogFileType.LOG.value, file_type.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,55 +82,63 @@ class PartitionLog:
     partition: int
     directory: str
     segments: tuple[Segment, ...]
-    snapshots: tuple[str, ...]  # paths of producer snapshots, oldest first
+    producer_snapshots: tuple[str, ...]  # paths of producer snapshots, oldest first
     log_start_offset: int
     high_watermark: int | None
 
     @property
-    def system(self) -> FileSystem:
-        return file_system_of(self.directory)
+    def file_system(self) -> FileSystem:
+        return file_system_for(self.directory)
 
 
-def partition_logs(options: Options) -> list[PartitionLog]:
+def find_partition_logs(options: ScanOptions) -> list[PartitionLog]:
     """Those that are wanted, by topic and partition; ScanFailed if what is named is not there."""
-    furthest: dict[TopicPartition, PartitionLog] = {}
-    directories = [directories_at(path) for path in options.paths]
-    check_named(options, {each for found in directories for each in found.partitions})
-    for found in directories:
-        for key, log in _logs_in(found, options):
-            if key not in furthest or _reach(log) > _reach(furthest[key]):
-                furthest[key] = log
-    return [furthest[key] for key in sorted(furthest) if _may_have(options, key, directories)]
+    most_advanced: dict[TopicPartition, PartitionLog] = {}
+    listings = [list_log_dir(path) for path in options.paths]
+    check_partitions_exist(
+        options, {partition for listing in listings for partition in listing.partitions}
+    )
+    for listing in listings:
+        for key, log in _load_logs(listing, options):
+            if key not in most_advanced or _progress(log) > _progress(most_advanced[key]):
+                most_advanced[key] = log
+    return [
+        most_advanced[key]
+        for key in sorted(most_advanced)
+        if _may_hold_coordinator_key(options, key, listings)
+    ]
 
 
-def check_named(options: Options, present: Collection[TopicPartition]) -> None:
+def check_partitions_exist(options: ScanOptions, existing: Collection[TopicPartition]) -> None:
     """ScanFailed if a topic or partition was named that is not present."""
     if not options.fail_on_data_loss:
         return
-    topics = (options.topics or frozenset()) - {topic for topic, _ in present}
-    partitions = (options.assign or frozenset()) - set(present)
+    topics = (options.topics or frozenset()) - {topic for topic, _ in existing}
+    partitions = (options.assign or frozenset()) - set(existing)
     missing = [*sorted(topics), *(f"{topic}-{number}" for topic, number in sorted(partitions))]
     if missing:
-        where = ", ".join(options.paths)
+        paths = ", ".join(options.paths)
         raise ScanFailed(
-            f"{', '.join(missing)}: not in {where}; failOnDataLoss=false goes on without"
+            f"{', '.join(missing)}: not in {paths}; set failOnDataLoss=false to ignore this"
         )
 
 
-def _may_have(
-    options: Options, partition: TopicPartition, directories: Sequence[Directories]
+def _may_hold_coordinator_key(
+    options: ScanOptions, partition: TopicPartition, listings: Sequence[LogDirListing]
 ) -> bool:
     """Whether whoever is looked for can be in that partition of an internal topic."""
-    if options.named is None:
+    if options.coordinator_key is None:
         return True
     # Also those that are not wanted: it is by their number that the hash leads to one.
-    present = {each for found in directories for each in found.all_partitions()}
-    numbers = [number for topic, number in present if topic == partition.topic]
-    home = home_partition(options.named, numbers, options.partition_count)
-    return home in (partition.partition, None)
+    partitions = {existing for listing in listings for existing in listing.all_partitions()}
+    numbers = [number for topic, number in partitions if topic == partition.topic]
+    coordinator_partition = find_coordinator_partition(
+        options.coordinator_key, numbers, options.partition_count
+    )
+    return coordinator_partition in (partition.partition, None)
 
 
-def _reach(log: PartitionLog) -> tuple[int, int, int]:
+def _progress(log: PartitionLog) -> tuple[int, int, int]:
     last = log.segments[-1] if log.segments else None
     return (
         -1 if log.high_watermark is None else log.high_watermark,
@@ -132,19 +147,21 @@ def _reach(log: PartitionLog) -> tuple[int, int, int]:
     )
 
 
-def _logs_in(found: Directories, options: Options) -> Iterator[tuple[TopicPartition, PartitionLog]]:
-    watermarks = offsets_in(found.log_dir, HIGH_WATERMARKS)
-    starts = offsets_in(found.log_dir, LOG_START_OFFSETS) or {}
-    for partition, directory in found.partitions.items():
-        if options.wants(*partition):
+def _load_logs(
+    listing: LogDirListing, options: ScanOptions
+) -> Iterator[tuple[TopicPartition, PartitionLog]]:
+    watermarks = read_offset_checkpoint(listing.log_dir, HIGH_WATERMARKS)
+    starts = read_offset_checkpoint(listing.log_dir, LOG_START_OFFSETS) or {}
+    for partition, directory in listing.partitions.items():
+        if options.selects(*partition):
             watermark = None if watermarks is None else watermarks.get(partition, 0)
             if options.ignore_high_watermark:
                 watermark = None
             start = starts.get(partition, 0)
-            yield partition, partition_log(partition, directory, start, watermark)
+            yield partition, load_partition_log(partition, directory, start, watermark)
 
 
-class Directories(NamedTuple):
+class LogDirListing(NamedTuple):
     """Those of partitions, and the log directory that they are in."""
 
     log_dir: str
@@ -153,112 +170,120 @@ class Directories(NamedTuple):
     def all_partitions(self) -> set[TopicPartition]:
         """Those beside them in the log directory, too, as far as it can be listed."""
         try:
-            names = file_system_of(self.log_dir).names(self.log_dir)
+            names = file_system_for(self.log_dir).list_names(self.log_dir)
         except OSError:
             return set(self.partitions)
         return {*self.partitions, *_partition_directories(names).keys()}
 
 
-def directories_at(path: str) -> Directories:
+def list_log_dir(path: str) -> LogDirListing:
     """``path`` is a log directory or a partition's; ScanFailed if it is neither."""
-    path = trimmed(path)
-    system = file_system_of(path)
-    if not system.is_directory(path):
+    path = strip_trailing_slashes(path)
+    file_system = file_system_for(path)
+    if not file_system.is_directory(path):
         raise ScanFailed(f"{path}: no such directory")
-    above, name = parted(path)
-    own, names = directory_named(name), system.names(path)
-    if own is not None and any(file_named(name) for name in names):
-        return Directories(above or ".", {own.partition: path})
-    found = _partition_directories(names)
-    if not found and HIGH_WATERMARKS.name not in names:
-        raise ScanFailed(f"{path}: neither a log directory nor a partition's")
-    return Directories(path, {partition: joined(path, found[partition]) for partition in found})
+    parent, name = split_path(path)
+    directory_name, names = parse_directory_name(name), file_system.list_names(path)
+    if directory_name is not None and any(parse_file_name(name) for name in names):
+        return LogDirListing(parent or ".", {directory_name.partition: path})
+    directories = _partition_directories(names)
+    if not directories and HIGH_WATERMARKS.name not in names:
+        raise ScanFailed(f"{path}: neither a log directory nor a partition directory")
+    return LogDirListing(
+        path, {partition: join_path(path, directories[partition]) for partition in directories}
+    )
 
 
 def _partition_directories(names: Iterable[str]) -> dict[TopicPartition, str]:
     """Of logs in use, by partition."""
     return {
-        known.partition: name
+        parsed.partition: name
         for name in names
-        if (known := directory_named(name)) and known.purpose is Purpose.LOG
+        if (parsed := parse_directory_name(name)) and parsed.directory_type is DirectoryType.LOG
     }
 
 
-def offsets_in(directory: str, file: OffsetCheckpoint) -> dict[TopicPartition, int] | None:
+def read_offset_checkpoint(
+    directory: str, checkpoint: OffsetCheckpointFile
+) -> dict[TopicPartition, int] | None:
     """None if there is no such file."""
-    path = joined(directory, file.name)
-    content = read_whole(file_system_of(directory), path)
+    path = join_path(directory, checkpoint.name)
+    content = read_file(file_system_for(directory), path)
     if content is None:
         return None
     try:
-        return file.decode(content, path=Path(path))
-    except CheckpointDamaged as damaged:
-        raise ScanFailed(str(damaged)) from damaged
+        return checkpoint.decode(content, path=Path(path))
+    except CorruptCheckpoint as error:
+        raise ScanFailed(str(error)) from error
 
 
-def partition_log(
-    partition: TopicPartition, directory: str, start_offset: int, high_watermark: int | None
+def load_partition_log(
+    partition: TopicPartition, directory: str, log_start_offset: int, high_watermark: int | None
 ) -> PartitionLog:
     """As it is found in its directory; the offsets are those of the log directory's checkpoints."""
-    system = file_system_of(directory)
-    names = [known for name in system.names(directory) if (known := file_named(name))]
-    segments = _segments(system, directory, names)
+    file_system = file_system_for(directory)
+    names = [
+        parsed for name in file_system.list_names(directory) if (parsed := parse_file_name(name))
+    ]
+    segments = _list_segments(file_system, directory, names)
     first = segments[0].base_offset if segments else 0
     return PartitionLog(
         topic=partition.topic,
         partition=partition.partition,
         directory=directory,
         segments=segments,
-        snapshots=tuple(
-            joined(directory, str(name))
+        producer_snapshots=tuple(
+            join_path(directory, str(name))
             for name in sorted(names, key=lambda name: name.offset)
-            if name.content is Content.PRODUCER_SNAPSHOT and name.stage is Stage.IN_USE
+            if name.file_type is LogFileType.PRODUCER_SNAPSHOT and name.stage is FileStage.IN_USE
         ),
-        log_start_offset=max(first, start_offset),
+        log_start_offset=max(first, log_start_offset),
         high_watermark=high_watermark,
     )
 
 
-def _segments(system: FileSystem, directory: str, names: list[FileName]) -> tuple[Segment, ...]:
-    files = _files_in_place(system, directory, names)
+def _list_segments(
+    file_system: FileSystem, directory: str, names: list[FileName]
+) -> tuple[Segment, ...]:
+    files = _log_files_after_swap(file_system, directory, names)
     bases = sorted(files)
-    sizes = {base: _size_of(system, joined(directory, str(files[base]))) for base in bases}
+    sizes = {base: _size_of(file_system, join_path(directory, str(files[base]))) for base in bases}
     bases = [base for base in bases if sizes[base] is not None]
-    following = [*bases[1:], None][: len(bases)]  # a directory may have no segment yet
+    next_bases = [*bases[1:], None][: len(bases)]  # a directory may have no segment yet
     return tuple(
-        Segment(joined(directory, str(files[base])), base, sizes[base] or 0, after)
-        for base, after in zip(bases, following, strict=True)
+        Segment(join_path(directory, str(files[base])), base, sizes[base] or 0, next_base)
+        for base, next_base in zip(bases, next_bases, strict=True)
     )
 
 
-def _size_of(system: FileSystem, path: str) -> int | None:
+def _size_of(file_system: FileSystem, path: str) -> int | None:
     """None if it is gone: retention was quicker."""
     try:
-        return system.size_of(path)
+        return file_system.size_of(path)
     except FileNotFoundError:
         return None
 
 
-def _files_in_place(
-    system: FileSystem, directory: str, names: list[FileName]
+def _log_files_after_swap(
+    file_system: FileSystem, directory: str, names: list[FileName]
 ) -> dict[int, FileName]:
     """The files of batches, by base offset, as a broker would have them once it has started."""
-    batches = [name for name in names if name.content is Content.BATCHES]
-    files = {name.offset: name for name in batches if name.stage is Stage.IN_USE}
-    unfinished = [name.offset for name in names if name.stage is Stage.CLEANED]
-    for name in batches:
-        if name.stage is Stage.SWAP and name.offset < min(unfinished, default=OFFSET_MAX):
-            end_offset = _end_offset(system, joined(directory, str(name)), name.offset)
+    log_files = [name for name in names if name.file_type is LogFileType.LOG]
+    files = {name.offset: name for name in log_files if name.stage is FileStage.IN_USE}
+    cleaned_offsets = [name.offset for name in names if name.stage is FileStage.CLEANED]
+    for name in log_files:
+        if name.stage is FileStage.SWAP and name.offset < min(cleaned_offsets, default=OFFSET_MAX):
+            end_offset = _end_offset(file_system, join_path(directory, str(name)), name.offset)
             for base in [base for base in files if name.offset <= base < end_offset]:
                 del files[base]
             files[name.offset] = name
     return files
 
 
-def _end_offset(system: FileSystem, path: str, base_offset: int) -> int:
+def _end_offset(file_system: FileSystem, path: str, base_offset: int) -> int:
     """That of the next batch, if there were one."""
-    with system.open(path) as file:
-        walk = Walk(file, Stretch(0, file.size_bytes, base_offset))
-        for _ in walk:
+    with file_system.open(path) as file:
+        reader = SegmentReader(file, SegmentRange(0, file.size_bytes, base_offset))
+        for _ in reader:
             continue
-    return walk.next_offset
+    return reader.next_offset

@@ -21,7 +21,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from odradek.spark_jobs.scan.fields import Depth
+from odradek.spark_jobs.scan.record_fields import DecodeDepth
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
@@ -73,22 +73,22 @@ BATCH_COLUMNS = {
 }
 
 #: How far into a record one has to read for a column; the others stand in the batch's header.
-DEPTHS = {
-    "timestamp": Depth.TIMESTAMP,
-    "offset": Depth.OFFSET,
-    "sequence": Depth.OFFSET,
-    "key": Depth.KEY,
-    "keySize": Depth.KEY,
-    "value": Depth.VALUE,
-    "valueSize": Depth.VALUE,
-    "headers": Depth.HEADERS,
+COLUMN_DEPTHS = {
+    "timestamp": DecodeDepth.TIMESTAMP,
+    "offset": DecodeDepth.OFFSET,
+    "sequence": DecodeDepth.OFFSET,
+    "key": DecodeDepth.KEY,
+    "keySize": DecodeDepth.KEY,
+    "value": DecodeDepth.VALUE,
+    "valueSize": DecodeDepth.VALUE,
+    "headers": DecodeDepth.HEADERS,
 }
 
 
 @cache
 def record_schema(columns: tuple[str, ...]) -> pa.Schema:
-    return schema_of(columns, RECORD_COLUMNS)
+    return build_schema(columns, RECORD_COLUMNS)
 
 
-def schema_of(columns: tuple[str, ...], types: dict[str, pa.DataType]) -> pa.Schema:
+def build_schema(columns: tuple[str, ...], types: dict[str, pa.DataType]) -> pa.Schema:
     return pa.schema([(name, types[name]) for name in columns])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Mode(StrEnum):
+class ParseMode(StrEnum):
     """The names that Spark's file sources have for it."""
 
     PERMISSIVE = "PERMISSIVE"

@@ -8,19 +8,20 @@ Owner: whoever asks.
 from __future__ import annotations
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.scan.catalog import PartitionLog, partition_logs
-from odradek.spark_jobs.scan.lookup import log_end_offset
-from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.catalog import PartitionLog, find_partition_logs
+from odradek.spark_jobs.scan.lookup import find_log_end_offset
+from odradek.spark_jobs.scan.options import ScanOptions
 
 
-def log_ends(options: Options) -> dict[TopicPartition, int]:
+def find_end_offsets(options: ScanOptions) -> dict[TopicPartition, int]:
     """Of all partitions that the options choose."""
     return {
-        TopicPartition(log.topic, log.partition): _end_of(log) for log in partition_logs(options)
+        TopicPartition(log.topic, log.partition): _end_offset(log)
+        for log in find_partition_logs(options)
     }
 
 
-def _end_of(log: PartitionLog) -> int:
+def _end_offset(log: PartitionLog) -> int:
     if log.high_watermark is None:
-        return log_end_offset(log)
+        return find_log_end_offset(log)
     return max(log.high_watermark, log.log_start_offset)

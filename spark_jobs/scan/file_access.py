@@ -31,7 +31,7 @@ class File(Protocol):
 
     path: str
     size_bytes: int
-    piece_bytes: int  # to ask for at once, if more is wanted
+    chunk_bytes: int  # to ask for at once, if more is wanted
 
     def read_into(self, target: memoryview, position: int) -> int:
         """How many bytes were read: fewer than there is room for only at the end of the file."""
@@ -41,7 +41,7 @@ class File(Protocol):
 class FileSystem(Protocol):
     """The part of a file system that scanning needs; a missing file is FileNotFoundError."""
 
-    def names(self, directory: str) -> list[str]: ...
+    def list_names(self, directory: str) -> list[str]: ...
 
     def is_directory(self, path: str) -> bool: ...
 
@@ -50,59 +50,59 @@ class FileSystem(Protocol):
     def open(self, path: str) -> Any: ...  # a context manager of a File
 
 
-def file_system_of(path: str) -> FileSystem:
+def file_system_for(path: str) -> FileSystem:
     """The one that ``path``, and everything below it, is in."""
     return ArrowFiles() if _is_uri(path) else LocalFiles()
 
 
-def read_whole(system: FileSystem, path: str) -> bytes | None:
+def read_file(file_system: FileSystem, path: str) -> bytes | None:
     """None if there is no such file."""
     try:
-        with system.open(path) as file:
+        with file_system.open(path) as file:
             content = bytearray(file.size_bytes)
             return bytes(content[: file.read_into(memoryview(content), 0)])
     except FileNotFoundError:
         return None
 
 
-def joined(directory: str, name: str) -> str:
-    place, query = _without_query(directory)
-    return f"{place.rstrip('/')}/{name}{query}"
+def join_path(directory: str, name: str) -> str:
+    location, query = _split_query(directory)
+    return f"{location.rstrip('/')}/{name}{query}"
 
 
-def parted(path: str) -> tuple[str, str]:
+def split_path(path: str) -> tuple[str, str]:
     """The directory that it is in, which is empty for a name alone, and its name."""
-    place, query = _without_query(path)
-    directory, slash, name = place.rpartition("/")
+    location, query = _split_query(path)
+    directory, slash, name = location.rpartition("/")
     return (directory or slash) + query, name
 
 
-def renamed(path: str, name: str) -> str:
+def with_file_name(path: str, name: str) -> str:
     """Another file in the same directory."""
-    directory, _ = parted(path)
-    return joined(directory, name) if directory else name
+    directory, _ = split_path(path)
+    return join_path(directory, name) if directory else name
 
 
-def trimmed(path: str) -> str:
+def strip_trailing_slashes(path: str) -> str:
     """Without slashes at its end."""
-    place, query = _without_query(path)
-    return (place.rstrip("/") or "/") + query
+    location, query = _split_query(path)
+    return (location.rstrip("/") or "/") + query
 
 
 def _is_uri(path: str) -> bool:
     return "://" in path
 
 
-def _without_query(path: str) -> tuple[str, str]:
+def _split_query(path: str) -> tuple[str, str]:
     """What names the place, and the rest with its question mark; a local name may have one, too."""
-    place, mark, query = path.partition("?") if _is_uri(path) else (path, "", "")
-    return place, mark + query
+    location, mark, query = path.partition("?") if _is_uri(path) else (path, "", "")
+    return location, mark + query
 
 
 #: Small enough to be still in the processor's cache when its checksums are computed.
-LOCAL_PIECE_BYTES = 256 * 1024
+LOCAL_CHUNK_BYTES = 256 * 1024
 #: Each request to an object store takes its time, whatever it asks for.
-DISTANT_PIECE_BYTES = 8 * 1024 * 1024
+REMOTE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class _LocalFile:
     path: str
     size_bytes: int
     descriptor: int
-    piece_bytes: int
+    chunk_bytes: int
 
     def read_into(self, target: memoryview, position: int) -> int:
         done = 0
@@ -125,7 +125,7 @@ class _LocalFile:
 class LocalFiles:
     """Files of this machine."""
 
-    def names(self, directory: str) -> list[str]:
+    def list_names(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
 
     def is_directory(self, path: str) -> bool:
@@ -139,22 +139,22 @@ class LocalFiles:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             yield _LocalFile(
-                path, os.fstat(descriptor).st_size, descriptor, piece_bytes=LOCAL_PIECE_BYTES
+                path, os.fstat(descriptor).st_size, descriptor, chunk_bytes=LOCAL_CHUNK_BYTES
             )
         finally:
             os.close(descriptor)
 
 
 class _ArrowFile:
-    def __init__(self, path: str, opened: Any) -> None:
+    def __init__(self, path: str, input_file: Any) -> None:
         self.path = path
-        self.size_bytes: int = opened.size()
-        self.piece_bytes = DISTANT_PIECE_BYTES
-        self._opened = opened
+        self.size_bytes: int = input_file.size()
+        self.chunk_bytes = REMOTE_CHUNK_BYTES
+        self._input_file = input_file
 
     def read_into(self, target: memoryview, position: int) -> int:
         length = max(0, min(len(target), self.size_bytes - position))
-        content = self._opened.read_at(length, position)
+        content = self._input_file.read_at(length, position)
         target[: len(content)] = content
         return len(content)
 
@@ -162,30 +162,32 @@ class _ArrowFile:
 class ArrowFiles:
     """Files by URIs, of whatever file system these are in."""
 
-    def names(self, directory: str) -> list[str]:
+    def list_names(self, directory: str) -> list[str]:
         from pyarrow.fs import FileSelector
 
-        system, inside = arrow_file_system(directory)
-        return sorted(each.base_name for each in system.get_file_info(FileSelector(inside)))
+        file_system, inner_path = arrow_file_system(directory)
+        return sorted(
+            info.base_name for info in file_system.get_file_info(FileSelector(inner_path))
+        )
 
     def is_directory(self, path: str) -> bool:
         from pyarrow.fs import FileType
 
-        system, inside = arrow_file_system(path)
-        return bool(system.get_file_info(inside).type == FileType.Directory)
+        file_system, inner_path = arrow_file_system(path)
+        return bool(file_system.get_file_info(inner_path).type == FileType.Directory)
 
     def size_of(self, path: str) -> int:
-        system, inside = arrow_file_system(path)
-        size: int | None = system.get_file_info(inside).size
+        file_system, inner_path = arrow_file_system(path)
+        size: int | None = file_system.get_file_info(inner_path).size
         if size is None:
             raise FileNotFoundError(path)
         return size
 
     @contextmanager
     def open(self, path: str) -> Iterator[_ArrowFile]:
-        system, inside = arrow_file_system(path)
-        with system.open_input_file(inside) as opened:
-            yield _ArrowFile(path, opened)
+        file_system, inner_path = arrow_file_system(path)
+        with file_system.open_input_file(inner_path) as input_file:
+            yield _ArrowFile(path, input_file)
 
 
 def arrow_file_system(path: str) -> tuple[Any, str]:
@@ -194,52 +196,56 @@ def arrow_file_system(path: str) -> tuple[Any, str]:
         from pyarrow.fs import LocalFileSystem
 
         return LocalFileSystem(), os.path.abspath(path)
-    place, query = _without_query(path)
-    scheme, _, rest = place.partition("://")
-    server, slash, below = rest.rstrip("/").partition("/")
-    top = _top_of(f"{scheme}://{server}/{query}")
-    if top.is_of_arrow:
-        below = unquote(below)
-    return top.system, f"{top.inside}{slash}{below}" or "/"
+    location, query = _split_query(path)
+    scheme, _, remainder = location.partition("://")
+    server, slash, relative_path = remainder.rstrip("/").partition("/")
+    root = _file_system_root(f"{scheme}://{server}/{query}")
+    if root.is_arrow_native:
+        relative_path = unquote(relative_path)
+    return root.file_system, f"{root.root_path}{slash}{relative_path}" or "/"
 
 
-class _Top(NamedTuple):
+class _FileSystemRoot(NamedTuple):
     """A file system, and what in there is called as the URI of its server is."""
 
-    system: Any
-    inside: str
-    is_of_arrow: bool
+    file_system: Any
+    root_path: str
+    is_arrow_native: bool
 
 
 @lru_cache(maxsize=64)
-def _top_of(uri: str) -> _Top:
-    found = _opened_by_arrow(uri)
-    system, inside = found or _opened_by_fsspec(uri)
-    return _Top(system, inside.rstrip("/"), is_of_arrow=found is not None)
+def _file_system_root(uri: str) -> _FileSystemRoot:
+    arrow_native = _open_with_arrow(uri)
+    file_system, root_path = arrow_native or _open_with_fsspec(uri)
+    return _FileSystemRoot(
+        file_system, root_path.rstrip("/"), is_arrow_native=arrow_native is not None
+    )
 
 
-def _opened_by_arrow(uri: str) -> tuple[Any, str] | None:
+def _open_with_arrow(uri: str) -> tuple[Any, str] | None:
     import pyarrow
     from pyarrow.fs import FileSystem as ArrowFileSystem
 
     try:
-        system, inside = ArrowFileSystem.from_uri(uri)
-    except pyarrow.ArrowInvalid as wrong:
-        if "nrecognized filesystem type" in str(wrong):
+        file_system, inner_path = ArrowFileSystem.from_uri(uri)
+    except pyarrow.ArrowInvalid as error:
+        if "nrecognized filesystem type" in str(error):
             return None
-        raise ScanFailed(f"{uri}: {wrong}") from wrong
-    return system, inside
+        raise ScanFailed(f"{uri}: {error}") from error
+    return file_system, inner_path
 
 
-def _opened_by_fsspec(uri: str) -> tuple[Any, str]:
+def _open_with_fsspec(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
     try:
         from fsspec.core import url_to_fs
-    except ImportError as missing:
-        raise ScanFailed(f"{uri}: pyarrow does not know this; install fsspec") from missing
+    except ImportError as import_error:
+        raise ScanFailed(
+            f"{uri}: pyarrow does not support this scheme; install fsspec"
+        ) from import_error
     try:
-        system, inside = url_to_fs(uri)
-    except (ValueError, ImportError) as failure:
-        raise ScanFailed(f"{uri}: {failure}") from failure
-    return PyFileSystem(FSSpecHandler(system)), inside
+        file_system, inner_path = url_to_fs(uri)
+    except (ValueError, ImportError) as error:
+        raise ScanFailed(f"{uri}: {error}") from error
+    return PyFileSystem(FSSpecHandler(file_system)), inner_path

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odradek.spark_jobs.scan.varints import Integers
+from odradek.spark_jobs.scan.varints import Int64Array
 from odradek.storage import transaction_index
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 _OFFSET_ENTRY = np.dtype([("offset", ">u4"), ("position", ">u4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
@@ -25,59 +25,62 @@ _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
 class OffsetEntries(NamedTuple):
     """The batch at each position, or one soon after it, has that offset."""
 
-    offsets: Integers
-    positions: Integers
+    offsets: Int64Array
+    positions: Int64Array
 
 
 class TimeEntries(NamedTuple):
     """Everything before each offset is as old as the timestamp, or older."""
 
-    timestamps: Integers
-    offsets: Integers
+    timestamps: Int64Array
+    offsets: Int64Array
 
 
-def offset_entries(content: bytes | None, *, base_offset: int) -> OffsetEntries:
-    found = _entries(content, _OFFSET_ENTRY)
-    offsets, positions = found["offset"].astype(np.int64), found["position"].astype(np.int64)
-    count = min(_ascending(offsets), _ascending(positions))
+def parse_offset_index(content: bytes | None, *, base_offset: int) -> OffsetEntries:
+    entries = _parse_entries(content, _OFFSET_ENTRY)
+    offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
+    count = min(_ascending_prefix_length(offsets), _ascending_prefix_length(positions))
     return OffsetEntries(base_offset + offsets[:count], positions[:count])
 
 
-def time_entries(content: bytes | None, *, base_offset: int) -> TimeEntries:
-    found = _entries(content, _TIME_ENTRY)
-    timestamps, offsets = found["timestamp"].astype(np.int64), found["offset"].astype(np.int64)
+def parse_time_index(content: bytes | None, *, base_offset: int) -> TimeEntries:
+    entries = _parse_entries(content, _TIME_ENTRY)
+    timestamps, offsets = entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)
     # Before a batch that has no timestamp and the room ahead there may be one entry of -1 or 0.
-    count = min(_ascending(timestamps), _ascending(offsets))
+    count = min(_ascending_prefix_length(timestamps), _ascending_prefix_length(offsets))
     return TimeEntries(timestamps[:count], base_offset + offsets[:count])
 
 
-def aborted_transactions(content: bytes | None) -> list[AbortedTransaction] | None:
+def parse_transaction_index(content: bytes | None) -> list[AbortedTxn] | None:
     """None if the file makes no sense; no file means that none was aborted."""
     content = content or b""
     if len(content) % transaction_index.ENTRY.size:
         return None
-    found = []
-    previous = -1
+    transactions = []
+    previous_last_offset = -1
     for version, *fields in transaction_index.ENTRY.iter_unpack(content):
-        aborted = AbortedTransaction(*fields)
+        aborted = AbortedTxn(*fields)
         if version != transaction_index.VERSION or not aborted.first_offset >= 0:
             return None
         # A transaction has at least a record before its marker.
-        if not (previous < aborted.last_offset and aborted.first_offset < aborted.last_offset):
+        if not (
+            previous_last_offset < aborted.last_offset
+            and aborted.first_offset < aborted.last_offset
+        ):
             return None
-        previous = aborted.last_offset
-        found.append(aborted)
-    return found
+        previous_last_offset = aborted.last_offset
+        transactions.append(aborted)
+    return transactions
 
 
-def _entries(
-    content: bytes | None, layout: np.dtype[np.void]
+def _parse_entries(
+    content: bytes | None, dtype: np.dtype[np.void]
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     content = content or b""
-    return np.frombuffer(content[: len(content) // layout.itemsize * layout.itemsize], dtype=layout)
+    return np.frombuffer(content[: len(content) // dtype.itemsize * dtype.itemsize], dtype=dtype)
 
 
-def _ascending(values: Integers) -> int:
+def _ascending_prefix_length(values: Int64Array) -> int:
     """How many, from the first on, are each larger than the one before."""
-    falls = np.flatnonzero(values[1:] <= values[:-1])
-    return int(falls[0]) + 1 if len(falls) else len(values)
+    descents = np.flatnonzero(values[1:] <= values[:-1])
+    return int(descents[0]) + 1 if len(descents) else len(values)

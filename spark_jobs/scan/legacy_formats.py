@@ -14,48 +14,50 @@ import numpy as np
 import pyarrow as pa
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.records.record import Record
-from odradek.spark_jobs.scan.arrays import timestamps
-from odradek.spark_jobs.scan.columns import RECORD_COLUMNS, schema_of
-from odradek.spark_jobs.scan.decode import Decoded
-from odradek.spark_jobs.scan.walk import Flaw, OldMessages
-from odradek.spark_jobs.scan.wishes import Wishes
+from odradek.spark_jobs.scan.arrow_arrays import timestamp_array
+from odradek.spark_jobs.scan.columns import RECORD_COLUMNS, build_schema
+from odradek.spark_jobs.scan.read_spec import ReadSpec
+from odradek.spark_jobs.scan.record_decoder import DecodedRows
+from odradek.spark_jobs.scan.segment_reader import DamagedRange, LegacyBatchGroup
 
 _NO_TIMESTAMP_TYPE = -1  # what Kafka says of magic 0
 
-Row = tuple[LegacyBatch, Record]
+LegacyRow = tuple[LegacyBatch, Record]
 
 
-def decode_old(old: OldMessages, wishes: Wishes) -> Decoded:
-    rows: list[Row] = []
-    for message in old.messages:
+def decode_legacy_batches(legacy_group: LegacyBatchGroup, spec: ReadSpec) -> DecodedRows:
+    rows: list[LegacyRow] = []
+    for message in legacy_group.batches:
         try:
             rows += [(message, record) for record in list(message)]
-        except CorruptMessage as wrong:
-            position = old.position + message.position
-            yield Flaw(position, position + message.size_bytes, message.last_offset, str(wrong))
-    start, end = wishes.start_offset, wishes.end_offset
+        except CorruptMessage as error:
+            position = legacy_group.position + message.position
+            yield DamagedRange(
+                position, position + message.size_bytes, message.last_offset, str(error)
+            )
+    start, end = spec.start_offset, spec.end_offset
     rows = [row for row in rows if start <= row[1].offset < end]
-    arrays = [_array(name, rows, wishes) for name in wishes.columns]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(wishes.columns, RECORD_COLUMNS))
+    arrays = [_build_column(name, rows, spec) for name in spec.columns]
+    yield pa.RecordBatch.from_arrays(arrays, schema=build_schema(spec.columns, RECORD_COLUMNS))
 
 
-def timestamp_type(message: LegacyBatch) -> int:
-    return _NO_TIMESTAMP_TYPE if message.magic == 0 else int(message.timestamp_type)
+def timestamp_type(batch: LegacyBatch) -> int:
+    return _NO_TIMESTAMP_TYPE if batch.magic == 0 else int(batch.timestamp_type)
 
 
-def _array(name: str, rows: list[Row], wishes: Wishes) -> Any:
+def _build_column(name: str, rows: list[LegacyRow], spec: ReadSpec) -> Any:
     if name == "timestamp":
-        return timestamps(np.array([record.timestamp for _, record in rows], dtype=np.int64))
-    if name in _CELLS:
-        cells = [_CELLS[name](message, record) for message, record in rows]
+        return timestamp_array(np.array([record.timestamp for _, record in rows], dtype=np.int64))
+    if name in _CELL_READERS:
+        cells = [_CELL_READERS[name](message, record) for message, record in rows]
     else:
         # What these formats have not is null, and no message is part of a transaction.
         constants = {
-            "topic": wishes.topic,
-            "partition": wishes.partition,
-            "segment": wishes.segment,
+            "topic": spec.topic,
+            "partition": spec.partition,
+            "segment": spec.segment,
             "isTransactional": False,
             "isControl": False,
         }
@@ -67,7 +69,7 @@ def _size(content: bytes | None) -> int | None:
     return None if content is None else len(content)
 
 
-_CELLS: dict[str, Callable[[LegacyBatch, Record], Any]] = {
+_CELL_READERS: dict[str, Callable[[LegacyBatch, Record], Any]] = {
     "key": lambda _, record: record.key,
     "value": lambda _, record: record.value,
     "offset": lambda _, record: record.offset,

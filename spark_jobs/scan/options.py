@@ -32,15 +32,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from odradek.spark_jobs.contents.content import HOMES, Content
-from odradek.spark_jobs.scan.damage import Mode, ScanFailed
+from odradek.spark_jobs.internal_topics.content import INTERNAL_TOPICS, Content
+from odradek.spark_jobs.scan.damage import ParseMode, ScanFailed
 
 MAX_SPLIT_BYTES = 128 * 1024 * 1024
 LATEST, EARLIEST = -1, -2
 
 SPARK_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
-Offsets = Mapping[tuple[str, int], int]
+PartitionOffsets = Mapping[tuple[str, int], int]
 
 
 class View(StrEnum):
@@ -49,74 +49,84 @@ class View(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ScanOptions:
     paths: tuple[str, ...]
     topics: frozenset[str] | None = None
     topics_pattern: str | None = None
     assign: frozenset[tuple[str, int]] | None = None
-    starting_offsets: Offsets = field(default_factory=dict)  # the earliest where nothing is said
-    ending_offsets: Offsets = field(default_factory=dict)  # the latest
+    starting_offsets: PartitionOffsets = field(
+        default_factory=dict
+    )  # the earliest where nothing is said
+    ending_offsets: PartitionOffsets = field(default_factory=dict)  # the latest
     starting_timestamp: int | None = None
     ending_timestamp: int | None = None
-    is_committed: bool = True
+    is_read_committed: bool = True
     view: View = View.RECORDS
     content: Content = Content.RAW
-    named: str | None = None  # the group or transactional id that is looked for
+    coordinator_key: str | None = None  # the group or transactional id that is looked for
     partition_count: int | None = None
     columns: tuple[str, ...] = SPARK_COLUMNS
     include_control: bool = False
-    mode: Mode = Mode.PERMISSIVE
+    mode: ParseMode = ParseMode.PERMISSIVE
     max_split_bytes: int = MAX_SPLIT_BYTES
     fail_on_data_loss: bool = True
     ignore_high_watermark: bool = False
 
-    def wants(self, topic: str, partition: int) -> bool:
+    def selects(self, topic: str, partition: int) -> bool:
         if self.assign is not None:
             return (topic, partition) in self.assign
         if self.topics is not None:
             return topic in self.topics
         if self.topics_pattern is not None:
             return bool(re.fullmatch(self.topics_pattern, topic))
-        return self.content is Content.RAW or topic == HOMES[self.content].topic
+        return self.content is Content.RAW or topic == INTERNAL_TOPICS[self.content].name
 
 
-def options_of(given: Mapping[str, str]) -> Options:
+def parse_options(raw_options: Mapping[str, str]) -> ScanOptions:
     """ScanFailed if something makes no sense.  Names may have any case, as Spark passes them."""
-    named = {name.lower(): (name, value) for name, value in given.items()}
-    unknown = [name for lower, (name, _) in named.items() if lower not in _KNOWN]
+    by_lower_name = {name.lower(): (name, value) for name, value in raw_options.items()}
+    unknown = [
+        name
+        for lower, (name, _) in by_lower_name.items()
+        if lower not in _OPTION_NAME_BY_LOWER_CASE
+    ]
     if unknown:
-        raise ScanFailed(f"no option is called {unknown[0]}; there are {', '.join(_NAMES)}")
-    told = {_KNOWN[lower]: value for lower, (_, value) in named.items()}
-    view = _choice(View, told, "view", View.RECORDS)
-    content = _choice(Content, told, "content", Content.RAW)
-    _check_together(told)
-    _check_content(told, content, view)
-    include_control = _flag(told, "includeControl")
-    paths = tuple(path.strip() for path in told.get("path", "").split(",") if path.strip())
-    return Options(
+        raise ScanFailed(f"unknown option {unknown[0]}; known options: {', '.join(_OPTION_NAMES)}")
+    options = {
+        _OPTION_NAME_BY_LOWER_CASE[lower]: value for lower, (_, value) in by_lower_name.items()
+    }
+    view = _parse_enum(View, options, "view", View.RECORDS)
+    content = _parse_enum(Content, options, "content", Content.RAW)
+    _check_exclusive_options(options)
+    _check_content_options(options, content, view)
+    include_control = _parse_bool(options, "includeControl")
+    paths = tuple(path.strip() for path in options.get("path", "").split(",") if path.strip())
+    return ScanOptions(
         paths=paths,
-        topics=frozenset(_words(told["topics"])) if "topics" in told else None,
-        topics_pattern=_pattern(told.get("topicsPattern")),
-        assign=_assigned(told["assign"]) if "assign" in told else None,
-        starting_offsets=_offsets(told, "startingOffsets", "earliest"),
-        ending_offsets=_offsets(told, "endingOffsets", "latest"),
-        starting_timestamp=_number(told, "startingTimestamp"),
-        ending_timestamp=_number(told, "endingTimestamp"),
-        is_committed=_is_committed(told.get("isolationLevel", "read_committed")),
+        topics=frozenset(_split_list(options["topics"])) if "topics" in options else None,
+        topics_pattern=_check_pattern(options.get("topicsPattern")),
+        assign=_parse_assignment(options["assign"]) if "assign" in options else None,
+        starting_offsets=_parse_offsets(options, "startingOffsets", "earliest"),
+        ending_offsets=_parse_offsets(options, "endingOffsets", "latest"),
+        starting_timestamp=_parse_number(options, "startingTimestamp"),
+        ending_timestamp=_parse_number(options, "endingTimestamp"),
+        is_read_committed=_is_read_committed(options.get("isolationLevel", "read_committed")),
         view=view,
         content=content,
-        named=told.get(HOMES[content].option) if content is not Content.RAW else None,
-        partition_count=_number(told, "partitionCount", least=1),
-        columns=_columns(told, view, content, include_control=include_control),
+        coordinator_key=options.get(INTERNAL_TOPICS[content].id_option)
+        if content is not Content.RAW
+        else None,
+        partition_count=_parse_number(options, "partitionCount", minimum=1),
+        columns=_parse_columns(options, view, content, include_control=include_control),
         include_control=include_control,
-        mode=_choice(Mode, told, "mode", Mode.PERMISSIVE),
-        max_split_bytes=_number(told, "maxSplitBytes", least=1) or MAX_SPLIT_BYTES,
-        fail_on_data_loss=_flag(told, "failOnDataLoss", default=True),
-        ignore_high_watermark=_flag(told, "ignoreHighWatermark"),
+        mode=_parse_enum(ParseMode, options, "mode", ParseMode.PERMISSIVE),
+        max_split_bytes=_parse_number(options, "maxSplitBytes", minimum=1) or MAX_SPLIT_BYTES,
+        fail_on_data_loss=_parse_bool(options, "failOnDataLoss", default=True),
+        ignore_high_watermark=_parse_bool(options, "ignoreHighWatermark"),
     )
 
 
-_NAMES = (
+_OPTION_NAMES = (
     "path",
     "topics",
     "topicsPattern",
@@ -139,131 +149,135 @@ _NAMES = (
     "failOnDataLoss",
     "ignoreHighWatermark",
 )
-_KNOWN = {name.lower(): name for name in _NAMES}
+_OPTION_NAME_BY_LOWER_CASE = {name.lower(): name for name in _OPTION_NAMES}
 _SELECTIONS = ("topics", "topicsPattern", "assign")
 
 
-def _check_together(told: Mapping[str, str]) -> None:
-    if not told.get("path", "").strip():
+def _check_exclusive_options(options: Mapping[str, str]) -> None:
+    if not options.get("path", "").strip():
         raise ScanFailed("path: name at least one log directory")
     for names in (
         _SELECTIONS,
         ("startingOffsets", "startingTimestamp"),
         ("endingOffsets", "endingTimestamp"),
     ):
-        chosen = [name for name in names if name in told]
+        chosen = [name for name in names if name in options]
         if len(chosen) > 1:
             raise ScanFailed(f"{' and '.join(chosen)} cannot be given together")
 
 
-def _check_content(told: Mapping[str, str], content: Content, view: View) -> None:
-    for each, home in HOMES.items():
-        if home.option in told and content is not each:
-            raise ScanFailed(f"{home.option}: only with content={each}")
-    if content is Content.RAW and "partitionCount" in told:
+def _check_content_options(options: Mapping[str, str], content: Content, view: View) -> None:
+    for topic_content, internal_topic in INTERNAL_TOPICS.items():
+        if internal_topic.id_option in options and content is not topic_content:
+            raise ScanFailed(f"{internal_topic.id_option}: requires content={topic_content}")
+    if content is Content.RAW and "partitionCount" in options:
         raise ScanFailed("partitionCount: only with content")
     if content is not Content.RAW and view is View.BATCHES:
-        raise ScanFailed(f"view={view} shows no content")
-    if content is not Content.RAW and _flag(told, "includeHeaders"):
-        raise ScanFailed(f"content={content} has no headers")
+        raise ScanFailed(f"view={view}: cannot be combined with content")
+    if content is not Content.RAW and _parse_bool(options, "includeHeaders"):
+        raise ScanFailed(f"includeHeaders: not available with content={content}")
 
 
-def _columns(
-    told: Mapping[str, str], view: View, content: Content, *, include_control: bool
+def _parse_columns(
+    options: Mapping[str, str], view: View, content: Content, *, include_control: bool
 ) -> tuple[str, ...]:
     known = column_types(view, content)
     is_raw = view is not View.BATCHES and content is Content.RAW
-    wanted = _words(told.get("columns", "")) or list(SPARK_COLUMNS if is_raw else known)
+    columns = _split_list(options.get("columns", "")) or list(SPARK_COLUMNS if is_raw else known)
     if is_raw:
-        wanted += ["headers"] if _flag(told, "includeHeaders") else []
-        wanted += ["isControl"] if include_control else []
-    for name in wanted:
+        columns += ["headers"] if _parse_bool(options, "includeHeaders") else []
+        columns += ["isControl"] if include_control else []
+    for name in columns:
         if name not in known:
-            raise ScanFailed(f"columns: no column is called {name!r}; there are {', '.join(known)}")
-    return tuple(dict.fromkeys(wanted))
+            raise ScanFailed(f"columns: unknown column {name!r}; known columns: {', '.join(known)}")
+    return tuple(dict.fromkeys(columns))
 
 
 def column_types(view: View, content: Content) -> dict[str, Any]:
     """Arrow's, of all columns that there are."""
-    from odradek.spark_jobs.contents.columns import COLUMNS
+    from odradek.spark_jobs.internal_topics.columns import CONTENT_COLUMNS
     from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS
 
     if view is View.BATCHES:
         return BATCH_COLUMNS
-    return RECORD_COLUMNS if content is Content.RAW else COLUMNS[content].types
+    return RECORD_COLUMNS if content is Content.RAW else CONTENT_COLUMNS[content].types
 
 
-def _offsets(told: Mapping[str, str], name: str, keyword: str) -> Offsets:
-    text = told.get(name, keyword).strip()
+def _parse_offsets(options: Mapping[str, str], name: str, keyword: str) -> PartitionOffsets:
+    text = options.get(name, keyword).strip()
     if text == keyword:
         return {}
     try:
         return {
-            (topic, int(partition)): _offset(offset)
+            (topic, int(partition)): _check_offset(offset)
             for topic, partitions in json.loads(text).items()
             for partition, offset in partitions.items()
         }
-    except (ValueError, AttributeError) as wrong:
-        raise ScanFailed(f'{name}: not {keyword} or {{"topic": {{"0": 23}}}}: {text}') from wrong
+    except (ValueError, AttributeError) as error:
+        raise ScanFailed(
+            f'{name}: must be {keyword} or JSON such as {{"topic": {{"0": 23}}}}, not {text}'
+        ) from error
 
 
-def _offset(offset: Any) -> int:
+def _check_offset(offset: Any) -> int:
     if type(offset) is not int or offset < EARLIEST:
         raise ValueError(offset)
     return offset
 
 
-def _assigned(text: str) -> frozenset[tuple[str, int]]:
+def _parse_assignment(text: str) -> frozenset[tuple[str, int]]:
     try:
         return frozenset(
             (topic, int(partition))
             for topic, partitions in json.loads(text).items()
             for partition in partitions
         )
-    except (ValueError, TypeError, AttributeError) as wrong:
-        raise ScanFailed(f'assign: not of the form {{"topic": [0, 1]}}: {text}') from wrong
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ScanFailed(f'assign={text}: must be JSON such as {{"topic": [0, 1]}}') from error
 
 
-def _pattern(text: str | None) -> str | None:
+def _check_pattern(text: str | None) -> str | None:
     try:
         re.compile(text or "")
-    except re.error as wrong:
-        raise ScanFailed(f"topicsPattern: {wrong}") from wrong
+    except re.error as error:
+        raise ScanFailed(f"topicsPattern: {error}") from error
     return text
 
 
-def _is_committed(level: str) -> bool:
+def _is_read_committed(level: str) -> bool:
     if level not in ("read_committed", "read_uncommitted"):
         raise ScanFailed(f"isolationLevel: read_committed or read_uncommitted, not {level}")
     return level == "read_committed"
 
 
-def _number(told: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
-    if name not in told:
+def _parse_number(options: Mapping[str, str], name: str, *, minimum: int = 0) -> int | None:
+    if name not in options:
         return None
-    text = told[name].strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
-        raise ScanFailed(f"{name}: not a number of that kind: {text}")
+    text = options[name].strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= minimum):
+        raise ScanFailed(f"{name}={text}: must be an integer in range, of at most 18 digits")
     return int(text)
 
 
-def _flag(told: Mapping[str, str], name: str, *, default: bool = False) -> bool:
-    text = told.get(name, str(default)).strip().lower()
+def _parse_bool(options: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    text = options.get(name, str(default)).strip().lower()
     if text not in ("true", "false"):
-        raise ScanFailed(f"{name}: true or false, not {text}")
+        raise ScanFailed(f"{name}={text}: must be true or false")
     return text == "true"
 
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-def _choice(kind: type[Choice], told: Mapping[str, str], name: str, default: Choice) -> Choice:
-    text = told.get(name, default.value)
-    for each in kind:
-        if each.value.lower() == text.strip().lower():
-            return each
-    raise ScanFailed(f"{name}: {', '.join(kind)}, not {text}")
+def _parse_enum(
+    enum_type: type[Choice], options: Mapping[str, str], name: str, default: Choice
+) -> Choice:
+    text = options.get(name, default.value)
+    for member in enum_type:
+        if member.value.lower() == text.strip().lower():
+            return member
+    raise ScanFailed(f"{name}: must be one of {', '.join(enum_type)}, not {text}")
 
 
-def _words(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]

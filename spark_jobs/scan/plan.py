@@ -17,19 +17,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, partition_logs
+from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, find_partition_logs
 from odradek.spark_jobs.scan.file_access import File
-from odradek.spark_jobs.scan.lookup import Place, SegmentLookup, first_as_young
-from odradek.spark_jobs.scan.options import EARLIEST, LATEST, Offsets, Options, View
-from odradek.spark_jobs.scan.resync import Search, batch_chain, sound_batch_at
-from odradek.spark_jobs.scan.transactions import Transactions, transactions
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Stretch, check_can_check
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.spark_jobs.scan.lookup import BatchPosition, SegmentLookup, find_offset_by_timestamp
+from odradek.spark_jobs.scan.options import EARLIEST, LATEST, PartitionOffsets, ScanOptions, View
+from odradek.spark_jobs.scan.resync import SearchRange, batch_positions, valid_batch_at
+from odradek.spark_jobs.scan.segment_reader import OFFSET_MAX, SegmentRange, check_crc32c_available
+from odradek.spark_jobs.scan.transactions import PartitionTransactions, load_transactions
+from odradek.storage.transaction_index import AbortedTxn
 
 #: Retention and compaction change one file after the other, but not for ever.
-LOOKS = 5
+ATTEMPTS_MAX = 5
 
-Looked = TypeVar("Looked")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,65 +40,67 @@ class Split:
     partition: int
     path: str
     segment_bytes: int  # when it was planned
-    stretch: Stretch
+    segment_range: SegmentRange
     start_offset: int
     end_offset: int
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: tuple[AbortedTxn, ...]
 
     @property
     def size_bytes(self) -> int:
-        return self.stretch.end - self.stretch.start
+        return self.segment_range.end_position - self.segment_range.start_position
 
-    def is_of(self, file: File) -> bool:
+    def matches(self, file: File) -> bool:
         """Whether the file is the one planned on; compaction may have replaced it.
 
         That takes bytes away, so that the size tells.  But what was the last segment may have
         grown before, and still be larger: as long as a split begins with the batch that was there,
         nothing is gone in front of it, and what is left of it has not moved backwards.
         """
-        is_last = self.stretch.offset_max == OFFSET_MAX
+        is_last = self.segment_range.offset_max == OFFSET_MAX
         is_grown = is_last and file.size_bytes > self.segment_bytes
         if file.size_bytes != self.segment_bytes and not is_grown:
             return False
-        start, first_offset = self.stretch.start, self.stretch.first_offset
+        start, first_offset = self.segment_range.start_position, self.segment_range.first_offset
         # One that tells of damage and has no rows begins with no sound batch.
         if start == 0 or self.start_offset >= self.end_offset:
             return True
-        search = Search(start, file.size_bytes, first_offset, first_offset)
-        return sound_batch_at(file, search) is not None
+        search = SearchRange(start, file.size_bytes, first_offset, first_offset)
+        return valid_batch_at(file, search) is not None
 
 
-def plan(options: Options) -> list[Split]:
+def plan(options: ScanOptions) -> list[Split]:
     """All splits, in the order of topic, partition and offset."""
-    check_can_check()
-    return undisturbed(lambda: _planned(options))
+    check_crc32c_available()
+    return retry_on_missing_file(lambda: _plan_once(options))
 
 
-def undisturbed(look: Callable[[], Looked]) -> Looked:
+def retry_on_missing_file(action: Callable[[], Result]) -> Result:
     """What is found, unless files go while they are looked at: then it is looked at again."""
-    for _ in range(LOOKS - 1):
+    for _ in range(ATTEMPTS_MAX - 1):
         try:
-            return look()
+            return action()
         except FileNotFoundError:
             continue
-    return look()
+    return action()
 
 
-def _planned(options: Options) -> list[Split]:
+def _plan_once(options: ScanOptions) -> list[Split]:
     splits: list[Split] = []
-    for log in partition_logs(options):
-        known = transactions(log) if follows_transactions(options) else Transactions()
-        bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
-        latest = known.last_stable_offset(bound)
-        wanted = wanted_range(log, options, latest)
-        splits += splits_between(log, wanted, known, options)
-        splits += damage_behind(log, wanted, known)
+    for log in find_partition_logs(options):
+        transactions = (
+            load_transactions(log) if needs_transaction_state(options) else PartitionTransactions()
+        )
+        end_offset = OFFSET_MAX if log.high_watermark is None else log.high_watermark
+        latest = transactions.last_stable_offset(end_offset)
+        offset_range = resolve_offset_range(log, options, latest)
+        splits += plan_splits(log, offset_range, transactions, options)
+        splits += plan_damage_beyond_lso(log, offset_range, transactions)
     return splits
 
 
-def follows_transactions(options: Options) -> bool:
+def needs_transaction_state(options: ScanOptions) -> bool:
     # A row for each batch says what is there, whoever may see it.
-    return options.is_committed and options.view is View.RECORDS
+    return options.is_read_committed and options.view is View.RECORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +111,28 @@ class OffsetRange:
     end: int
 
 
-def splits_between(
-    log: PartitionLog, wanted: OffsetRange, known: Transactions, options: Options
+def plan_splits(
+    log: PartitionLog,
+    offset_range: OffsetRange,
+    transactions: PartitionTransactions,
+    options: ScanOptions,
 ) -> Iterator[Split]:
     """Of one partition; ``known`` is of what was aborted in there."""
     for segment in log.segments:
-        if segment.base_offset >= wanted.end or segment.offset_max < wanted.start:
+        if segment.base_offset >= offset_range.end or segment.offset_max < offset_range.start:
             continue
-        with log.system.open(segment.path) as file:
-            lookup = SegmentLookup(log.system, segment, file)
-            places = _places(lookup, file, wanted, options)
+        with log.file_system.open(segment.path) as file:
+            lookup = SegmentLookup(log.file_system, segment, file)
+            positions = _split_positions(lookup, file, offset_range, options)
             size_bytes = file.size_bytes
-        for place, following in pairwise(places):
-            stretch = Stretch(
-                place.position,
-                following.position,
-                place.offset,
-                stop_offset=min(wanted.end, following.offset),
+        for start, end in pairwise(positions):
+            segment_range = SegmentRange(
+                start.position,
+                end.position,
+                start.offset,
+                stop_offset=min(offset_range.end, end.offset),
                 offset_max=segment.offset_max,
-                is_last=segment.next_base_offset is None and following == lookup.end,
+                is_last=segment.next_base_offset is None and end == lookup.end,
                 high_watermark=log.high_watermark,
             )
             yield Split(
@@ -135,24 +140,26 @@ def splits_between(
                 partition=log.partition,
                 path=segment.path,
                 segment_bytes=size_bytes,
-                stretch=stretch,
-                start_offset=wanted.start,
-                end_offset=wanted.end,
-                aborted=_reaching(known, segment, place.offset),
+                segment_range=segment_range,
+                start_offset=offset_range.start,
+                end_offset=offset_range.end,
+                aborted=_overlapping_aborted(transactions, segment, start.offset),
             )
 
 
-def damage_behind(log: PartitionLog, wanted: OffsetRange, known: Transactions) -> Iterator[Split]:
+def plan_damage_beyond_lso(
+    log: PartitionLog, offset_range: OffsetRange, transactions: PartitionTransactions
+) -> Iterator[Split]:
     """Nothing is read from an open transaction on.  But damage there may hide that it has ended,
     and be why nothing is read: these splits have no rows, and tell of it."""
-    if wanted.end not in known.open.values():
+    if offset_range.end not in transactions.open_transactions.values():
         return
-    for segment, flaw in known.unread:
-        if flaw.first_offset >= wanted.end:
-            stretch = Stretch(
-                flaw.position,
-                flaw.end_position,
-                flaw.first_offset,
+    for segment, damaged_range in transactions.damage:
+        if damaged_range.first_offset >= offset_range.end:
+            segment_range = SegmentRange(
+                damaged_range.position,
+                damaged_range.end_position,
+                damaged_range.first_offset,
                 offset_max=segment.offset_max,
                 is_last=False,
             )
@@ -161,70 +168,74 @@ def damage_behind(log: PartitionLog, wanted: OffsetRange, known: Transactions) -
                 partition=log.partition,
                 path=segment.path,
                 segment_bytes=segment.size_bytes,
-                stretch=stretch,
-                start_offset=wanted.end,
-                end_offset=wanted.end,
+                segment_range=segment_range,
+                start_offset=offset_range.end,
+                end_offset=offset_range.end,
                 aborted=(),
             )
 
 
-def wanted_range(log: PartitionLog, options: Options, latest: int) -> OffsetRange:
+def resolve_offset_range(log: PartitionLog, options: ScanOptions, latest: int) -> OffsetRange:
     """What the options say of a partition that can be read up to ``latest``."""
-    start = _chosen(log, options.starting_offsets, default=EARLIEST, latest=latest)
-    end = _chosen(log, options.ending_offsets, default=LATEST, latest=latest)
+    start = _resolve_offset(log, options.starting_offsets, default=EARLIEST, latest=latest)
+    end = _resolve_offset(log, options.ending_offsets, default=LATEST, latest=latest)
     if options.starting_timestamp is not None:
-        first = first_as_young(log, options.starting_timestamp)
+        first = find_offset_by_timestamp(log, options.starting_timestamp)
         start = latest if first is None else first
     if options.ending_timestamp is not None:
-        first = first_as_young(log, options.ending_timestamp)
+        first = find_offset_by_timestamp(log, options.ending_timestamp)
         end = latest if first is None else first
     return OffsetRange(max(start, log.log_start_offset), min(end, latest))
 
 
-def _chosen(log: PartitionLog, offsets: Offsets, *, default: int, latest: int) -> int:
+def _resolve_offset(
+    log: PartitionLog, offsets: PartitionOffsets, *, default: int, latest: int
+) -> int:
     offset = offsets.get((log.topic, log.partition), default)
     if offset == EARLIEST:
         return log.log_start_offset
     return latest if offset == LATEST else offset
 
 
-def _places(
-    lookup: SegmentLookup, file: File, wanted: OffsetRange, options: Options
-) -> list[Place]:
+def _split_positions(
+    lookup: SegmentLookup, file: File, offset_range: OffsetRange, options: ScanOptions
+) -> list[BatchPosition]:
     """Where splits begin, and where the last one ends."""
-    first = lookup.at_or_before(wanted.start)
-    last = lookup.after(wanted.end) or lookup.end
-    places = [first]
-    while (target := places[-1].position + options.max_split_bytes) < last.position:
-        cut = _cut(lookup, file, places[-1], target)
-        if cut is None or cut.position >= last.position:
+    first = lookup.find_at_or_before(offset_range.start)
+    last = lookup.find_after(offset_range.end) or lookup.end
+    positions = [first]
+    while (target := positions[-1].position + options.max_split_bytes) < last.position:
+        split_position = _find_split_position(lookup, file, positions[-1], target)
+        if split_position is None or split_position.position >= last.position:
             break
-        places.append(cut)
-    return [*places, last]
+        positions.append(split_position)
+    return [*positions, last]
 
 
-def _cut(lookup: SegmentLookup, file: File, previous: Place, target: int) -> Place | None:
+def _find_split_position(
+    lookup: SegmentLookup, file: File, previous: BatchPosition, target_position: int
+) -> BatchPosition | None:
     """The first batch at or behind the position ``target``; None if it cannot be found."""
-    offsets, positions = lookup.entries
-    slot = int(np.searchsorted(positions, target))
+    offsets, positions = lookup.offset_entries
+    slot = int(np.searchsorted(positions, target_position))
     if slot < len(positions):
-        place = lookup.verified(int(positions[slot]), int(offsets[slot]))
-        if place is not None and place.offset > previous.offset:
-            return place
-    for position in batch_chain(file, previous.position):
-        if position >= target:
-            return lookup.verified(position, OFFSET_MAX)
+        candidate = lookup.verify_batch_at(int(positions[slot]), int(offsets[slot]))
+        if candidate is not None and candidate.offset > previous.offset:
+            return candidate
+    for position in batch_positions(file, previous.position):
+        if position >= target_position:
+            return lookup.verify_batch_at(position, OFFSET_MAX)
     return None
 
 
-def _reaching(
-    known: Transactions, segment: Segment, first_offset: int
-) -> tuple[AbortedTransaction, ...]:
+def _overlapping_aborted(
+    transactions: PartitionTransactions, segment: Segment, first_offset: int
+) -> tuple[AbortedTxn, ...]:
     """The aborted transactions that reach into what lies from an offset to the segment's end."""
     return tuple(
         sorted(
-            each
-            for each in known.aborted
-            if each.last_offset >= first_offset and each.first_offset <= segment.offset_max
+            aborted
+            for aborted in transactions.aborted
+            if aborted.last_offset >= first_offset and aborted.first_offset <= segment.offset_max
         )
     )

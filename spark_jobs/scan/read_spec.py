@@ -9,27 +9,27 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 
-class Aborted:
+class AbortedTransactions:
     """The aborted transactions that a reader at read_committed does not see."""
 
-    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
-        self._of_producer: dict[int, tuple[list[int], list[int]]] = {}
-        for each in sorted(transactions, key=lambda aborted: aborted.first_offset):
-            firsts, lasts = self._of_producer.setdefault(each.producer_id, ([], []))
-            firsts.append(each.first_offset)
-            lasts.append(each.last_offset)
+    def __init__(self, transactions: Iterable[AbortedTxn]) -> None:
+        self._ranges_by_producer: dict[int, tuple[list[int], list[int]]] = {}
+        for transaction in sorted(transactions, key=lambda txn: txn.first_offset):
+            firsts, lasts = self._ranges_by_producer.setdefault(transaction.producer_id, ([], []))
+            firsts.append(transaction.first_offset)
+            lasts.append(transaction.last_offset)
 
-    def hides(self, producer_id: int, offset: int) -> bool:
-        firsts, lasts = self._of_producer.get(producer_id, ((), ()))
-        at = bisect_right(firsts, offset) - 1
-        return at >= 0 and offset <= lasts[at]
+    def contains(self, producer_id: int, offset: int) -> bool:
+        firsts, lasts = self._ranges_by_producer.get(producer_id, ((), ()))
+        index = bisect_right(firsts, offset) - 1
+        return index >= 0 and offset <= lasts[index]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ReadSpec:
     """``aborted`` is None at read_uncommitted."""
 
     topic: str
@@ -39,4 +39,4 @@ class Wishes:
     start_offset: int
     end_offset: int
     include_control: bool = False
-    aborted: Aborted | None = None
+    aborted: AbortedTransactions | None = None

@@ -17,106 +17,112 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odradek.spark_jobs.scan.varints import NOWHERE, Flags, Integers, Varints
+from odradek.spark_jobs.scan.varints import OUT_OF_BOUNDS, BoolArray, Int64Array, VarintReader
 
 #: With fewer batches than this a step costs more than walking one by one.
 LANES_MIN = 60
 
 
-class Areas(NamedTuple):
+class BatchPayloads(NamedTuple):
     """Where in a buffer the records of each batch lie, and how many they are said to be."""
 
-    starts: Integers
-    ends: Integers
-    counts: Integers  # not negative, nor more than there are bytes
+    starts: Int64Array
+    ends: Int64Array
+    counts: Int64Array  # not negative, nor more than there are bytes
 
 
-class Boundaries(NamedTuple):
+class RecordBoundaries(NamedTuple):
     """The records of all batches, one after the other, each from after its length to its end."""
 
-    starts: Integers
-    ends: Integers
-    counts: Integers  # of records, of each batch
-    is_sound: Flags  # of each batch: its records follow one another and fill it
+    starts: Int64Array
+    ends: Int64Array
+    counts: Int64Array  # of records, of each batch
+    is_valid: BoolArray  # of each batch: its records follow one another and fill it
 
-    def of_batches(self, batches: slice) -> Boundaries:
+    def for_batches(self, batches: slice) -> RecordBoundaries:
         """Those of some batches that follow one another."""
         first = int(self.counts[: batches.start].sum())
         records = slice(first, first + int(self.counts[batches].sum()))
-        return Boundaries(
-            self.starts[records], self.ends[records], self.counts[batches], self.is_sound[batches]
+        return RecordBoundaries(
+            self.starts[records], self.ends[records], self.counts[batches], self.is_valid[batches]
         )
 
 
-def boundaries(varints: Varints, areas: Areas) -> Boundaries:
+def find_record_boundaries(varints: VarintReader, payloads: BatchPayloads) -> RecordBoundaries:
     """Whatever the bytes are: what they contradict is told of each batch."""
-    positions, reached = _walk_all(varints, areas)
+    positions, last_ends = _locate_records(varints, payloads)
     _, starts = varints.read(positions)
-    has_any = areas.counts > 0
+    has_any = payloads.counts > 0
     ends = np.empty_like(positions)
     ends[:-1] = positions[1:]  # where one ends the next begins
-    ends[np.cumsum(areas.counts)[has_any] - 1] = reached[has_any]
-    return Boundaries(starts, ends, areas.counts, reached == areas.ends)
+    ends[np.cumsum(payloads.counts)[has_any] - 1] = last_ends[has_any]
+    return RecordBoundaries(starts, ends, payloads.counts, last_ends == payloads.ends)
 
 
-def _walk_all(varints: Varints, areas: Areas) -> tuple[Integers, Integers]:
+def _locate_records(
+    varints: VarintReader, payloads: BatchPayloads
+) -> tuple[Int64Array, Int64Array]:
     """Where each record begins, with its length, and where each batch's last one ends."""
-    counts = areas.counts
-    found = np.empty(int(counts.sum()), dtype=np.int64)
+    counts = payloads.counts
+    starts = np.empty(int(counts.sum()), dtype=np.int64)
     # The batches with most records first: those that take part in a step are always the first ones.
     order = np.argsort(-counts, kind="stable")
-    positions, falling = areas.starts[order], counts[order]
+    positions, descending_counts = payloads.starts[order], counts[order]
     slots = (np.cumsum(counts) - counts)[order]
-    widths = np.searchsorted(-falling, -np.arange(falling[0] if len(found) else 0)).tolist()
+    widths = np.searchsorted(
+        -descending_counts, -np.arange(descending_counts[0] if len(starts) else 0)
+    ).tolist()
     for step, width in enumerate(widths):
         if width < LANES_MIN:
             for lane in range(width):
-                rest = slice(int(slots[lane]) + step, int(slots[lane] + falling[lane]))
-                walked = _walk_one(varints, int(positions[lane]), rest.stop - rest.start)
-                found[rest], positions[lane] = walked[:-1], walked[-1]
+                rest = slice(int(slots[lane]) + step, int(slots[lane] + descending_counts[lane]))
+                located = _locate_batch_records(
+                    varints, int(positions[lane]), rest.stop - rest.start
+                )
+                starts[rest], positions[lane] = located[:-1], located[-1]
             break
         lanes = positions[:width]
-        found[step:][slots[:width]] = lanes
-        lanes += _jumps(varints, lanes)
-    reached = np.empty_like(positions)
-    reached[order] = positions
-    return found, reached
+        starts[step:][slots[:width]] = lanes
+        lanes += _record_strides(varints, lanes)
+    last_ends = np.empty_like(positions)
+    last_ends[order] = positions
+    return starts, last_ends
 
 
 # How far a length of one or two bytes leads, itself included, by these bytes as one number; 0 if
 # more follow.  A negative one leads nowhere.
-_PAIRS = np.arange(1 << 16)
-_GOES_ON = _PAIRS >> 7 & 1
-_UNSIGNED = _PAIRS & 0x7F | (_PAIRS >> 1 & 0x3F80) * _GOES_ON
-_JUMPS = np.where(_UNSIGNED & 1, NOWHERE, (_UNSIGNED >> 1) + 1 + _GOES_ON)
-_JUMPS[(_GOES_ON & _PAIRS >> 15) == 1] = 0
+_BYTE_PAIRS = np.arange(1 << 16)
+_HAS_CONTINUATION = _BYTE_PAIRS >> 7 & 1
+_UNSIGNED = _BYTE_PAIRS & 0x7F | (_BYTE_PAIRS >> 1 & 0x3F80) * _HAS_CONTINUATION
+_STRIDES = np.where(_UNSIGNED & 1, OUT_OF_BOUNDS, (_UNSIGNED >> 1) + 1 + _HAS_CONTINUATION)
+_STRIDES[(_HAS_CONTINUATION & _BYTE_PAIRS >> 15) == 1] = 0
 
 
-def _jumps(varints: Varints, positions: Integers) -> Integers:
+def _record_strides(varints: VarintReader, positions: Int64Array) -> Int64Array:
     """How far it is from each record to the next."""
     try:
-        pairs = varints.pairs[positions]
+        pairs = varints.byte_pairs[positions]
     except IndexError:  # of unsound batches the positions may be anywhere
-        pairs = varints.pairs[np.minimum(positions, len(varints.pairs) - 1)]
-    jumps = _JUMPS.take(pairs, mode="clip")
-    if np.count_nonzero(jumps) < len(jumps):
-        long = np.flatnonzero(jumps == 0)
+        pairs = varints.byte_pairs[np.minimum(positions, len(varints.byte_pairs) - 1)]
+    strides = _STRIDES.take(pairs, mode="clip")
+    if np.count_nonzero(strides) < len(strides):
+        long = np.flatnonzero(strides == 0)
         lengths, bodies = varints.read(positions[long])
-        jumps[long] = np.where(lengths < 0, NOWHERE, bodies + lengths - positions[long])
-    return jumps
+        strides[long] = np.where(lengths < 0, OUT_OF_BOUNDS, bodies + lengths - positions[long])
+    return strides
 
 
 # The same for plain Python, by one byte and the other.
-_ONE = [NOWHERE if byte & 1 else (byte >> 1) + 1 for byte in range(128)]
-_FIRST = [NOWHERE if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
-_SECOND = [(byte << 6) + 2 for byte in range(128)]
+_ONE_BYTE_STRIDES = [OUT_OF_BOUNDS if byte & 1 else (byte >> 1) + 1 for byte in range(128)]
+_FIRST_BYTE_STRIDES = [OUT_OF_BOUNDS if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
+_SECOND_BYTE_STRIDES = [(byte << 6) + 2 for byte in range(128)]
 
 
-def _walk_one(varints: Varints, position: int, count: int) -> list[int]:
+def _locate_batch_records(varints: VarintReader, position: int, count: int) -> list[int]:
     """Where the records begin that follow one another from ``position``, and the last one ends."""
-    source = varints.bytes.data
-    one, first, second = _ONE, _FIRST, _SECOND
-    found = [position]
+    source = varints.buffer.data
+    one, first, second = _ONE_BYTE_STRIDES, _FIRST_BYTE_STRIDES, _SECOND_BYTE_STRIDES
+    positions = [position]
     try:
         for _ in range(count):
             b = source[position]
@@ -125,8 +131,8 @@ def _walk_one(varints: Varints, position: int, count: int) -> list[int]:
             elif (c := source[position + 1]) < 128:
                 position += first[b] + second[c]
             else:
-                position += int(_jumps(varints, np.array([position]))[0])
-            found.append(position)
+                position += int(_record_strides(varints, np.array([position]))[0])
+            positions.append(position)
     except IndexError:  # outside the buffer, hence outside the batch
-        found += [NOWHERE] * (count + 1 - len(found))
-    return found
+        positions += [OUT_OF_BOUNDS] * (count + 1 - len(positions))
+    return positions

@@ -20,196 +20,219 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import HEADER_BYTES, LOG_APPEND_TIME_FLAG
 from odradek.protocol.records.compression import Codec, codec_of, decompress
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.boundaries import Areas, boundaries
-from odradek.spark_jobs.scan.columns import DEPTHS, record_schema
-from odradek.spark_jobs.scan.fields import Depth, Fields, Reading
-from odradek.spark_jobs.scan.record_columns import batch_array, record_array
-from odradek.spark_jobs.scan.record_headers import record_headers
-from odradek.spark_jobs.scan.varints import Bytes, Flags, Integers, Narrow, Varints
-from odradek.spark_jobs.scan.walk import GROUP_BYTES, Flaw, buffer_for
-from odradek.spark_jobs.scan.wishes import Wishes
+from odradek.spark_jobs.scan.columns import COLUMN_DEPTHS, record_schema
+from odradek.spark_jobs.scan.read_spec import ReadSpec
+from odradek.spark_jobs.scan.record_boundaries import BatchPayloads, find_record_boundaries
+from odradek.spark_jobs.scan.record_columns import build_batch_column, build_record_column
+from odradek.spark_jobs.scan.record_fields import DecodeDepth, RecordFieldReader, RecordFields
+from odradek.spark_jobs.scan.record_headers import read_record_headers
+from odradek.spark_jobs.scan.segment_reader import GROUP_BYTES, DamagedRange, allocate_buffer
+from odradek.spark_jobs.scan.varints import BoolArray, ByteArray, Int64Array, IntArray, VarintReader
 
-_CODEC_BITS = 7
+_CODEC_MASK = 7
 _RECORD_BYTES_MIN = 7
-_FAR = 1 << 62
+_SAFE_TIMESTAMP_MAX = 1 << 62
 
-RECORDS_AT_A_TIME = 32 * 1024
+RECORDS_PER_SLICE = 32 * 1024
 
-Decoded = Iterator[pa.RecordBatch | Flaw]
+DecodedRows = Iterator[pa.RecordBatch | DamagedRange]
 
 
-def decode(group: BatchGroup, wishes: Wishes) -> Decoded:
+def decode_batches(group: BatchGroup, spec: ReadSpec) -> DecodedRows:
     """The records of all these batches, as far as their offsets are wanted."""
-    group, flaws = readable(group)
-    yield from flaws
+    group, damaged_ranges = drop_unreadable(group)
+    yield from damaged_ranges
     if not len(group):
         return
-    depth = _depth(group, wishes)
+    depth = _required_depth(group, spec)
     if depth is None:
-        arrays = [batch_array(name, group, wishes) for name in wishes.columns]
-        yield pa.RecordBatch.from_arrays(arrays, schema=record_schema(wishes.columns))
+        arrays = [build_batch_column(name, group, spec) for name in spec.columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=record_schema(spec.columns))
         return
-    for unpacked in _unpacked(group):
-        if isinstance(unpacked, Flaw):
-            yield unpacked
+    for decompressed in _decompress(group):
+        if isinstance(decompressed, DamagedRange):
+            yield decompressed
         else:
-            yield from _records(unpacked, wishes, depth)
+            yield from _decode_records(decompressed, spec, depth)
 
 
-def readable(group: BatchGroup) -> tuple[BatchGroup, list[Flaw]]:
+def drop_unreadable(group: BatchGroup) -> tuple[BatchGroup, list[DamagedRange]]:
     """Without batches whose headers make no sense, whatever their checksums say."""
     is_readable = (group.field("count") >= 0) & (
-        group.headers["attributes"] & _CODEC_BITS <= max(Codec)
+        group.headers["attributes"] & _CODEC_MASK <= max(Codec)
     )
-    flaws = [
-        flaw_in(group, at, "an unknown codec, or a negative number of records")
-        for at in _where(~is_readable)
+    damaged_ranges = [
+        damaged_batch(group, index, "an unknown codec, or a negative number of records")
+        for index in _true_indexes(~is_readable)
     ]
-    return (group.kept(is_readable), flaws) if flaws else (group, [])
+    return (group.select(is_readable), damaged_ranges) if damaged_ranges else (group, [])
 
 
-def _depth(group: BatchGroup, wishes: Wishes) -> Depth | None:
-    depths = [DEPTHS[name] for name in wishes.columns if name in DEPTHS]
-    if _is_cut(group, wishes):
-        depths.append(Depth.OFFSET)
+def _required_depth(group: BatchGroup, spec: ReadSpec) -> DecodeDepth | None:
+    depths = [COLUMN_DEPTHS[name] for name in spec.columns if name in COLUMN_DEPTHS]
+    if _is_partially_selected(group, spec):
+        depths.append(DecodeDepth.OFFSET)
     return max(depths, default=None)
 
 
-def _is_cut(group: BatchGroup, wishes: Wishes) -> bool:
+def _is_partially_selected(group: BatchGroup, spec: ReadSpec) -> bool:
     """Whether not all records of these batches are wanted."""
-    begins_before = (group.field("base_offset") < wishes.start_offset).any()
-    return bool(begins_before or (group.last_offsets >= wishes.end_offset).any())
+    begins_before = (group.field("base_offset") < spec.start_offset).any()
+    return bool(begins_before or (group.last_offsets >= spec.end_offset).any())
 
 
 @dataclass(frozen=True, slots=True)
-class _Unpacked:
+class _DecompressedBatches:
     """Batches, and where in a buffer their records are."""
 
     group: BatchGroup
-    buffer: Bytes
-    starts: Integers
-    ends: Integers
+    buffer: ByteArray
+    starts: Int64Array
+    ends: Int64Array
 
-    def kept(self, keep: Flags | slice) -> _Unpacked:
-        return _Unpacked(self.group.kept(keep), self.buffer, self.starts[keep], self.ends[keep])
+    def select(self, selection: BoolArray | slice) -> _DecompressedBatches:
+        return _DecompressedBatches(
+            self.group.select(selection), self.buffer, self.starts[selection], self.ends[selection]
+        )
 
 
-def _unpacked(group: BatchGroup) -> Iterator[_Unpacked | Flaw]:
+def _decompress(group: BatchGroup) -> Iterator[_DecompressedBatches | DamagedRange]:
     """As they lie in the file, or some 8 MB of decompressed batches at a time."""
     starts, ends = group.starts + HEADER_BYTES, group.starts + group.sizes
-    if not group.has_flag(_CODEC_BITS).any():
-        yield _Unpacked(group, group.buffer, starts, ends)
+    if not group.has_flag(_CODEC_MASK).any():
+        yield _DecompressedBatches(group, group.buffer, starts, ends)
         return
     view = group.buffer.data
     attributes = group.headers["attributes"].tolist()
-    parts: list[bytes] = []
-    numbers: list[int] = []
+    payloads: list[bytes] = []
+    batch_indexes: list[int] = []
     size_bytes = 0
-    for at, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+    for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         try:
-            parts.append(decompress(codec_of(attributes[at]), view[start:end]))
-        except CorruptMessage as wrong:
-            yield flaw_in(group, at, str(wrong))
+            payloads.append(decompress(codec_of(attributes[index]), view[start:end]))
+        except CorruptMessage as error:
+            yield damaged_batch(group, index, str(error))
             continue
-        numbers.append(at)
-        size_bytes += len(parts[-1])
+        batch_indexes.append(index)
+        size_bytes += len(payloads[-1])
         if size_bytes >= GROUP_BYTES:
-            yield _together(group, numbers, parts)
-            parts, numbers, size_bytes = [], [], 0
-    if parts:
-        yield _together(group, numbers, parts)
+            yield _concatenate(group, batch_indexes, payloads)
+            payloads, batch_indexes, size_bytes = [], [], 0
+    if payloads:
+        yield _concatenate(group, batch_indexes, payloads)
 
 
-def _together(group: BatchGroup, numbers: list[int], parts: list[bytes]) -> _Unpacked:
-    ends = np.cumsum([len(part) for part in parts])
-    buffer = buffer_for(int(ends[-1]))
+def _concatenate(
+    group: BatchGroup, batch_indexes: list[int], payloads: list[bytes]
+) -> _DecompressedBatches:
+    ends = np.cumsum([len(payload) for payload in payloads])
+    buffer = allocate_buffer(int(ends[-1]))
     np.concatenate(
-        [np.frombuffer(part, dtype=np.uint8) for part in parts], out=buffer[: int(ends[-1])]
+        [np.frombuffer(payload, dtype=np.uint8) for payload in payloads],
+        out=buffer[: int(ends[-1])],
     )
     starts = np.concatenate(([0], ends[:-1]))
-    return _Unpacked(group.kept(np.array(numbers)), buffer, starts, ends)
+    return _DecompressedBatches(group.select(np.array(batch_indexes)), buffer, starts, ends)
 
 
-def _records(unpacked: _Unpacked, wishes: Wishes, depth: Depth) -> Decoded:
-    counts = unpacked.group.field("count")
-    is_sound = counts * _RECORD_BYTES_MIN <= unpacked.ends - unpacked.starts
-    varints = Varints(unpacked.buffer)
-    found = None
-    if is_sound.all():
-        found = boundaries(varints, Areas(unpacked.starts, unpacked.ends, counts))
-        is_sound = found.is_sound
-    if found is None or not is_sound.all():
-        yield from _without_unsound(unpacked, is_sound, wishes, depth)
+def _decode_records(
+    decompressed: _DecompressedBatches, spec: ReadSpec, depth: DecodeDepth
+) -> DecodedRows:
+    counts = decompressed.group.field("count")
+    is_valid = counts * _RECORD_BYTES_MIN <= decompressed.ends - decompressed.starts
+    varints = VarintReader(decompressed.buffer)
+    boundaries = None
+    if is_valid.all():
+        boundaries = find_record_boundaries(
+            varints, BatchPayloads(decompressed.starts, decompressed.ends, counts)
+        )
+        is_valid = boundaries.is_valid
+    if boundaries is None or not is_valid.all():
+        yield from _skip_invalid(decompressed, is_valid, spec, depth)
         return
-    for some in _few_at_a_time(counts):
-        part = unpacked.kept(some)
-        reading = Reading(varints, found.of_batches(some), part.group.field("last_offset_delta"))
-        yield from _rows(part, reading, wishes, depth)
+    for batches in _slices_by_record_count(counts):
+        part = decompressed.select(batches)
+        reader = RecordFieldReader(
+            varints, boundaries.for_batches(batches), part.group.field("last_offset_delta")
+        )
+        yield from _build_rows(part, reader, spec, depth)
 
 
-def _without_unsound(unpacked: _Unpacked, is_sound: Flags, wishes: Wishes, depth: Depth) -> Decoded:
-    for at in _where(~is_sound):
-        yield flaw_in(unpacked.group, at, "the records contradict themselves or the header")
-    if is_sound.any():
-        yield from _records(unpacked.kept(is_sound), wishes, depth)
+def _skip_invalid(
+    decompressed: _DecompressedBatches, is_valid: BoolArray, spec: ReadSpec, depth: DecodeDepth
+) -> DecodedRows:
+    for index in _true_indexes(~is_valid):
+        yield damaged_batch(
+            decompressed.group, index, "the records contradict themselves or the header"
+        )
+    if is_valid.any():
+        yield from _decode_records(decompressed.select(is_valid), spec, depth)
 
 
-def _few_at_a_time(counts: Integers) -> Iterator[slice]:
+def _slices_by_record_count(counts: Int64Array) -> Iterator[slice]:
     """Batches that together have so many records that the arrays fit into a processor's cache."""
     ends = np.cumsum(counts)
-    steps = np.arange(RECORDS_AT_A_TIME, int(ends[-1]), RECORDS_AT_A_TIME)
-    cuts = sorted({0, len(counts), *np.searchsorted(ends, steps).tolist()})
-    return (slice(first, last) for first, last in pairwise(cuts))
+    steps = np.arange(RECORDS_PER_SLICE, int(ends[-1]), RECORDS_PER_SLICE)
+    bounds = sorted({0, len(counts), *np.searchsorted(ends, steps).tolist()})
+    return (slice(first, last) for first, last in pairwise(bounds))
 
 
-def _rows(unpacked: _Unpacked, reading: Reading, wishes: Wishes, depth: Depth) -> Decoded:
-    group = unpacked.group
-    fields, headers = reading.read(depth), None
-    is_sound = reading.is_sound & _timestamps_fit(group, fields)
-    if is_sound.all() and "headers" in wishes.columns:
-        headers = record_headers(reading.varints, fields)
-        is_sound[fields.batches[~headers.is_sound]] = False
-    if not is_sound.all():
-        yield from _without_unsound(unpacked, is_sound, wishes, depth)
+def _build_rows(
+    decompressed: _DecompressedBatches,
+    reader: RecordFieldReader,
+    spec: ReadSpec,
+    depth: DecodeDepth,
+) -> DecodedRows:
+    group = decompressed.group
+    fields, headers = reader.read(depth), None
+    is_valid = reader.is_valid & _timestamps_fit(group, fields)
+    if is_valid.all() and "headers" in spec.columns:
+        headers = read_record_headers(reader.varints, fields)
+        is_valid[fields.batch_indexes[~headers.is_valid]] = False
+    if not is_valid.all():
+        yield from _skip_invalid(decompressed, is_valid, spec, depth)
         return
     arrays = [
-        record_array(name, group, fields, unpacked.buffer, headers)
-        if name in DEPTHS
-        else batch_array(name, group, wishes)
-        for name in wishes.columns
+        build_record_column(name, group, fields, decompressed.buffer, headers)
+        if name in COLUMN_DEPTHS
+        else build_batch_column(name, group, spec)
+        for name in spec.columns
     ]
-    rows = pa.RecordBatch.from_arrays(arrays, schema=record_schema(wishes.columns))
-    if fields.offset_deltas is not None and _is_cut(group, wishes):
-        offsets = fields.spread(group.field("base_offset")) + fields.offset_deltas
-        is_wanted = (offsets >= wishes.start_offset) & (offsets < wishes.end_offset)
-        rows = rows.filter(pa.array(is_wanted))
+    rows = pa.RecordBatch.from_arrays(arrays, schema=record_schema(spec.columns))
+    if fields.offset_deltas is not None and _is_partially_selected(group, spec):
+        offsets = fields.repeat_per_record(group.field("base_offset")) + fields.offset_deltas
+        is_in_range = (offsets >= spec.start_offset) & (offsets < spec.end_offset)
+        rows = rows.filter(pa.array(is_in_range))
     yield rows
 
 
-def _timestamps_fit(group: BatchGroup, fields: Fields) -> Flags:
+def _timestamps_fit(group: BatchGroup, fields: RecordFields) -> BoolArray:
     """Of each batch: whether no delta leads out of an int64."""
     fits = np.ones(len(group), dtype=np.bool_)
-    of_batches, deltas = group.field("base_timestamp"), fields.timestamp_deltas
-    if _is_far(of_batches) or _is_far(deltas):
-        bases = fields.spread(of_batches)
+    batch_bases, deltas = group.field("base_timestamp"), fields.timestamp_deltas
+    if _may_overflow(batch_bases) or _may_overflow(deltas):
+        bases = fields.repeat_per_record(batch_bases)
         total = bases + deltas
-        is_beyond = ((bases ^ total) & (deltas ^ total)) < 0
-        fits[fields.batches[is_beyond]] = False
+        overflows = ((bases ^ total) & (deltas ^ total)) < 0
+        fits[fields.batch_indexes[overflows]] = False
     return fits | group.has_flag(LOG_APPEND_TIME_FLAG)
 
 
-def _is_far(times: Narrow) -> bool:
+def _may_overflow(timestamps: IntArray) -> bool:
     """Whether another that is not far, added to one of these, might lead out of an int64."""
-    return int(times.max(initial=0)) >= _FAR or int(times.min(initial=0)) < -_FAR
+    return (
+        int(timestamps.max(initial=0)) >= _SAFE_TIMESTAMP_MAX
+        or int(timestamps.min(initial=0)) < -_SAFE_TIMESTAMP_MAX
+    )
 
 
-def flaw_in(group: BatchGroup, at: int, reason: str) -> Flaw:
+def damaged_batch(group: BatchGroup, index: int, reason: str) -> DamagedRange:
     """One batch of the group cannot be read."""
-    position = group.position + int(group.starts[at])
-    end = position + int(group.sizes[at])
-    return Flaw(position, end, int(group.headers["base_offset"][at]), reason)
+    position = group.position + int(group.starts[index])
+    end = position + int(group.sizes[index])
+    return DamagedRange(position, end, int(group.headers["base_offset"][index]), reason)
 
 
-def _where(flags: Flags) -> list[int]:
-    numbers: list[int] = np.flatnonzero(flags).tolist()
-    return numbers
+def _true_indexes(flags: BoolArray) -> list[int]:
+    indexes: list[int] = np.flatnonzero(flags).tolist()
+    return indexes

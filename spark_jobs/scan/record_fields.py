@@ -20,11 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from odradek.spark_jobs.scan.boundaries import Boundaries
-from odradek.spark_jobs.scan.varints import VARLONG_BYTES_MAX, Flags, Integers, Narrow, Varints
+from odradek.spark_jobs.scan.record_boundaries import RecordBoundaries
+from odradek.spark_jobs.scan.varints import (
+    VARLONG_BYTES_MAX,
+    BoolArray,
+    Int64Array,
+    IntArray,
+    VarintReader,
+)
 
 
-class Depth(IntEnum):
+class DecodeDepth(IntEnum):
     """How far into a record reading goes."""
 
     TIMESTAMP = 1
@@ -35,90 +41,96 @@ class Depth(IntEnum):
 
 
 @dataclass(slots=True)
-class Contents:
+class ByteRanges:
     """Where the keys, or the values, of all records lie; null has the size -1 and no bytes."""
 
-    sizes: Narrow
-    starts: Integers
-    ends: Integers
+    sizes: IntArray
+    starts: Int64Array
+    ends: Int64Array
 
 
 @dataclass(slots=True)
-class Fields:
+class RecordFields:
     """An element for each record; what was not wanted is None."""
 
-    counts: Integers  # but this one: of each batch, how many records it has
-    ends: Integers
-    timestamp_deltas: Narrow
-    offset_deltas: Narrow | None = None
-    keys: Contents | None = None
-    values: Contents | None = None
-    header_counts: Narrow | None = None
-    header_starts: Integers | None = None
+    counts: Int64Array  # but this one: of each batch, how many records it has
+    ends: Int64Array
+    timestamp_deltas: IntArray
+    offset_deltas: IntArray | None = None
+    keys: ByteRanges | None = None
+    values: ByteRanges | None = None
+    header_counts: IntArray | None = None
+    header_starts: Int64Array | None = None
 
-    def spread(self, of_batches: Any) -> Any:
+    def repeat_per_record(self, batch_values: Any) -> Any:
         """To each record what its batch has."""
-        return np.repeat(of_batches, self.counts)
+        return np.repeat(batch_values, self.counts)
 
     @property
-    def batches(self) -> Integers:
+    def batch_indexes(self) -> Int64Array:
         """The number of its batch."""
-        numbers: Integers = self.spread(np.arange(len(self.counts)))
-        return numbers
+        indexes: Int64Array = self.repeat_per_record(np.arange(len(self.counts)))
+        return indexes
 
     def __len__(self) -> int:
         return len(self.ends)
 
 
-class Reading:
+class RecordFieldReader:
     """Reads fields of records, and remembers which batches contradict themselves."""
 
-    def __init__(self, varints: Varints, found: Boundaries, last_deltas: Integers) -> None:
+    def __init__(
+        self, varints: VarintReader, boundaries: RecordBoundaries, last_offset_deltas: Int64Array
+    ) -> None:
         self.varints = varints
-        self._found = found
-        self._last_deltas = last_deltas
-        self.is_sound = found.is_sound.copy()
+        self._boundaries = boundaries
+        self._last_offset_deltas = last_offset_deltas
+        self.is_valid = boundaries.is_valid.copy()
 
-    def read(self, depth: Depth) -> Fields:
-        found, read = self._found, self.varints.read
-        deltas, at = read(found.starts + 1, bytes_max=VARLONG_BYTES_MAX)  # after the attributes
-        fields = Fields(found.counts, found.ends, deltas)
-        if depth >= Depth.OFFSET:
-            fields.offset_deltas, at = read(at)
-            self._check_offsets(fields.offset_deltas)
-        if depth >= Depth.KEY:
-            fields.keys = self._contents(at)
-            at = fields.keys.ends
-        if depth >= Depth.VALUE:
-            fields.values = self._contents(at)
-            at = fields.values.ends
-        if depth >= Depth.HEADERS:
-            fields.header_counts, fields.header_starts = read(at)
-            at = fields.header_starts
-            self._note(fields.header_counts < 0)
-            self._note((fields.header_counts == 0) & (at != found.ends))
-        self._note(at > found.ends)
+    def read(self, depth: DecodeDepth) -> RecordFields:
+        boundaries, read = self._boundaries, self.varints.read
+        deltas, position = read(
+            boundaries.starts + 1, bytes_max=VARLONG_BYTES_MAX
+        )  # after the attributes
+        fields = RecordFields(boundaries.counts, boundaries.ends, deltas)
+        if depth >= DecodeDepth.OFFSET:
+            fields.offset_deltas, position = read(position)
+            self._check_offset_deltas(fields.offset_deltas)
+        if depth >= DecodeDepth.KEY:
+            fields.keys = self._read_byte_ranges(position)
+            position = fields.keys.ends
+        if depth >= DecodeDepth.VALUE:
+            fields.values = self._read_byte_ranges(position)
+            position = fields.values.ends
+        if depth >= DecodeDepth.HEADERS:
+            fields.header_counts, fields.header_starts = read(position)
+            position = fields.header_starts
+            self._mark_invalid(fields.header_counts < 0)
+            self._mark_invalid((fields.header_counts == 0) & (position != boundaries.ends))
+        self._mark_invalid(position > boundaries.ends)
         return fields
 
-    def _contents(self, at: Integers) -> Contents:
-        sizes, starts = self.varints.read(at)
-        least = int(sizes.min(initial=0))
-        if least < -1:
-            self._note(sizes < -1)
-        return Contents(sizes, starts, starts + (sizes if least >= 0 else np.maximum(sizes, 0)))
+    def _read_byte_ranges(self, positions: Int64Array) -> ByteRanges:
+        sizes, starts = self.varints.read(positions)
+        smallest = int(sizes.min(initial=0))
+        if smallest < -1:
+            self._mark_invalid(sizes < -1)
+        return ByteRanges(
+            sizes, starts, starts + (sizes if smallest >= 0 else np.maximum(sizes, 0))
+        )
 
-    def _check_offsets(self, deltas: Narrow) -> None:
+    def _check_offset_deltas(self, deltas: IntArray) -> None:
         """They ascend from 0 to the last that the batch names, perhaps with gaps."""
-        has_any = self._found.counts > 0
-        after = np.cumsum(self._found.counts)[has_any]
+        has_records = self._boundaries.counts > 0
+        batch_ends = np.cumsum(self._boundaries.counts)[has_records]
         is_wrong = deltas < 0
-        falls = deltas[1:] <= deltas[:-1]
-        falls[after[:-1] - 1] = False  # from one batch to the next
-        is_wrong[1:] |= falls
-        is_wrong[after - 1] |= deltas[after - 1] > self._last_deltas[has_any]
-        self._note(is_wrong)
+        is_descending = deltas[1:] <= deltas[:-1]
+        is_descending[batch_ends[:-1] - 1] = False  # from one batch to the next
+        is_wrong[1:] |= is_descending
+        is_wrong[batch_ends - 1] |= deltas[batch_ends - 1] > self._last_offset_deltas[has_records]
+        self._mark_invalid(is_wrong)
 
-    def _note(self, is_wrong: Flags) -> None:
-        if is_wrong.any():
-            counts = self._found.counts
-            self.is_sound[np.repeat(np.arange(len(counts)), counts)[is_wrong]] = False
+    def _mark_invalid(self, is_invalid: BoolArray) -> None:
+        if is_invalid.any():
+            counts = self._boundaries.counts
+            self.is_valid[np.repeat(np.arange(len(counts)), counts)[is_invalid]] = False

@@ -21,108 +21,127 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from odradek.spark_jobs.contents.meaning import columns_to_read, understood
+from odradek.spark_jobs.internal_topics.record_parser import columns_to_read, parse_internal_records
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.batches_view import batch_rows, old_message_rows
-from odradek.spark_jobs.scan.columns import schema_of
-from odradek.spark_jobs.scan.damage import Damage, Mode, ScanFailed
-from odradek.spark_jobs.scan.decode import Decoded, decode
+from odradek.spark_jobs.scan.batches_view import build_batch_rows, build_legacy_batch_rows
+from odradek.spark_jobs.scan.columns import build_schema
+from odradek.spark_jobs.scan.damage import Damage, ParseMode, ScanFailed
 from odradek.spark_jobs.scan.file_access import (
     File,
     FileSystem,
-    file_system_of,
-    joined,
-    parted,
-    renamed,
+    file_system_for,
+    join_path,
+    split_path,
+    with_file_name,
 )
-from odradek.spark_jobs.scan.old_formats import decode_old
-from odradek.spark_jobs.scan.options import Options, View, column_types, options_of
+from odradek.spark_jobs.scan.legacy_formats import decode_legacy_batches
+from odradek.spark_jobs.scan.options import ScanOptions, View, column_types, parse_options
 from odradek.spark_jobs.scan.plan import Split, plan
-from odradek.spark_jobs.scan.visibility import Visibility
-from odradek.spark_jobs.scan.walk import Flaw, Stretch, Walk, check_can_check
-from odradek.spark_jobs.scan.wishes import Aborted, Wishes
-from odradek.storage.paths import Content, Stage, file_named
+from odradek.spark_jobs.scan.read_spec import AbortedTransactions, ReadSpec
+from odradek.spark_jobs.scan.record_decoder import DecodedRows, decode_batches
+from odradek.spark_jobs.scan.segment_reader import (
+    DamagedRange,
+    SegmentRange,
+    SegmentReader,
+    check_crc32c_available,
+)
+from odradek.spark_jobs.scan.visibility import VisibilityFilter
+from odradek.storage.paths import FileStage, LogFileType, parse_file_name
 
-Report = Callable[[Damage], None]
+DamageReporter = Callable[[Damage], None]
 
 
-def scan(report: Report | None = None, **options: str) -> Iterator[pa.RecordBatch]:
+def scan(report: DamageReporter | None = None, **options: str) -> Iterator[pa.RecordBatch]:
     """The rows that the options ask for (options.py); ``report`` is told of damage."""
-    return scan_all(options_of(options), report)
+    return scan_all(parse_options(options), report)
 
 
-def scan_all(options: Options, report: Report | None = None) -> Iterator[pa.RecordBatch]:
+def scan_all(
+    options: ScanOptions, report: DamageReporter | None = None
+) -> Iterator[pa.RecordBatch]:
     """Planned at once, so that what makes no sense is told before there are rows."""
     splits = plan(options)
     return (rows for split in splits for rows in read_split(split, options, report))
 
 
-def scan_schema(options: Options) -> pa.Schema:
-    return schema_of(options.columns, column_types(options.view, options.content))
+def scan_schema(options: ScanOptions) -> pa.Schema:
+    return build_schema(options.columns, column_types(options.view, options.content))
 
 
 def read_split(
-    split: Split, options: Options, report: Report | None = None
+    split: Split, options: ScanOptions, report: DamageReporter | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Its rows, in the order of offsets; none of the batches is empty."""
-    check_can_check()
+    check_crc32c_available()
     with ExitStack() as stack:
-        file = _opened(stack, split)
+        file = _open_segment_file(stack, split)
         if file is None:
             if options.fail_on_data_loss:
-                raise ScanFailed(f"{split.path} is gone; failOnDataLoss=false goes on without it")
+                raise ScanFailed(
+                    f"{split.path} no longer exists; set failOnDataLoss=false to skip it"
+                )
             return
-        for rows in _rows(file, split, options):
-            if not isinstance(rows, Flaw):
+        for rows in _read_rows(file, split, options):
+            if not isinstance(rows, DamagedRange):
                 if rows.num_rows:
                     yield rows
-            elif options.mode is Mode.FAILFAST:
-                raise ScanFailed(str(_damage(split, rows)))
-            elif options.mode is Mode.PERMISSIVE and report is not None:
-                report(_damage(split, rows))
+            elif options.mode is ParseMode.FAILFAST:
+                raise ScanFailed(str(_to_damage(split, rows)))
+            elif options.mode is ParseMode.PERMISSIVE and report is not None:
+                report(_to_damage(split, rows))
 
 
-def _opened(stack: ExitStack, split: Split) -> File | None:
+def _open_segment_file(stack: ExitStack, split: Split) -> File | None:
     """The file that has the split's records now; None if they are gone."""
-    system = file_system_of(split.path)
-    for path in _candidates(system, split.path):
+    file_system = file_system_for(split.path)
+    for path in _candidate_paths(file_system, split.path):
         try:
-            file: File = stack.enter_context(system.open(path))
+            file: File = stack.enter_context(file_system.open(path))
         except FileNotFoundError:
             continue
         return file
     return None
 
 
-def _candidates(system: FileSystem, path: str) -> Iterator[str]:
+def _candidate_paths(file_system: FileSystem, path: str) -> Iterator[str]:
     yield path
     # What retention or compaction has removed keeps its bytes for a minute, under another name.
-    yield _removed(path)
+    yield _deleted_path(path)
     # Retention begins with the oldest: if an older one is there, compaction has joined the two.
-    directory, own = parted(path)
+    directory, own_name = split_path(path)
     try:
-        names = [known for name in system.names(directory) if (known := file_named(name))]
+        names = [
+            parsed
+            for name in file_system.list_names(directory)
+            if (parsed := parse_file_name(name))
+        ]
     except FileNotFoundError:
         return
-    logs = [each for each in names if (each.content, each.stage) == (Content.BATCHES, Stage.IN_USE)]
-    older = [str(each) for each in logs if str(each) < own]  # names are of one length
+    logs = [
+        log_name
+        for log_name in names
+        if (log_name.file_type, log_name.stage) == (LogFileType.LOG, FileStage.IN_USE)
+    ]
+    older = [
+        str(log_name) for log_name in logs if str(log_name) < own_name
+    ]  # names are of one length
     if older:
-        yield joined(directory, max(older))
+        yield join_path(directory, max(older))
 
 
-def _removed(path: str) -> str:
-    return renamed(path, parted(path)[1] + Stage.DELETED.value)
+def _deleted_path(path: str) -> str:
+    return with_file_name(path, split_path(path)[1] + FileStage.DELETED.value)
 
 
-def _rows(file: File, split: Split, options: Options) -> Decoded:
-    start_offset, stretch = split.start_offset, split.stretch
+def _read_rows(file: File, split: Split, options: ScanOptions) -> DecodedRows:
+    start_offset, segment_range = split.start_offset, split.segment_range
     # What compaction has left may lie where the next split's records were: those are not read here.
-    end_offset = min(split.end_offset, stretch.stop_offset)
+    end_offset = min(split.end_offset, segment_range.stop_offset)
     if _is_replaced(file, split):
-        start_offset = max(start_offset, stretch.first_offset)
-        end_offset = min(end_offset, stretch.offset_max + 1)
-        stretch = Stretch(0, file.size_bytes, 0, stop_offset=end_offset, is_last=False)
-    wishes = Wishes(
+        start_offset = max(start_offset, segment_range.first_offset)
+        end_offset = min(end_offset, segment_range.offset_max + 1)
+        segment_range = SegmentRange(0, file.size_bytes, 0, stop_offset=end_offset, is_last=False)
+    spec = ReadSpec(
         topic=split.topic,
         partition=split.partition,
         segment=split.path,
@@ -130,41 +149,45 @@ def _rows(file: File, split: Split, options: Options) -> Decoded:
         start_offset=start_offset,
         end_offset=end_offset,
         include_control=options.include_control or options.view is View.BATCHES,
-        aborted=Aborted(split.aborted) if options.is_committed else None,
+        aborted=AbortedTransactions(split.aborted) if options.is_read_committed else None,
     )
     is_batches = options.view is View.BATCHES
-    visibility = Visibility(replace(wishes, aborted=None) if is_batches else wishes)
-    walk, found = Walk(file, stretch), None
-    for found in walk:
-        if isinstance(found, Flaw):
-            yield found
-        elif isinstance(found, BatchGroup):
-            is_visible, contradictions = visibility.visible(found)
-            yield from contradictions
-            group = found if is_visible.all() else found.kept(is_visible)
+    visibility = VisibilityFilter(replace(spec, aborted=None) if is_batches else spec)
+    reader, item = SegmentReader(file, segment_range), None
+    for item in reader:
+        if isinstance(item, DamagedRange):
+            yield item
+        elif isinstance(item, BatchGroup):
+            is_visible, damaged_ranges = visibility.find_visible(item)
+            yield from damaged_ranges
+            group = item if is_visible.all() else item.select(is_visible)
             if len(group):
-                rows = batch_rows(group, wishes) if is_batches else decode(group, wishes)
-                yield from understood(rows, group, options)
+                rows = build_batch_rows(group, spec) if is_batches else decode_batches(group, spec)
+                yield from parse_internal_records(rows, group, options)
         else:
-            rows = old_message_rows(found, wishes) if is_batches else decode_old(found, wishes)
-            yield from understood(rows, found, options)
-    if not isinstance(found, Flaw) and walk.lacks_its_end:
-        reason = f"the log ends here, but the high watermark is {stretch.high_watermark}"
-        yield Flaw(file.size_bytes, file.size_bytes, walk.next_offset, reason)
+            rows = (
+                build_legacy_batch_rows(item, spec)
+                if is_batches
+                else decode_legacy_batches(item, spec)
+            )
+            yield from parse_internal_records(rows, item, options)
+    if not isinstance(item, DamagedRange) and reader.ends_before_high_watermark:
+        reason = f"the log ends here, but the high watermark is {segment_range.high_watermark}"
+        yield DamagedRange(file.size_bytes, file.size_bytes, reader.next_offset, reason)
 
 
 def _is_replaced(file: File, split: Split) -> bool:
     """Whether compaction has written the file since."""
-    return file.path not in (split.path, _removed(split.path)) or not split.is_of(file)
+    return file.path not in (split.path, _deleted_path(split.path)) or not split.matches(file)
 
 
-def _damage(split: Split, flaw: Flaw) -> Damage:
+def _to_damage(split: Split, damaged_range: DamagedRange) -> Damage:
     return Damage(
         topic=split.topic,
         partition=split.partition,
         segment=split.path,
-        position=flaw.position,
-        end_position=flaw.end_position,
-        first_offset=flaw.first_offset,
-        reason=flaw.reason,
+        position=damaged_range.position,
+        end_position=damaged_range.end_position,
+        first_offset=damaged_range.first_offset,
+        reason=damaged_range.reason,
     )

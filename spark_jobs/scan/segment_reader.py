@@ -32,19 +32,19 @@ from odradek.protocol.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
 )
-from odradek.protocol.records.crc32c import chosen_checksum
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.spark_jobs.scan.batch_group import BatchGroup, batch_group
+from odradek.protocol.records.crc32c import checksum_function
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.spark_jobs.scan.batch_group import BatchGroup, build_batch_group
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.file_access import File
 from odradek.spark_jobs.scan.resync import (
-    HEAD,
-    Search,
-    checksum_in_pieces,
-    is_zero_from,
-    next_sound_batch,
+    HEADER_PREFIX,
+    SearchRange,
+    chunked_crc32c,
+    find_next_valid_batch,
+    is_all_zeros,
 )
-from odradek.spark_jobs.scan.varints import PADDING, Bytes
+from odradek.spark_jobs.scan.varints import PADDING_BYTES, ByteArray
 from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES
 
 GROUP_BYTES = 8 * 1024 * 1024
@@ -54,11 +54,11 @@ OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SegmentRange:
     """Which part of a segment to walk over, and what is known of it."""
 
-    start: int  # positions; a sound batch begins at the first
-    end: int
+    start_position: int  # positions; a sound batch begins at the first
+    end_position: int
     first_offset: int  # no batch from there on begins before this offset
     stop_offset: int = OFFSET_MAX  # batches from this offset on are not wanted
     offset_max: int = OFFSET_MAX  # of the segment: the next begins after it
@@ -67,15 +67,15 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class OldMessages:
+class LegacyBatchGroup:
     """Messages of magic 0 and 1; their checksums are right."""
 
     position: int  # of the buffer's first byte in the file
-    messages: list[LegacyBatch]
+    batches: list[LegacyBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class DamagedRange:
     """Nothing can be read from one position of the file to the other."""
 
     position: int
@@ -84,206 +84,224 @@ class Flaw:
     reason: str
 
 
-Found = BatchGroup | OldMessages | Flaw
+SegmentItem = BatchGroup | LegacyBatchGroup | DamagedRange
 
 
-class _Obstacle(Enum):
+class _StopReason(Enum):
     """Why a run over sound batches of one kind has ended; else a text says what is wrong."""
 
-    STOP = auto()  # nothing more is wanted
+    RANGE_END = auto()  # nothing more is wanted
     OTHER_FORMAT = auto()
-    CUT = auto()  # the next batch is not all there
+    TRUNCATED = auto()  # the next batch is not all there
 
 
-class Walk:
+class SegmentReader:
     """One pass over a stretch of a file."""
 
-    def __init__(self, file: File, stretch: Stretch, *, group_bytes: int = GROUP_BYTES) -> None:
+    def __init__(
+        self, file: File, segment_range: SegmentRange, *, group_bytes: int = GROUP_BYTES
+    ) -> None:
         self._file = file
-        self._stretch = stretch
-        self._end = min(stretch.end, file.size_bytes)
-        self._group_bytes = self._next_bytes = group_bytes
-        self._wanted_bytes = 0  # in the buffer
-        self._position = 0  # of the buffer's first byte in the file
+        self._segment_range = segment_range
+        self._end = min(segment_range.end_position, file.size_bytes)
+        self._group_bytes = self._next_group_bytes = group_bytes
+        self._group_limit_bytes = 0  # in the buffer
+        self._buffer_start = 0  # of the buffer's first byte in the file
         self._buffer = np.zeros(0, dtype=np.uint8)
         self._view = memoryview(b"")
-        self._filled = 0
+        self._filled_bytes = 0
         self._has_shrunk = False  # since it was opened
-        self.next_offset = stretch.first_offset
+        self.next_offset = segment_range.first_offset
 
-    def __iter__(self) -> Iterator[Found]:
-        position = self._stretch.start
-        while position < self._end and self.next_offset < self._stretch.stop_offset:
-            self._fill(position)
-            starts, at, obstacle = self._batches()
+    def __iter__(self) -> Iterator[SegmentItem]:
+        position = self._segment_range.start_position
+        while position < self._end and self.next_offset < self._segment_range.stop_offset:
+            self._start_group(position)
+            starts, buffer_position, stop_reason = self._collect_batches()
             if starts:
-                yield batch_group(self._buffer, position, starts)
-            if obstacle is _Obstacle.OTHER_FORMAT:
-                messages, at, obstacle = self._messages(at)
-                if messages:
-                    yield OldMessages(position, messages)
-            position += at
-            if obstacle is _Obstacle.STOP:
+                yield build_batch_group(self._buffer, position, starts)
+            if stop_reason is _StopReason.OTHER_FORMAT:
+                batches, buffer_position, stop_reason = self._collect_legacy_batches(
+                    buffer_position
+                )
+                if batches:
+                    yield LegacyBatchGroup(position, batches)
+            position += buffer_position
+            if stop_reason is _StopReason.RANGE_END:
                 return
-            if isinstance(obstacle, _Obstacle) and (at > 0 or self._is_large(position)):
+            if isinstance(stop_reason, _StopReason) and (
+                buffer_position > 0 or self._is_larger_than_buffer(position)
+            ):
                 continue
-            flaw = self._flaw(position, obstacle)
-            if flaw is None:
+            damaged_range = self._find_damaged_range(position, stop_reason)
+            if damaged_range is None:
                 return
-            yield flaw
-            position = flaw.end_position
+            yield damaged_range
+            position = damaged_range.end_position
 
     @property
-    def lacks_its_end(self) -> bool:
+    def ends_before_high_watermark(self) -> bool:
         """After the walk: whether what lies before the high watermark is not all there."""
-        stretch = self._stretch
-        if not stretch.is_last or stretch.high_watermark is None:
+        segment_range = self._segment_range
+        if not segment_range.is_last or segment_range.high_watermark is None:
             return False
-        return self.next_offset < min(stretch.high_watermark, stretch.stop_offset)
+        return self.next_offset < min(segment_range.high_watermark, segment_range.stop_offset)
 
-    def _fill(self, position: int) -> None:
+    def _start_group(self, position: int) -> None:
         """Have room for the bytes from ``position`` on; they are read as they are needed."""
-        self._wanted_bytes = min(self._next_bytes, self._end - position)
-        self._next_bytes = self._group_bytes
-        if len(self._buffer) < self._wanted_bytes + PADDING:
-            self._buffer = buffer_for(self._wanted_bytes)
+        self._group_limit_bytes = min(self._next_group_bytes, self._end - position)
+        self._next_group_bytes = self._group_bytes
+        if len(self._buffer) < self._group_limit_bytes + PADDING_BYTES:
+            self._buffer = allocate_buffer(self._group_limit_bytes)
             self._view = self._buffer.data
-        self._position, self._filled = position, 0
+        self._buffer_start, self._filled_bytes = position, 0
         self._has_shrunk = False
 
-    def _has_head(self, at: int) -> bool:
+    def _has_header(self, buffer_position: int) -> bool:
         """Whether a batch can begin there; behind the smallest there are bytes to spare."""
-        self._read_up_to(min(at + HEAD.size, self._wanted_bytes))
-        return at + SMALLEST_BATCH_BYTES <= self._filled
+        self._read_up_to(min(buffer_position + HEADER_PREFIX.size, self._group_limit_bytes))
+        return buffer_position + SMALLEST_BATCH_BYTES <= self._filled_bytes
 
     def _read_up_to(self, end: int) -> bool:
         """Have the buffer filled to ``end``; False, and nothing is read, if that is too far."""
-        while self._filled < end <= self._wanted_bytes and not self._has_shrunk:
-            after = min(self._filled + self._file.piece_bytes, self._wanted_bytes)
-            piece = self._view[self._filled : after]
-            count = self._file.read_into(piece, self._position + self._filled)
-            self._filled += count
-            self._has_shrunk = count < len(piece)
-        return self._filled >= end
+        while self._filled_bytes < end <= self._group_limit_bytes and not self._has_shrunk:
+            after = min(self._filled_bytes + self._file.chunk_bytes, self._group_limit_bytes)
+            target = self._view[self._filled_bytes : after]
+            count = self._file.read_into(target, self._buffer_start + self._filled_bytes)
+            self._filled_bytes += count
+            self._has_shrunk = count < len(target)
+        return self._filled_bytes >= end
 
-    def _batches(self) -> tuple[list[int], int, _Obstacle | str]:
+    def _collect_batches(self) -> tuple[list[int], int, _StopReason | str]:
         """Where sound batches of magic 2 begin in the buffer, where they end, and why there."""
-        view, checksum_of, unpack_from = self._view, chosen_checksum(), HEAD.unpack_from
-        stop_offset, offset_max = self._stretch.stop_offset, self._stretch.offset_max
-        next_offset, filled = self.next_offset, self._filled
+        view, checksum_of, unpack_from = self._view, checksum_function(), HEADER_PREFIX.unpack_from
+        stop_offset, offset_max = self._segment_range.stop_offset, self._segment_range.offset_max
+        next_offset, filled = self.next_offset, self._filled_bytes
         starts: list[int] = []
         at = 0
-        obstacle: _Obstacle | str = _Obstacle.CUT
-        while at + HEAD.size <= filled or self._has_head(at):
+        stop_reason: _StopReason | str = _StopReason.TRUNCATED
+        while at + HEADER_PREFIX.size <= filled or self._has_header(at):
             if next_offset >= stop_offset:
-                obstacle = _Obstacle.STOP
+                stop_reason = _StopReason.RANGE_END
                 break
             base_offset, length, magic, checksum, last_delta = unpack_from(view, at)
             end = at + length + LOG_OVERHEAD_BYTES
             if magic != MAGIC or end - at < HEADER_BYTES:
-                obstacle = _kind_of_obstacle(magic, end - at)
+                stop_reason = _classify_header(magic, end - at)
                 break
             if end > filled:
                 if not self._read_up_to(end):
                     break
-                filled = self._filled
+                filled = self._filled_bytes
             if checksum_of(view[at + ATTRIBUTES_POSITION : end], 0) != checksum:
-                obstacle = "the checksum is not that of the bytes"
+                stop_reason = "the checksum is not that of the bytes"
                 break
             last_offset = base_offset + last_delta
             if not next_offset <= base_offset <= last_offset <= offset_max:
-                obstacle = f"offsets {base_offset} to {last_offset}, where {next_offset} is next"
+                stop_reason = (
+                    f"offsets {base_offset} to {last_offset} do not fit: {next_offset} is next"
+                )
                 break
             starts.append(at)
             at, next_offset = end, last_offset + 1
         self.next_offset = next_offset
-        return starts, at, obstacle
+        return starts, at, stop_reason
 
-    def _messages(self, at: int) -> tuple[list[LegacyBatch], int, _Obstacle | str]:
+    def _collect_legacy_batches(
+        self, buffer_position: int
+    ) -> tuple[list[LegacyBatch], int, _StopReason | str]:
         """The same for magic 0 and 1."""
-        self._read_up_to(self._wanted_bytes)
-        view, found = self._view[: self._filled], []
-        obstacle: _Obstacle | str = _Obstacle.CUT
-        while at + SMALLEST_BATCH_BYTES <= len(view):
-            if self.next_offset >= self._stretch.stop_offset:
-                obstacle = _Obstacle.STOP
+        self._read_up_to(self._group_limit_bytes)
+        view, batches = self._view[: self._filled_bytes], []
+        stop_reason: _StopReason | str = _StopReason.TRUNCATED
+        while buffer_position + SMALLEST_BATCH_BYTES <= len(view):
+            if self.next_offset >= self._segment_range.stop_offset:
+                stop_reason = _StopReason.RANGE_END
                 break
-            _, length, magic, _, _ = HEAD.unpack_from(self._view, at)
+            _, length, magic, _, _ = HEADER_PREFIX.unpack_from(self._view, buffer_position)
             size_bytes = length + LOG_OVERHEAD_BYTES
             if magic == MAGIC or size_bytes < SMALLEST_BATCH_BYTES:
-                obstacle = _kind_of_obstacle(magic, size_bytes)
+                stop_reason = _classify_header(magic, size_bytes)
                 break
-            if at + size_bytes > len(view):
+            if buffer_position + size_bytes > len(view):
                 break
             try:
-                message = LegacyBatch(view, at)
-                message.check_crc()
-            except CorruptMessage as wrong:
-                obstacle = str(wrong)
+                batch = LegacyBatch(view, buffer_position)
+                batch.check_crc()
+            except CorruptMessage as error:
+                stop_reason = str(error)
                 break
-            if not self.next_offset <= message.last_offset <= self._stretch.offset_max:
-                obstacle = f"offset {message.last_offset}, where {self.next_offset} is next"
+            if not self.next_offset <= batch.last_offset <= self._segment_range.offset_max:
+                stop_reason = f"offset {batch.last_offset} does not fit: {self.next_offset} is next"
                 break
-            found.append(message)
-            at, self.next_offset = at + size_bytes, message.next_offset
-        return found, at, obstacle
+            batches.append(batch)
+            buffer_position, self.next_offset = buffer_position + size_bytes, batch.next_offset
+        return batches, buffer_position, stop_reason
 
-    def _is_large(self, position: int) -> bool:
+    def _is_larger_than_buffer(self, position: int) -> bool:
         """Whether there is a batch that the buffer is too small for: the next fill has it all."""
         remaining = self._end - position
-        self._read_up_to(self._wanted_bytes)
-        if self._has_shrunk or self._filled < SMALLEST_BATCH_BYTES or self._filled == remaining:
+        self._read_up_to(self._group_limit_bytes)
+        if (
+            self._has_shrunk
+            or self._filled_bytes < SMALLEST_BATCH_BYTES
+            or self._filled_bytes == remaining
+        ):
             return False
-        _, length, magic, checksum, _ = HEAD.unpack_from(self._view)
+        _, length, magic, checksum, _ = HEADER_PREFIX.unpack_from(self._view)
         size_bytes: int = length + LOG_OVERHEAD_BYTES
         if size_bytes > remaining:
             return False
-        self._next_bytes = size_bytes
+        self._next_group_bytes = size_bytes
         if size_bytes <= LARGE_BATCH_BYTES:
             return True
         start, end = position + ATTRIBUTES_POSITION, position + size_bytes
-        is_sound: bool = checksum == checksum_in_pieces(self._file, start, end)
-        return magic == MAGIC and is_sound
+        is_checksum_valid: bool = checksum == chunked_crc32c(self._file, start, end)
+        return magic == MAGIC and is_checksum_valid
 
-    def _flaw(self, position: int, obstacle: _Obstacle | str) -> Flaw | None:
+    def _find_damaged_range(
+        self, position: int, stop_reason: _StopReason | str
+    ) -> DamagedRange | None:
         """None if this is the end of a log that is being written."""
-        stretch = self._stretch
-        following = next_sound_batch(
+        segment_range = self._segment_range
+        next_valid_position = find_next_valid_batch(
             self._file,
-            Search(position, self._end, self.next_offset, stretch.offset_max),
+            SearchRange(position, self._end, self.next_offset, segment_range.offset_max),
         )
-        is_complete = stretch.high_watermark is None or self.next_offset >= stretch.high_watermark
-        is_zero = following is None and is_zero_from(self._file, position, self._end)
-        is_end = following is None and (obstacle is _Obstacle.CUT or is_zero)
-        if is_end and stretch.is_last and is_complete:
+        is_complete = (
+            segment_range.high_watermark is None or self.next_offset >= segment_range.high_watermark
+        )
+        is_zero = next_valid_position is None and is_all_zeros(self._file, position, self._end)
+        is_end = next_valid_position is None and (stop_reason is _StopReason.TRUNCATED or is_zero)
+        if is_end and segment_range.is_last and is_complete:
             return None
-        if isinstance(obstacle, _Obstacle):
-            obstacle = "a batch is cut short"
-        reason = "zeros where batches should be" if is_zero else obstacle
-        return Flaw(position, following or self._end, self.next_offset, reason)
+        if isinstance(stop_reason, _StopReason):
+            stop_reason = "a batch is cut short"
+        reason = "zeros where batches should be" if is_zero else stop_reason
+        return DamagedRange(position, next_valid_position or self._end, self.next_offset, reason)
 
 
-def check_can_check() -> None:
+def check_crc32c_available() -> None:
     """ScanFailed where nothing computes the checksums: no record is read unchecked."""
     try:
-        chosen_checksum()
-    except ImportError as missing:
+        checksum_function()
+    except ImportError as error:
         raise ScanFailed(
-            f"{sys.executable} can compute no checksums: install the package crc32c, or crcmod"
-        ) from missing
+            f"{sys.executable} cannot compute CRC-32C: install the package crc32c or crcmod"
+        ) from error
 
 
-def buffer_for(size_bytes: int) -> Bytes:
+def allocate_buffer(size_bytes: int) -> ByteArray:
     """With bytes to spare, and as much again behind it, which is there for ``arrays.slices`` alone.
 
     Nobody touches that, not even to clear it, so that it takes no memory.
     """
-    beyond = min(size_bytes, LARGE_BATCH_BYTES)
-    return np.empty(size_bytes + PADDING + beyond, dtype=np.uint8)
+    reserve_bytes = min(size_bytes, LARGE_BATCH_BYTES)
+    return np.empty(size_bytes + PADDING_BYTES + reserve_bytes, dtype=np.uint8)
 
 
-def _kind_of_obstacle(magic: int, size_bytes: int) -> _Obstacle | str:
+def _classify_header(magic: int, size_bytes: int) -> _StopReason | str:
     is_known = 0 <= magic <= MAGIC
     if is_known and size_bytes >= (HEADER_BYTES if magic == MAGIC else SMALLEST_BATCH_BYTES):
-        return _Obstacle.OTHER_FORMAT
-    return f"no batch: magic {magic}, {size_bytes} bytes"
+        return _StopReason.OTHER_FORMAT
+    return f"not a batch: magic {magic}, {size_bytes} bytes"

@@ -24,123 +24,135 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
 from odradek.spark_jobs.scan.catalog import PartitionLog, Segment
-from odradek.spark_jobs.scan.file_access import parted, read_whole
-from odradek.spark_jobs.scan.indexes import aborted_transactions
+from odradek.spark_jobs.scan.file_access import read_file, split_path
+from odradek.spark_jobs.scan.indexes import parse_transaction_index
 from odradek.spark_jobs.scan.lookup import SegmentLookup
-from odradek.spark_jobs.scan.walk import OFFSET_MAX, Flaw, Stretch, Walk
-from odradek.storage.paths import Content, file_named
-from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, decode
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.spark_jobs.scan.segment_reader import (
+    OFFSET_MAX,
+    DamagedRange,
+    SegmentRange,
+    SegmentReader,
+)
+from odradek.storage.paths import LogFileType, parse_file_name
+from odradek.storage.producer_state.snapshot import CorruptSnapshot, decode
+from odradek.storage.transaction_index import AbortedTxn
 
 
-class Unread(NamedTuple):
+class SegmentDamage(NamedTuple):
     """Damage, which may hide the end of a transaction."""
 
     segment: Segment
-    flaw: Flaw
+    damaged_range: DamagedRange
 
 
 @dataclass(slots=True)
-class Transactions:
+class PartitionTransactions:
     """Of a partition, as they are known at some offset."""
 
-    aborted: set[AbortedTransaction] = field(default_factory=set)
-    open: dict[int, int] = field(default_factory=dict)  # first offsets, by producer
-    unread: list[Unread] = field(default_factory=list)
+    aborted: set[AbortedTxn] = field(default_factory=set)
+    open_transactions: dict[int, int] = field(default_factory=dict)  # first offsets, by producer
+    damage: list[SegmentDamage] = field(default_factory=list)
 
-    def last_stable_offset(self, bound: int) -> int:
-        return min((first for first in self.open.values() if first < bound), default=bound)
+    def last_stable_offset(self, end_offset: int) -> int:
+        return min(
+            (first for first in self.open_transactions.values() if first < end_offset),
+            default=end_offset,
+        )
 
 
-def transactions(log: PartitionLog) -> Transactions:
+def load_transactions(log: PartitionLog) -> PartitionTransactions:
     """At the high watermark, or at the end of a log of which it is not known."""
-    bound = OFFSET_MAX if log.high_watermark is None else log.high_watermark
-    indexed = _indexed(log)
-    if indexed is None:
-        known, start_offset = Transactions(), log.log_start_offset
+    end_offset = OFFSET_MAX if log.high_watermark is None else log.high_watermark
+    indexed_aborted = _read_transaction_indexes(log)
+    if indexed_aborted is None:
+        transactions, start_offset = PartitionTransactions(), log.log_start_offset
     else:
-        known, start_offset = _at_newest_snapshot(log, bound)
-        known.aborted |= indexed
-    follow(log, known, start_offset=start_offset, bound=bound)
-    return known
+        transactions, start_offset = _load_newest_snapshot(log, end_offset)
+        transactions.aborted |= indexed_aborted
+    update_transactions(log, transactions, start_offset=start_offset, end_offset=end_offset)
+    return transactions
 
 
-def follow(log: PartitionLog, known: Transactions, *, start_offset: int, bound: int) -> None:
+def update_transactions(
+    log: PartitionLog, transactions: PartitionTransactions, *, start_offset: int, end_offset: int
+) -> None:
     """From what is known at the one offset to what is known at the other."""
     for segment in log.segments:
-        if segment.offset_max < start_offset or segment.base_offset >= bound:
+        if segment.offset_max < start_offset or segment.base_offset >= end_offset:
             continue
-        with log.system.open(segment.path) as file:
-            place = SegmentLookup(log.system, segment, file).at_or_before(start_offset)
-            stretch = Stretch(
-                place.position,
+        with log.file_system.open(segment.path) as file:
+            start = SegmentLookup(log.file_system, segment, file).find_at_or_before(start_offset)
+            segment_range = SegmentRange(
+                start.position,
                 file.size_bytes,
-                place.offset,
-                stop_offset=bound,
+                start.offset,
+                stop_offset=end_offset,
                 offset_max=segment.offset_max,
                 is_last=segment.next_base_offset is None,
                 high_watermark=log.high_watermark,
             )
-            for found in Walk(file, stretch):
-                if isinstance(found, BatchGroup):
-                    _note(found.kept(found.field("base_offset") >= start_offset), known)
-                elif isinstance(found, Flaw):
-                    known.unread.append(Unread(segment, found))
+            for item in SegmentReader(file, segment_range):
+                if isinstance(item, BatchGroup):
+                    _apply_batches(
+                        item.select(item.field("base_offset") >= start_offset), transactions
+                    )
+                elif isinstance(item, DamagedRange):
+                    transactions.damage.append(SegmentDamage(segment, item))
 
 
-def _indexed(log: PartitionLog) -> set[AbortedTransaction] | None:
+def _read_transaction_indexes(log: PartitionLog) -> set[AbortedTxn] | None:
     """None if one of the indexes makes no sense."""
-    found: set[AbortedTransaction] = set()
+    aborted: set[AbortedTxn] = set()
     for segment in log.segments:
-        content = read_whole(log.system, segment.beside(Content.TRANSACTION_INDEX))
-        entries = aborted_transactions(content)
+        content = read_file(log.file_system, segment.sibling_path(LogFileType.TRANSACTION_INDEX))
+        entries = parse_transaction_index(content)
         if entries is None or any(entry.last_offset > segment.offset_max for entry in entries):
             return None
         # One that ended beyond the high watermark may yet end otherwise, and counts as open.
-        found |= {_plain(entry) for entry in entries}
-    return found
+        aborted |= {_without_last_stable_offset(entry) for entry in entries}
+    return aborted
 
 
-def _plain(entry: AbortedTransaction) -> AbortedTransaction:
+def _without_last_stable_offset(entry: AbortedTxn) -> AbortedTxn:
     """Without what differs between those who write it, so that each is known once."""
     return entry._replace(last_stable_offset=-1)
 
 
-def _at_newest_snapshot(log: PartitionLog, bound: int) -> tuple[Transactions, int]:
+def _load_newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[PartitionTransactions, int]:
     """What was open at the offset of the newest snapshot that can be used, and that offset."""
-    for path in reversed(log.snapshots):
-        name = file_named(parted(path)[1])
-        if name is None or name.offset > bound:
+    for path in reversed(log.producer_snapshots):
+        name = parse_file_name(split_path(path)[1])
+        if name is None or name.offset > end_offset:
             continue
         try:
-            states = decode(read_whole(log.system, path) or b"", path=Path(path))
-        except ProducerSnapshotDamaged:
+            states = decode(read_file(log.file_system, path) or b"", path=Path(path))
+        except CorruptSnapshot:
             continue
         first_offsets = {
-            producer_id: state.transaction_first_offset
+            producer_id: state.current_txn_first_offset
             for producer_id, state in states.items()
-            if state.transaction_first_offset is not None
+            if state.current_txn_first_offset is not None
         }
-        return Transactions(open=first_offsets), name.offset
-    return Transactions(), log.log_start_offset
+        return PartitionTransactions(open_transactions=first_offsets), name.offset
+    return PartitionTransactions(), log.log_start_offset
 
 
-def _note(group: BatchGroup, known: Transactions) -> None:
+def _apply_batches(group: BatchGroup, transactions: PartitionTransactions) -> None:
     """Note what begins and ends in these batches."""
     is_control = group.has_flag(CONTROL_FLAG)
     producer_ids, offsets = group.field("producer_id"), group.field("base_offset")
-    for at in np.flatnonzero(group.has_flag(TRANSACTIONAL_FLAG)).tolist():
-        producer_id, offset = int(producer_ids[at]), int(offsets[at])
-        if not is_control[at]:
-            known.open.setdefault(producer_id, offset)
+    for index in np.flatnonzero(group.has_flag(TRANSACTIONAL_FLAG)).tolist():
+        producer_id, offset = int(producer_ids[index]), int(offsets[index])
+        if not is_control[index]:
+            transactions.open_transactions.setdefault(producer_id, offset)
             continue
-        first_offset = known.open.pop(producer_id, None)
-        if first_offset is not None and _aborts(group, at):
-            known.aborted.add(AbortedTransaction(producer_id, first_offset, offset, -1))
+        first_offset = transactions.open_transactions.pop(producer_id, None)
+        if first_offset is not None and _is_abort_marker(group, index):
+            transactions.aborted.add(AbortedTxn(producer_id, first_offset, offset, -1))
 
 
-def _aborts(group: BatchGroup, at: int) -> bool:
+def _is_abort_marker(group: BatchGroup, index: int) -> bool:
     try:
-        return any(not marker.is_commit for marker in group.markers(at))
+        return any(not marker.is_commit for marker in group.markers(index))
     except CorruptMessage:  # whoever reads it will be told
         return False

@@ -16,51 +16,55 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+Int64Array = npt.NDArray[np.int64]
 #: Of one to eight bytes each.
-Narrow = npt.NDArray[np.signedinteger[Any]]
-Flags = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
+IntArray = npt.NDArray[np.signedinteger[Any]]
+BoolArray = npt.NDArray[np.bool_]
+ByteArray = npt.NDArray[np.uint8]
 
 #: So many bytes follow the last that means something.
-PADDING = 16
+PADDING_BYTES = 16
 VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
 #: Where a varint leads that is too long: beyond every buffer.
-NOWHERE = 1 << 40
+OUT_OF_BOUNDS = 1 << 40
 
 _WORD_BYTES = 4
 
 
-class Varints:
+class VarintReader:
     """The varints of a buffer."""
 
-    def __init__(self, buffer: Bytes) -> None:
-        self.bytes = buffer
-        self._seconds = buffer[1:]
+    def __init__(self, buffer: ByteArray) -> None:
+        self.buffer = buffer
+        self._second_bytes = buffer[1:]
         # At each byte a number that overlaps with the next.
         count = max(0, len(buffer) - _WORD_BYTES + 1)
         self._words = np.ndarray((count,), dtype="<u4", buffer=buffer, strides=(1,))
-        self.pairs = np.ndarray((count,), dtype="<u2", buffer=buffer, strides=(1,))
+        self.byte_pairs = np.ndarray((count,), dtype="<u2", buffer=buffer, strides=(1,))
 
     def read(
-        self, positions: Integers, *, bytes_max: int = VARINT_BYTES_MAX
-    ) -> tuple[Narrow, Integers]:
+        self, positions: Int64Array, *, bytes_max: int = VARINT_BYTES_MAX
+    ) -> tuple[IntArray, Int64Array]:
         """The values, and the positions after them, NOWHERE for one that is too long."""
-        first = self.bytes.take(positions, mode="clip")
+        first = self.buffer.take(positions, mode="clip")
         if first.max(initial=0) < 0x80:
-            return _zigzag(first), positions + 1
-        goes_on = first >> 7
-        second = self._seconds.take(positions, mode="clip") * goes_on
-        values = _zigzag(first & 0x7F | second.astype(np.uint16) << 7)
-        after = positions + (goes_on + 1)
+            return _decode_zigzag(first), positions + 1
+        has_second = first >> 7
+        second = self._second_bytes.take(positions, mode="clip") * has_second
+        values = _decode_zigzag(first & 0x7F | second.astype(np.uint16) << 7)
+        after = positions + (has_second + 1)
         if second.max() >= 0x80:
-            longer = np.flatnonzero(second >= 0x80)
+            long_indexes = np.flatnonzero(second >= 0x80)
             values = values.astype(np.int64)
-            values[longer], after[longer] = self._read_longer(positions[longer], bytes_max)
+            values[long_indexes], after[long_indexes] = self._read_three_or_more_bytes(
+                positions[long_indexes], bytes_max
+            )
         return values, after
 
-    def _read_longer(self, positions: Integers, bytes_max: int) -> tuple[Narrow, Integers]:
+    def _read_three_or_more_bytes(
+        self, positions: Int64Array, bytes_max: int
+    ) -> tuple[IntArray, Int64Array]:
         """Those of more than two bytes."""
         words = self._words[np.clip(positions, 0, len(self._words) - 1)]
         ends = ~words & 0x80808080
@@ -71,27 +75,29 @@ class Varints:
         after = positions + 3 + (last > 0x800000)
         long = np.flatnonzero(last == 0)
         if len(long):
-            values[long], after[long] = self._read_long(positions[long], bytes_max)
-        return _zigzag(values), after
+            values[long], after[long] = self._read_five_or_more_bytes(positions[long], bytes_max)
+        return _decode_zigzag(values), after
 
-    def _read_long(
-        self, positions: Integers, bytes_max: int
-    ) -> tuple[npt.NDArray[np.uint64], Integers]:
+    def _read_five_or_more_bytes(
+        self, positions: Int64Array, bytes_max: int
+    ) -> tuple[npt.NDArray[np.uint64], Int64Array]:
         """Unsigned values of more than four bytes."""
         values = np.zeros(len(positions), dtype=np.uint64)
-        after = np.full(len(positions), NOWHERE, dtype=np.int64)
-        open_ = np.arange(len(positions))
+        after = np.full(len(positions), OUT_OF_BOUNDS, dtype=np.int64)
+        unfinished = np.arange(len(positions))
         for nth in range(bytes_max):
-            found = self.bytes.take(positions[open_] + nth, mode="clip").astype(np.uint64)
-            values[open_] |= (found & 0x7F) << (7 * nth)
-            is_last = found < 0x80
-            after[open_[is_last]] = positions[open_[is_last]] + nth + 1
-            open_ = open_[~is_last]
+            bytes_at_nth = self.buffer.take(positions[unfinished] + nth, mode="clip").astype(
+                np.uint64
+            )
+            values[unfinished] |= (bytes_at_nth & 0x7F) << (7 * nth)
+            is_last = bytes_at_nth < 0x80
+            after[unfinished[is_last]] = positions[unfinished[is_last]] + nth + 1
+            unfinished = unfinished[~is_last]
         if bytes_max == VARINT_BYTES_MAX:
             values &= 0xFFFF_FFFF  # what an int32 has no room for is dropped, as by Kafka
         return values, after
 
 
-def _zigzag(unsigned: npt.NDArray[Any]) -> Narrow:
-    signed: Narrow = ((unsigned >> 1) ^ -(unsigned & 1)).view(f"i{unsigned.itemsize}")
+def _decode_zigzag(unsigned: npt.NDArray[Any]) -> IntArray:
+    signed: IntArray = ((unsigned >> 1) ^ -(unsigned & 1)).view(f"i{unsigned.itemsize}")
     return signed

@@ -14,61 +14,63 @@ import numpy as np
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.spark_jobs.scan.batch_group import BatchGroup
-from odradek.spark_jobs.scan.varints import Flags
-from odradek.spark_jobs.scan.walk import Flaw
-from odradek.spark_jobs.scan.wishes import Wishes
+from odradek.spark_jobs.scan.read_spec import ReadSpec
+from odradek.spark_jobs.scan.segment_reader import DamagedRange
+from odradek.spark_jobs.scan.varints import BoolArray
 
 
-class Visibility:
+class VisibilityFilter:
     """Of the batches of one split, in their order."""
 
-    def __init__(self, wishes: Wishes) -> None:
-        self._wishes = wishes
+    def __init__(self, spec: ReadSpec) -> None:
+        self._spec = spec
         # Of each producer in a transaction: whether its records were hidden, and from where on.
-        self._seen: dict[int, tuple[bool, int]] = {}
+        self._open_transactions: dict[int, tuple[bool, int]] = {}
 
-    def visible(self, group: BatchGroup) -> tuple[Flags, list[Flaw]]:
+    def find_visible(self, group: BatchGroup) -> tuple[BoolArray, list[DamagedRange]]:
         """Of each batch, and the contradictions that were found."""
-        wishes = self._wishes
+        spec = self._spec
         is_control = group.has_flag(CONTROL_FLAG)
-        is_wanted = group.last_offsets >= wishes.start_offset
-        is_wanted &= group.field("base_offset") < wishes.end_offset
-        if not wishes.include_control:
-            is_wanted &= ~is_control
-        if wishes.aborted is None:
-            return is_wanted, []
-        flaws = []
+        is_visible = group.last_offsets >= spec.start_offset
+        is_visible &= group.field("base_offset") < spec.end_offset
+        if not spec.include_control:
+            is_visible &= ~is_control
+        if spec.aborted is None:
+            return is_visible, []
+        damaged_ranges = []
         producer_ids, offsets = group.field("producer_id"), group.field("base_offset")
-        for at in np.flatnonzero(group.has_flag(TRANSACTIONAL_FLAG)).tolist():
-            producer_id, offset = int(producer_ids[at]), int(offsets[at])
-            if is_control[at]:
-                flaw = self._contradiction(group, at, self._seen.pop(producer_id, None))
-                flaws += [flaw] if flaw else []
+        for index in np.flatnonzero(group.has_flag(TRANSACTIONAL_FLAG)).tolist():
+            producer_id, offset = int(producer_ids[index]), int(offsets[index])
+            if is_control[index]:
+                damaged_range = self._check_marker(
+                    group, index, self._open_transactions.pop(producer_id, None)
+                )
+                damaged_ranges += [damaged_range] if damaged_range else []
                 continue
-            is_hidden = wishes.aborted.hides(producer_id, offset)
-            self._seen.setdefault(producer_id, (is_hidden, offset))
+            is_hidden = spec.aborted.contains(producer_id, offset)
+            self._open_transactions.setdefault(producer_id, (is_hidden, offset))
             if is_hidden:
-                is_wanted[at] = False
-        return is_wanted, flaws
+                is_visible[index] = False
+        return is_visible, damaged_ranges
 
-    def _contradiction(
-        self, group: BatchGroup, at: int, seen: tuple[bool, int] | None
-    ) -> Flaw | None:
+    def _check_marker(
+        self, group: BatchGroup, index: int, transaction: tuple[bool, int] | None
+    ) -> DamagedRange | None:
         """Between the marker in a batch and what became of the transaction's records."""
-        if seen is None:
+        if transaction is None:
             return None
-        was_hidden, first_offset = seen
+        was_hidden, first_offset = transaction
         try:
-            markers = group.markers(at)
+            markers = group.markers(index)
         except CorruptMessage:  # whoever wants to see the marker will be told
             return None
         if all(marker.is_commit != was_hidden for marker in markers):
             return None
-        what = "committed but hidden" if was_hidden else "aborted but shown"
-        position = group.position + int(group.starts[at])
-        return Flaw(
+        outcome = "committed but hidden" if was_hidden else "aborted but shown"
+        position = group.position + int(group.starts[index])
+        return DamagedRange(
             position,
-            position + int(group.sizes[at]),
+            position + int(group.sizes[index]),
             first_offset,
-            f"a transaction that the transaction index gets wrong: {what}",
+            f"the transaction index is wrong: a transaction is {outcome}",
         )

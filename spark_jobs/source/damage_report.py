@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from odradek.spark_jobs.scan.damage import Damage, ScanFailed
-from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.options import ScanOptions
 from odradek.spark_jobs.scan.plan import Split
 from odradek.spark_jobs.scan.scanner import read_split
 
@@ -33,17 +33,17 @@ def damage_schema(columns: str = "") -> pa.Schema:
     for name in names:
         if name not in DAMAGE_COLUMNS:
             known = ", ".join(DAMAGE_COLUMNS)
-            raise ScanFailed(f"columns: no column is called {name!r}; there are {known}")
+            raise ScanFailed(f"columns: unknown column {name!r}; known columns: {known}")
     return pa.schema([(name, DAMAGE_COLUMNS[name]) for name in names])
 
 
-def damage_rows(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+def damage_rows(split: Split, options: ScanOptions) -> Iterator[pa.RecordBatch]:
     """At most one batch."""
-    found: list[Damage] = []
-    for _ in read_split(split, options, found.append):
+    damages: list[Damage] = []
+    for _ in read_split(split, options, damages.append):
         continue
-    if found:
-        rows = [_row(damage) for damage in found]
+    if damages:
+        rows = [_row(damage) for damage in damages]
         yield pa.RecordBatch.from_pylist(rows, schema=damage_schema())
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from odradek.spark_jobs.source.batch_reader import BatchReader
-from odradek.spark_jobs.source.request import default_schema, request_of
+from odradek.spark_jobs.source.source_options import default_schema, parse_source_options
 from odradek.spark_jobs.source.stream_reader import StreamReader
 
 
@@ -28,7 +28,7 @@ class OdradekSource(DataSource):
         return default_schema(self.options)
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(request_of(self.options, schema))
+        return BatchReader(parse_source_options(self.options, schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        return StreamReader(request_of(self.options, schema))
+        return StreamReader(parse_source_options(self.options, schema))

@@ -12,18 +12,18 @@ import re
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
-_OURS = re.compile(rf"\b{ScanFailed.__name__}: (.+)")
-_LACKING = re.compile(r"\bModuleNotFoundError: No module named '([\w.]+)'")
+_SCAN_FAILED = re.compile(rf"\b{ScanFailed.__name__}: (.+)")
+_MODULE_NOT_FOUND = re.compile(r"\bModuleNotFoundError: No module named '([\w.]+)'")
 
 
-def one_line(failure: BaseException) -> str | None:
+def summarize_error(error: BaseException) -> str | None:
     """None if it is not ours to explain."""
-    text = str(failure)
-    if ours := _OURS.search(text):
-        return ours[1].strip()
-    if lacking := _LACKING.search(text):
-        name = lacking[1].split(".")[0]
+    text = str(error)
+    if scan_failed := _SCAN_FAILED.search(text):
+        return scan_failed[1].strip()
+    if missing_module := _MODULE_NOT_FOUND.search(text):
+        name = missing_module[1].split(".")[0]
         if name == "odradek":
             return "a worker's Python has no odradek: install it there, or use --py-files"
-        return f"a worker's Python has no {name}: it needs what 'odradek[spark]' installs"
+        return f"a worker's Python has no {name}: install 'odradek[spark]' there"
     return None

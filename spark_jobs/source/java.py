@@ -17,60 +17,60 @@ from pathlib import Path
 from odradek.spark_jobs.scan.damage import ScanFailed
 
 #: What Spark 4 was compiled for.
-OLDEST = 17
-USUAL_PLACES = (
+JAVA_VERSION_MIN = 17
+JAVA_HOME_PATTERNS = (
     "/usr/lib/jvm/*",
     "/opt/java/*",
     "/opt/homebrew/opt/openjdk*",
     "/usr/local/opt/openjdk*",
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
 )
-_VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_VERSION_PATTERN = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 
 def provide_java(environment: MutableMapping[str, str] = os.environ) -> Path:
     """The home of one that Spark runs on; JAVA_HOME is set to it.  ScanFailed if there is none."""
-    told = environment.get("JAVA_HOME")
-    if told:
-        if not _program(Path(told)).is_file():
-            raise ScanFailed(f"JAVA_HOME is {told}, and there is no bin/java in it")
-        return _checked(Path(told))
-    homes = list(_homes(environment.get("PATH", "")))
+    java_home = environment.get("JAVA_HOME")
+    if java_home:
+        if not _java_binary(Path(java_home)).is_file():
+            raise ScanFailed(f"JAVA_HOME={java_home}: there is no bin/java in it")
+        return _check_version(Path(java_home))
+    homes = list(_find_homes(environment.get("PATH", "")))
     if not homes:
         raise ScanFailed(
-            f"Spark needs Java {OLDEST} or newer, and there is none on the path or in the usual "
-            "places: install one, or set JAVA_HOME"
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer, but none was found on the PATH or in "
+            "the usual directories: install it or set JAVA_HOME"
         )
-    home = next((home for home in homes if _is_new_enough(home)), homes[0])
-    environment["JAVA_HOME"] = str(_checked(home))
+    home = next((home for home in homes if _is_supported(home)), homes[0])
+    environment["JAVA_HOME"] = str(_check_version(home))
     return home
 
 
-def _homes(path: str) -> Iterator[Path]:
-    found = shutil.which("java", path=path)
-    if found:
-        yield Path(found).resolve().parents[1]
-    for pattern in USUAL_PLACES:
+def _find_homes(path: str) -> Iterator[Path]:
+    java_path = shutil.which("java", path=path)
+    if java_path:
+        yield Path(java_path).resolve().parents[1]
+    for pattern in JAVA_HOME_PATTERNS:
         homes = Path("/").glob(pattern.lstrip("/"))
-        yield from sorted(home for home in homes if _program(home).is_file())
+        yield from sorted(home for home in homes if _java_binary(home).is_file())
 
 
-def _program(home: Path) -> Path:
+def _java_binary(home: Path) -> Path:
     return home / "bin" / "java"
 
 
-def _checked(home: Path) -> Path:
-    if not _is_new_enough(home):
+def _check_version(home: Path) -> Path:
+    if not _is_supported(home):
         raise ScanFailed(
-            f"{_program(home)} is Java {_version(home)}, and Spark needs {OLDEST} or newer: "
-            "set JAVA_HOME to one"
+            f"{_java_binary(home)} is Java {_version(home)}, but Spark needs "
+            f"{JAVA_VERSION_MIN} or newer: set JAVA_HOME to a newer one"
         )
     return home
 
 
-def _is_new_enough(home: Path) -> bool:
+def _is_supported(home: Path) -> bool:
     version = _version(home)
-    return version is None or version >= OLDEST
+    return version is None or version >= JAVA_VERSION_MIN
 
 
 def _version(home: Path) -> int | None:
@@ -79,5 +79,5 @@ def _version(home: Path) -> int | None:
         release = (home / "release").read_text()
     except OSError:
         return None
-    found = _VERSION.search(release)
-    return int(found[1]) if found else None
+    match = _VERSION_PATTERN.search(release)
+    return int(match[1]) if match else None

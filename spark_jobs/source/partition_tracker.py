@@ -12,92 +12,106 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, partition_logs
-from odradek.spark_jobs.scan.lookup import log_end_offset
-from odradek.spark_jobs.scan.options import Options
-from odradek.spark_jobs.scan.plan import follows_transactions, undisturbed
-from odradek.spark_jobs.scan.transactions import Transactions, follow, transactions
+from odradek.spark_jobs.scan.catalog import PartitionLog, Segment, find_partition_logs
+from odradek.spark_jobs.scan.lookup import find_log_end_offset
+from odradek.spark_jobs.scan.options import ScanOptions
+from odradek.spark_jobs.scan.plan import needs_transaction_state, retry_on_missing_file
+from odradek.spark_jobs.scan.transactions import (
+    PartitionTransactions,
+    load_transactions,
+    update_transactions,
+)
 
-Key = tuple[str, int]  # topic and partition
+PartitionKey = tuple[str, int]  # topic and partition
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class TrackedPartition:
     """A partition as it was at the last look."""
 
     log: PartitionLog
-    end_offset: int  # nothing from there on can be read yet
+    readable_end_offset: int  # nothing from there on can be read yet
     log_end_offset: int  # whatever the high watermark says
-    known: Transactions = field(default_factory=Transactions)
+    transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
 
 
 @dataclass(slots=True)
-class _Followed:
-    known: Transactions
+class _TransactionProgress:
+    transactions: PartitionTransactions
     end_offset: int  # up to where they have been followed
 
 
 @dataclass(frozen=True, slots=True)
-class _LogEnd:
-    last: Segment | None  # of its segments
+class _CachedLogEnd:
+    last_segment: Segment | None  # of its segments
     offset: int
 
-    def is_enough_for(self, last: Segment | None, high_watermark: int | None) -> bool:
-        if last is None or self.last is None or high_watermark is None:
+    def is_current_for(self, last_segment: Segment | None, high_watermark: int | None) -> bool:
+        if last_segment is None or self.last_segment is None or high_watermark is None:
             return False
-        is_longer = (last.path, last.size_bytes) >= (self.last.path, self.last.size_bytes)
+        is_longer = (last_segment.path, last_segment.size_bytes) >= (
+            self.last_segment.path,
+            self.last_segment.size_bytes,
+        )
         return is_longer and self.offset >= high_watermark
 
 
-class Tails:
+class PartitionTracker:
     """Of the partitions that the options select, of whatever topics there are by then."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ScanOptions) -> None:
         # What is named may go while the stream runs, and whoever looks is told of it otherwise.
         self._options = replace(options, fail_on_data_loss=False)
-        self._followed: dict[Key, _Followed] = {}
-        self._log_ends: dict[Key, _LogEnd] = {}
+        self._transaction_progress: dict[PartitionKey, _TransactionProgress] = {}
+        self._log_ends: dict[PartitionKey, _CachedLogEnd] = {}
 
-    def look(self) -> dict[Key, Reach]:
-        return undisturbed(self._look)
+    def refresh(self) -> dict[PartitionKey, TrackedPartition]:
+        return retry_on_missing_file(self._refresh)
 
-    def forget_before(self, offsets: dict[Key, int]) -> None:
+    def forget_before(self, offsets: dict[PartitionKey, int]) -> None:
         """No record before these is asked for any more."""
-        for key, followed in self._followed.items():
+        for key, progress in self._transaction_progress.items():
             offset = offsets.get(key, 0)
-            aborted = followed.known.aborted
-            followed.known.aborted = {each for each in aborted if each.last_offset >= offset}
+            aborted = progress.transactions.aborted
+            progress.transactions.aborted = {
+                transaction for transaction in aborted if transaction.last_offset >= offset
+            }
 
-    def _look(self) -> dict[Key, Reach]:
-        reaches = {
-            (log.topic, log.partition): self._reach(log) for log in partition_logs(self._options)
+    def _refresh(self) -> dict[PartitionKey, TrackedPartition]:
+        tracked = {
+            (log.topic, log.partition): self._track(log)
+            for log in find_partition_logs(self._options)
         }
         # A topic that was deleted and is created again begins anew.
-        for gone in self._log_ends.keys() - reaches.keys():
-            self._log_ends.pop(gone)
-            self._followed.pop(gone, None)
-        return reaches
+        for key in self._log_ends.keys() - tracked.keys():
+            self._log_ends.pop(key)
+            self._transaction_progress.pop(key, None)
+        return tracked
 
-    def _reach(self, log: PartitionLog) -> Reach:
+    def _track(self, log: PartitionLog) -> TrackedPartition:
         log_end = end_offset = self._log_end(log)
         if log.high_watermark is not None:
             end_offset = min(log.high_watermark, log_end)
-        if not follows_transactions(self._options):
-            return Reach(log, end_offset, log_end)
+        if not needs_transaction_state(self._options):
+            return TrackedPartition(log, end_offset, log_end)
         key = (log.topic, log.partition)
-        followed = self._followed.get(key)
-        if followed is None or followed.end_offset > end_offset:
-            followed = self._followed[key] = _Followed(transactions(log), end_offset)
-        elif followed.end_offset < end_offset:
-            follow(log, followed.known, start_offset=followed.end_offset, bound=end_offset)
-            followed.end_offset = end_offset
-        stable_offset = followed.known.last_stable_offset(end_offset)
-        return Reach(log, stable_offset, log_end, followed.known)
+        progress = self._transaction_progress.get(key)
+        if progress is None or progress.end_offset > end_offset:
+            progress = self._transaction_progress[key] = _TransactionProgress(
+                load_transactions(log), end_offset
+            )
+        elif progress.end_offset < end_offset:
+            update_transactions(
+                log, progress.transactions, start_offset=progress.end_offset, end_offset=end_offset
+            )
+            progress.end_offset = end_offset
+        stable_offset = progress.transactions.last_stable_offset(end_offset)
+        return TrackedPartition(log, stable_offset, log_end, progress.transactions)
 
     def _log_end(self, log: PartitionLog) -> int:
         """As it was, if that is far enough and the log has not become shorter."""
         key, last = (log.topic, log.partition), log.segments[-1] if log.segments else None
-        known = self._log_ends.get(key)
-        if known is None or not known.is_enough_for(last, log.high_watermark):
-            known = self._log_ends[key] = _LogEnd(last, log_end_offset(log))
-        return known.offset
+        cached = self._log_ends.get(key)
+        if cached is None or not cached.is_current_for(last, log.high_watermark):
+            cached = self._log_ends[key] = _CachedLogEnd(last, find_log_end_offset(log))
+        return cached.offset

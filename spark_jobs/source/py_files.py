@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 #: The brokers and their controller stay at home.
 PACKAGES = ("config", "protocol", "spark_jobs", "storage")
-_NAME = "odradek"
-_LOCAL = re.compile(r"local(\[.*\])?")
+_PACKAGE = "odradek"
+_LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 
 
-def write_py_files(to: Path) -> int:
+def write_py_files(path: Path) -> int:
     """How many files went into it."""
-    package = files(_NAME)
-    sources = {f"{_NAME}/__init__.py": package / "__init__.py"}
+    package = files(_PACKAGE)
+    sources = {f"{_PACKAGE}/__init__.py": package / "__init__.py"}
     for name in PACKAGES:
-        sources |= _sources(package / name, f"{_NAME}/{name}")
-    with ZipFile(to, "w", ZIP_DEFLATED) as archive:
+        sources |= _collect_sources(package / name, f"{_PACKAGE}/{name}")
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         for name in sorted(sources):
             archive.writestr(ZipInfo(name), sources[name].read_bytes(), ZIP_DEFLATED)
     return len(sources)
 
 
-def bring_to_workers(session: SparkSession, folder: Path) -> None:
+def ship_to_workers(session: SparkSession, directory: Path) -> None:
     """Unless they are of this machine, and import what the driver does.
 
     Before the source is registered, since Spark remembers of it which files there were by then.
     ``folder`` is to stay as long as the session: workers that start later ask for it, too.
     """
-    if not _LOCAL.fullmatch(session.sparkContext.master or "local"):
-        write_py_files(folder / "odradek.zip")
-        session.sparkContext.addPyFile(str(folder / "odradek.zip"))
+    if not _LOCAL_MASTER.fullmatch(session.sparkContext.master or "local"):
+        write_py_files(directory / "odradek.zip")
+        session.sparkContext.addPyFile(str(directory / "odradek.zip"))
 
 
-def _sources(folder: Traversable, name: str) -> dict[str, Traversable]:
-    found: dict[str, Traversable] = {}
-    for each in folder.iterdir():
-        path = f"{name}/{each.name}"
-        if each.is_dir():
-            found |= _sources(each, path)
-        elif each.name.endswith(".py"):
-            found[path] = each
-    return found
+def _collect_sources(directory: Traversable, name: str) -> dict[str, Traversable]:
+    sources: dict[str, Traversable] = {}
+    for entry in directory.iterdir():
+        path = f"{name}/{entry.name}"
+        if entry.is_dir():
+            sources |= _collect_sources(entry, path)
+        elif entry.name.endswith(".py"):
+            sources[path] = entry
+    return sources

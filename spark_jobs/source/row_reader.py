@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.spark_jobs.scan.damage import Damage
-from odradek.spark_jobs.source.request import Request
-from odradek.spark_jobs.source.workers import needing_wheels
+from odradek.spark_jobs.source.source_options import SourceOptions
+from odradek.spark_jobs.source.worker_packages import report_missing_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def rows_of(splits: Iterable[Split], request: Request) -> Iterator[pa.RecordBatch]:
+def read_rows(splits: Iterable[Split], source_options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """With exactly the columns of the request's schema, and what it says of them."""
-    with needing_wheels():
+    with report_missing_packages():
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark_jobs.scan.scanner import read_split
         from odradek.spark_jobs.source.damage_report import damage_rows
 
-        schema = to_arrow_schema(request.schema, timezone="UTC")
+        schema = to_arrow_schema(source_options.schema, timezone="UTC")
         for split in splits:
-            if request.is_damage_report:
-                batches = damage_rows(split, request.options)
+            if source_options.is_damage_report:
+                batches = damage_rows(split, source_options.scan_options)
             else:
-                batches = read_split(split, request.options, _tell)
+                batches = read_split(split, source_options.scan_options, _log_damage)
             for rows in batches:
                 arrays = [rows.column(name) for name in schema.names]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _tell(damage: Damage) -> None:
+def _log_damage(damage: Damage) -> None:
     _log.warning("left out: %s", damage)

@@ -21,87 +21,87 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from odradek.spark_jobs.scan.damage import Mode, ScanFailed
-from odradek.spark_jobs.scan.options import Options, column_types, options_of
-from odradek.spark_jobs.source.workers import needing_wheels
+from odradek.spark_jobs.scan.damage import ParseMode, ScanFailed
+from odradek.spark_jobs.scan.options import ScanOptions, column_types, parse_options
+from odradek.spark_jobs.source.worker_packages import report_missing_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DAMAGE = "damage"
+_DAMAGE_VIEW = "damage"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SourceOptions:
     """What a reader reads; travels to the workers."""
 
-    options: Options
+    scan_options: ScanOptions
     schema: StructType
     is_damage_report: bool = False
     starting_offsets: str | None = None  # as they were given
     max_offsets_per_trigger: int | None = None
 
 
-def default_schema(given: Mapping[str, str]) -> StructType:
-    with needing_wheels():
-        told = _Told(given)
-        return _spark_schema(told.arrow_schema(told.options()))
+def default_schema(raw_options: Mapping[str, str]) -> StructType:
+    with report_missing_packages():
+        options = _RawOptions(raw_options)
+        return _spark_schema(options.arrow_schema(options.scan_options()))
 
 
-def request_of(given: Mapping[str, str], schema: StructType) -> Request:
+def parse_source_options(raw_options: Mapping[str, str], schema: StructType) -> SourceOptions:
     """ScanFailed if the options make no sense, or the schema has what there is not."""
-    with needing_wheels():
-        told = _Told(given)
-        options = told.options(columns=schema.fieldNames())
-        _check_types(schema, _spark_schema(told.arrow_schema(options)))
-        return Request(
-            options,
+    with report_missing_packages():
+        raw = _RawOptions(raw_options)
+        scan_options = raw.scan_options(columns=schema.fieldNames())
+        _check_types(schema, _spark_schema(raw.arrow_schema(scan_options)))
+        return SourceOptions(
+            scan_options,
             schema,
-            is_damage_report=told.is_damage_report,
-            starting_offsets=told.starting_offsets,
-            max_offsets_per_trigger=told.max_offsets_per_trigger,
+            is_damage_report=raw.is_damage_report,
+            starting_offsets=raw.starting_offsets,
+            max_offsets_per_trigger=raw.max_offsets_per_trigger,
         )
 
 
-class _Told:
+class _RawOptions:
     """The options as they were given, those of Spark's taken out."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
-        if "paths" in self._given:  # what load(["a", "b"]) makes of it
-            self._given["path"] = ",".join(loads(self._given.pop("paths")))
-        self.is_damage_report = self._given.get("view", "").strip().lower() == _DAMAGE
+    def __init__(self, raw_options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): value for name, value in raw_options.items()}
+        if "paths" in self._options:  # what load(["a", "b"]) makes of it
+            self._options["path"] = ",".join(loads(self._options.pop("paths")))
+        self.is_damage_report = self._options.get("view", "").strip().lower() == _DAMAGE_VIEW
         self._damage_columns = ""
         if self.is_damage_report:
-            del self._given["view"]
-            self._damage_columns = self._given.pop("columns", "")
-        self.starting_offsets = self._given.get("startingoffsets", "").strip() or None
+            del self._options["view"]
+            self._damage_columns = self._options.pop("columns", "")
+        self.starting_offsets = self._options.get("startingoffsets", "").strip() or None
         if self.starting_offsets == "latest":
-            del self._given["startingoffsets"]
-        self.max_offsets_per_trigger = _positive(
-            "maxOffsetsPerTrigger", self._given.pop("maxoffsetspertrigger", None)
+            del self._options["startingoffsets"]
+        self.max_offsets_per_trigger = _parse_positive(
+            "maxOffsetsPerTrigger", self._options.pop("maxoffsetspertrigger", None)
         )
 
-    def options(self, *, columns: list[str] | None = None) -> Options:
+    def scan_options(self, *, columns: list[str] | None = None) -> ScanOptions:
         """``columns`` of a schema stand before all that the options say of columns."""
         if self.is_damage_report:
-            return self._options_of_damage()
+            return self._damage_scan_options()
         if columns is None:
-            return options_of(self._given)
+            return parse_options(self._options)
         if not columns:
             raise ScanFailed("the schema has no columns")
-        options = options_of({**self._given, "columns": ",".join(columns)})
+        options = parse_options({**self._options, "columns": ",".join(columns)})
         return replace(options, columns=tuple(columns))
 
-    def _options_of_damage(self) -> Options:
+    def _damage_scan_options(self) -> ScanOptions:
         """Those of a scan that looks at everything: what is not decoded is not found damaged."""
-        options = options_of(self._given)
-        if options.mode is Mode.DROPMALFORMED:
+        options = parse_options(self._options)
+        if options.mode is ParseMode.DROPMALFORMED:
             raise ScanFailed("view=damage tells of damage, and mode=DROPMALFORMED says nothing")
         columns = tuple(column_types(options.view, options.content))
         return replace(options, columns=columns, include_control=True)
 
-    def arrow_schema(self, options: Options) -> pa.Schema:
+    def arrow_schema(self, options: ScanOptions) -> pa.Schema:
         from odradek.spark_jobs.scan.scanner import scan_schema
         from odradek.spark_jobs.source.damage_report import damage_schema
 
@@ -114,20 +114,22 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema)
 
 
-def _check_types(schema: StructType, known: StructType) -> None:
-    types = {field.name: field.dataType for field in known}
+def _check_types(schema: StructType, expected: StructType) -> None:
+    types = {field.name: field.dataType for field in expected}
     for field in schema:
         if field.name not in types:
             names = ", ".join(types)
-            raise ScanFailed(f"schema: no column is called {field.name!r}; there are {names}")
+            raise ScanFailed(f"schema: unknown column {field.name!r}; known columns: {names}")
         if field.dataType != types[field.name]:
-            found, wanted = types[field.name].simpleString(), field.dataType.simpleString()
-            raise ScanFailed(f"schema: column {field.name} is {found}, not {wanted}: cast it later")
+            actual, requested = types[field.name].simpleString(), field.dataType.simpleString()
+            raise ScanFailed(
+                f"schema: column {field.name} is {actual}, not {requested}: cast it after loading"
+            )
 
 
-def _positive(name: str, text: str | None) -> int | None:
+def _parse_positive(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.strip().isascii() and text.strip().isdigit() and int(text) > 0):
-        raise ScanFailed(f"{name}: not a number above 0: {text}")
+        raise ScanFailed(f"{name}={text}: must be an integer above 0")
     return int(text)

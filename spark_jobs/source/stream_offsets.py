@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Key = tuple[str, int]  # topic and partition
-Offsets = dict[Key, int]
-Written = dict[str, dict[str, int]]
+PartitionKey = tuple[str, int]  # topic and partition
+PartitionOffsets = dict[PartitionKey, int]
+CheckpointOffsets = dict[str, dict[str, int]]
 
 
-def to_checkpoint(offsets: Mapping[Key, int]) -> Written:
-    found: Written = {}
+def to_checkpoint(offsets: Mapping[PartitionKey, int]) -> CheckpointOffsets:
+    checkpoint: CheckpointOffsets = {}
     for topic, partition in sorted(offsets):
-        found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
-    return found
+        checkpoint.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    return checkpoint
 
 
-def from_checkpoint(checkpoint: Mapping[str, Mapping[str, int]]) -> Offsets:
+def from_checkpoint(checkpoint: Mapping[str, Mapping[str, int]]) -> PartitionOffsets:
     return {
         (topic, int(partition)): offset
         for topic, partitions in checkpoint.items()
@@ -33,17 +33,25 @@ def from_checkpoint(checkpoint: Mapping[str, Mapping[str, int]]) -> Offsets:
     }
 
 
-def limited(starts: Offsets, ends: Offsets, count: int) -> Offsets:
+def limit_end_offsets(
+    start_offsets: PartitionOffsets, end_offsets: PartitionOffsets, max_offsets: int
+) -> PartitionOffsets:
     """Ends so that no more than about ``count`` offsets lie between, shared out by what there is.
 
     No partition with something to read is left without, lest it wait for ever: with more partitions
     than ``count`` it is exceeded.
     """
-    waiting = {key: ends[key] - starts[key] for key in ends if ends[key] > starts[key]}
-    total = sum(waiting.values())
-    if total <= count:
-        return ends
+    available = {
+        key: end_offsets[key] - start_offsets[key]
+        for key in end_offsets
+        if end_offsets[key] > start_offsets[key]
+    }
+    total = sum(available.values())
+    if total <= max_offsets:
+        return end_offsets
     return {
-        key: starts[key] + max(1, waiting[key] * count // total) if key in waiting else end
-        for key, end in ends.items()
+        key: start_offsets[key] + max(1, available[key] * max_offsets // total)
+        if key in available
+        else end
+        for key, end in end_offsets.items()
     }

@@ -32,24 +32,24 @@ from pyspark.sql.streaming.datasource import (
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.scan.options import View
-from odradek.spark_jobs.source.batch_reader import tasks_of
-from odradek.spark_jobs.source.request import Request
-from odradek.spark_jobs.source.rows import rows_of
+from odradek.spark_jobs.source.batch_reader import to_input_partitions
+from odradek.spark_jobs.source.row_reader import read_rows
+from odradek.spark_jobs.source.source_options import SourceOptions
 from odradek.spark_jobs.source.stream_offsets import (
-    Key,
-    Offsets,
-    Written,
+    CheckpointOffsets,
+    PartitionKey,
+    PartitionOffsets,
     from_checkpoint,
-    limited,
+    limit_end_offsets,
     to_checkpoint,
 )
-from odradek.spark_jobs.source.workers import needing_wheels
+from odradek.spark_jobs.source.worker_packages import report_missing_packages
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from odradek.spark_jobs.scan.plan import OffsetRange, Split
-    from odradek.spark_jobs.source.tails import Reach, Tails
+    from odradek.spark_jobs.source.partition_tracker import PartitionTracker, TrackedPartition
 
 _log = logging.getLogger(__name__)
 
@@ -57,151 +57,179 @@ _log = logging.getLogger(__name__)
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Of ``spark.readStream``."""
 
-    def __init__(self, request: Request) -> None:
-        _check_makes_sense(request)
-        self._request = request
-        self._tails: Tails | None = None
-        self._target: Offsets | None = None  # of a query that ends with what there is
-        self._latest: Offsets = {}
+    def __init__(self, source_options: SourceOptions) -> None:
+        _check_stream_options(source_options)
+        self._source_options = source_options
+        self._tracker: PartitionTracker | None = None
+        self._available_now_offsets: PartitionOffsets | None = (
+            None  # of a query that ends with what there is
+        )
+        self._latest_offsets: PartitionOffsets = {}
 
-    def initialOffset(self) -> Written:
-        self._check_named()
-        return to_checkpoint({key: self._first_offset(each) for key, each in self._look().items()})
+    def initialOffset(self) -> CheckpointOffsets:
+        self._check_partitions_exist()
+        return to_checkpoint(
+            {key: self._initial_offset(tracked) for key, tracked in self._refresh().items()}
+        )
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        count = self._request.max_offsets_per_trigger
+        count = self._source_options.max_offsets_per_trigger
         return ReadAllAvailable() if count is None else ReadMaxRows(count)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {key: reach.end_offset for key, reach in self._look().items()}
+        self._available_now_offsets = {
+            key: tracked.readable_end_offset for key, tracked in self._refresh().items()
+        }
 
-    def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
-        begun = from_checkpoint(start)
-        reaches = self._look()
-        for key in begun.keys() - reaches.keys():
-            self._tell_of_loss(key, "is gone")
-        for key, reach in reaches.items():
-            self._check_is_whole(key, reach)
+    def latestOffset(self, start: CheckpointOffsets, limit: ReadLimit) -> CheckpointOffsets:
+        start_offsets = from_checkpoint(start)
+        partitions = self._refresh()
+        for key in start_offsets.keys() - partitions.keys():
+            self._report_data_loss(key, "is gone")
+        for key, tracked in partitions.items():
+            self._check_log_end(key, tracked)
         ends = {
-            key: self._end(key, reach, begun.get(key, 0))
-            for key, reach in reaches.items()
-            if self._target is None or key in self._target or key in begun
+            key: self._end_offset(key, tracked, start_offsets.get(key, 0))
+            for key, tracked in partitions.items()
+            if self._available_now_offsets is None
+            or key in self._available_now_offsets
+            or key in start_offsets
         }
         if isinstance(limit, ReadMaxRows):
             starts = {
-                key: max(begun.get(key, 0), reaches[key].log.log_start_offset) for key in ends
+                key: max(start_offsets.get(key, 0), partitions[key].log.log_start_offset)
+                for key in ends
             }
-            ends = limited(starts, ends, limit.max_rows)
+            ends = limit_end_offsets(starts, ends, limit.max_rows)
         return to_checkpoint(ends)
 
-    def reportLatestOffset(self) -> Written:
-        return to_checkpoint(self._latest)
+    def reportLatestOffset(self) -> CheckpointOffsets:
+        return to_checkpoint(self._latest_offsets)
 
-    def partitions(self, start: Written, end: Written) -> list[InputPartition]:
-        with needing_wheels():
-            from odradek.spark_jobs.scan.plan import undisturbed
+    def partitions(self, start: CheckpointOffsets, end: CheckpointOffsets) -> list[InputPartition]:
+        with report_missing_packages():
+            from odradek.spark_jobs.scan.plan import retry_on_missing_file
 
             starts, ends = from_checkpoint(start), from_checkpoint(end)
-            splits = undisturbed(lambda: self._splits(starts, ends))
-            return tasks_of(splits, self._request.options.max_split_bytes)
+            splits = retry_on_missing_file(lambda: self._plan_splits(starts, ends))
+            return to_input_partitions(splits, self._source_options.scan_options.max_split_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return rows_of(partition.value, self._request)
+        return read_rows(partition.value, self._source_options)
 
-    def commit(self, end: Written) -> None:
-        if self._tails is not None:
-            self._tails.forget_before(from_checkpoint(end))
+    def commit(self, end: CheckpointOffsets) -> None:
+        if self._tracker is not None:
+            self._tracker.forget_before(from_checkpoint(end))
 
-    def _check_named(self) -> None:
+    def _check_partitions_exist(self) -> None:
         """Later, a topic that goes is data that is lost."""
-        with needing_wheels():
-            from odradek.spark_jobs.scan.catalog import partition_logs
+        with report_missing_packages():
+            from odradek.spark_jobs.scan.catalog import find_partition_logs
 
-            partition_logs(self._request.options)
+            find_partition_logs(self._source_options.scan_options)
 
-    def _check_is_whole(self, key: Key, reach: Reach) -> None:
-        watermark = reach.log.high_watermark
-        if watermark is not None and reach.log_end_offset < watermark:
-            end = reach.log_end_offset
-            self._tell_of_loss(key, f"ends at offset {end}, before its high watermark {watermark}")
+    def _check_log_end(self, key: PartitionKey, tracked: TrackedPartition) -> None:
+        watermark = tracked.log.high_watermark
+        if watermark is not None and tracked.log_end_offset < watermark:
+            end = tracked.log_end_offset
+            self._report_data_loss(
+                key, f"ends at offset {end}, before its high watermark {watermark}"
+            )
 
-    def _look(self) -> dict[Key, Reach]:
-        with needing_wheels():
-            from odradek.spark_jobs.source.tails import Tails
+    def _refresh(self) -> dict[PartitionKey, TrackedPartition]:
+        with report_missing_packages():
+            from odradek.spark_jobs.source.partition_tracker import PartitionTracker
 
-            if self._tails is None:
-                self._tails = Tails(self._request.options)
-            reaches = self._tails.look()
-        self._latest = {key: reach.end_offset for key, reach in reaches.items()}
-        return reaches
+            if self._tracker is None:
+                self._tracker = PartitionTracker(self._source_options.scan_options)
+            partitions = self._tracker.refresh()
+        self._latest_offsets = {
+            key: tracked.readable_end_offset for key, tracked in partitions.items()
+        }
+        return partitions
 
-    def _first_offset(self, reach: Reach) -> int:
-        from odradek.spark_jobs.scan.plan import wanted_range
+    def _initial_offset(self, tracked: TrackedPartition) -> int:
+        from odradek.spark_jobs.scan.plan import resolve_offset_range
 
-        options = self._request.options
-        is_told = self._request.starting_offsets or options.starting_timestamp is not None
-        if not is_told or self._request.starting_offsets == "latest":
-            return reach.end_offset
-        return wanted_range(reach.log, options, reach.end_offset).start
+        options = self._source_options.scan_options
+        has_starting_position = (
+            self._source_options.starting_offsets or options.starting_timestamp is not None
+        )
+        if not has_starting_position or self._source_options.starting_offsets == "latest":
+            return tracked.readable_end_offset
+        return resolve_offset_range(tracked.log, options, tracked.readable_end_offset).start
 
-    def _end(self, key: Key, reach: Reach, begun: int) -> int:
+    def _end_offset(self, key: PartitionKey, tracked: TrackedPartition, start_offset: int) -> int:
         """How far a partition goes that has been read up to ``begun``."""
-        end = reach.end_offset if self._target is None else self._target.get(key, begun)
-        if end < begun and self._is_shorter(key, reach, begun):
+        end = (
+            tracked.readable_end_offset
+            if self._available_now_offsets is None
+            else self._available_now_offsets.get(key, start_offset)
+        )
+        if end < start_offset and self._is_truncated(key, tracked, start_offset):
             return end
-        return max(begun, end)
+        return max(start_offset, end)
 
-    def _is_shorter(self, key: Key, reach: Reach, offset: int) -> bool:
+    def _is_truncated(self, key: PartitionKey, tracked: TrackedPartition, offset: int) -> bool:
         """Whether the log has lost its end; a high watermark may only have been forgotten."""
-        if reach.log_end_offset >= offset:
+        if tracked.log_end_offset >= offset:
             return False
-        self._tell_of_loss(key, f"ends at offset {reach.log_end_offset}, before {offset}")
+        self._report_data_loss(
+            key, f"ends at offset {tracked.log_end_offset}, before offset {offset}"
+        )
         return True
 
-    def _splits(self, starts: Offsets, ends: Offsets) -> list[Split]:
-        from odradek.spark_jobs.scan.plan import splits_between
+    def _plan_splits(
+        self, start_offsets: PartitionOffsets, end_offsets: PartitionOffsets
+    ) -> list[Split]:
+        from odradek.spark_jobs.scan.plan import plan_splits
 
         splits: list[Split] = []
-        reaches = self._look()
-        for key, end in ends.items():
-            start = starts.get(key, 0)
+        partitions = self._refresh()
+        for key, end in end_offsets.items():
+            start = start_offsets.get(key, 0)
             if start == end:
                 continue
-            if key not in reaches:
-                self._tell_of_loss(key, "is gone")
+            if key not in partitions:
+                self._report_data_loss(key, "is gone")
                 continue
-            reach = reaches[key]
-            wanted = self._wanted(key, reach, start, end)
-            splits += splits_between(reach.log, wanted, reach.known, self._request.options)
+            tracked = partitions[key]
+            offset_range = self._available_range(key, tracked, start, end)
+            splits += plan_splits(
+                tracked.log, offset_range, tracked.transactions, self._source_options.scan_options
+            )
         return splits
 
-    def _wanted(self, key: Key, reach: Reach, start: int, end: int) -> OffsetRange:
+    def _available_range(
+        self, key: PartitionKey, tracked: TrackedPartition, start: int, end: int
+    ) -> OffsetRange:
         """What there is of what was to come."""
         from odradek.spark_jobs.scan.plan import OffsetRange
 
-        earliest = reach.log.log_start_offset
+        earliest = tracked.log.log_start_offset
         if end < start:  # it was created again, and that has been told
             return OffsetRange(earliest, end)
-        if reach.end_offset < end:
-            self._is_shorter(key, reach, end)
+        if tracked.readable_end_offset < end:
+            self._is_truncated(key, tracked, end)
         if start < earliest:
-            self._tell_of_loss(key, f"begins at offset {earliest}, and {start} was to come")
+            self._report_data_loss(key, f"starts at offset {earliest}, but {start} is next")
         return OffsetRange(max(start, earliest), end)
 
-    def _tell_of_loss(self, key: Key, what: str) -> None:
+    def _report_data_loss(self, key: PartitionKey, reason: str) -> None:
         topic, partition = key
-        if self._request.options.fail_on_data_loss:
+        if self._source_options.scan_options.fail_on_data_loss:
             raise ScanFailed(
-                f"{topic}-{partition} {what}: data was lost; failOnDataLoss=false goes on without"
+                f"{topic}-{partition} {reason}: data was lost; "
+                "set failOnDataLoss=false to continue without it"
             )
-        _log.warning("%s-%d %s: the stream goes on without what was lost", topic, partition, what)
+        _log.warning("%s-%d %s: the stream goes on without what was lost", topic, partition, reason)
 
 
-def _check_makes_sense(request: Request) -> None:
-    options = request.options
+def _check_stream_options(source_options: SourceOptions) -> None:
+    options = source_options.scan_options
     if options.ending_offsets or options.ending_timestamp is not None:
         raise ScanFailed("endingOffsets and endingTimestamp: a stream has no end")
-    if request.is_damage_report:
+    if source_options.is_damage_report:
         raise ScanFailed("view=damage: only of a table, not of a stream")
-    if options.view is View.BATCHES and request.max_offsets_per_trigger is not None:
+    if options.view is View.BATCHES and source_options.max_offsets_per_trigger is not None:
         raise ScanFailed("maxOffsetsPerTrigger: with view=batches, a batch would be cut in two")

@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from odradek.spark_jobs.scan.damage import ScanFailed
 
 #: By what is imported; the others are called as they are imported.  (crcmod is the second choice.)
-PACKAGES = {"snappy": "python-snappy", "crcmod": "crc32c"}
+DISTRIBUTION_NAMES = {"snappy": "python-snappy", "crcmod": "crc32c"}
 
 
 @contextmanager
-def needing_wheels() -> Iterator[None]:
+def report_missing_packages() -> Iterator[None]:
     """ScanFailed, with a line that says what is missing where, instead of an ImportError."""
     try:
         yield
-    except ModuleNotFoundError as missing:
-        raise ScanFailed(lacking(missing.name or str(missing))) from missing
+    except ModuleNotFoundError as error:
+        raise ScanFailed(missing_package_message(error.name or str(error))) from error
 
 
-def lacking(module: str) -> str:
+def missing_package_message(module: str) -> str:
     top = module.split(".")[0]
     return (
-        f"{sys.executable} on {socket.gethostname()} lacks {PACKAGES.get(top, top)}: "
-        "every worker's Python needs what 'odradek[spark]' installs"
+        f"{sys.executable} on {socket.gethostname()} lacks {DISTRIBUTION_NAMES.get(top, top)}: "
+        "install 'odradek[spark]' for every worker's Python"
     )

@@ -12,24 +12,24 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from odradek.spark_jobs.scan.catalog import directories_at, partition_logs
+from odradek.spark_jobs.scan.catalog import find_partition_logs, list_log_dir
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.scan.lookup import log_end_offset
-from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.lookup import find_log_end_offset
+from odradek.spark_jobs.scan.options import ScanOptions
 from odradek.spark_jobs.scan.plan import (
     OffsetRange,
     Split,
-    damage_behind,
-    follows_transactions,
-    splits_between,
-    undisturbed,
-    wanted_range,
+    needs_transaction_state,
+    plan_damage_beyond_lso,
+    plan_splits,
+    resolve_offset_range,
+    retry_on_missing_file,
 )
-from odradek.spark_jobs.scan.transactions import Transactions, transactions
+from odradek.spark_jobs.scan.transactions import PartitionTransactions, load_transactions
 from odradek.spark_jobs.transfer.manifest import Manifest
 
 #: All fields of a record; the topic is in the name of the directory.
-COLUMNS = (
+EXPORT_COLUMNS = (
     "key",
     "value",
     "headers",
@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ExportTask:
     """Splits of one partition that follow one another."""
 
     splits: tuple[Split, ...]
@@ -61,71 +61,83 @@ class Piece:
 class ExportPlan:
     ranges: Mapping[tuple[str, int], OffsetRange]  # one may end before it starts: it has nothing
     partition_counts: Mapping[str, int]
-    pieces: tuple[Piece, ...]
+    tasks: tuple[ExportTask, ...]
 
 
-def plan_export(options: Options) -> ExportPlan:
-    return undisturbed(lambda: _planned(options))
+def plan_export(options: ScanOptions) -> ExportPlan:
+    return retry_on_missing_file(lambda: _plan_once(options))
 
 
-def _planned(options: Options) -> ExportPlan:
+def _plan_once(options: ScanOptions) -> ExportPlan:
     ranges: dict[tuple[str, int], OffsetRange] = {}
-    pieces: list[Piece] = []
-    for log in partition_logs(options):
-        known = transactions(log) if follows_transactions(options) else Transactions()
-        end = log_end_offset(log) if log.high_watermark is None else log.high_watermark
-        latest = known.last_stable_offset(end)
-        wanted = ranges[log.topic, log.partition] = wanted_range(log, options, latest)
-        if wanted.start < wanted.end:
-            pieces += _pieces(splits_between(log, wanted, known, options), options.max_split_bytes)
-        pieces += [Piece((split,)) for split in damage_behind(log, wanted, known)]
-    return ExportPlan(ranges, _partition_counts(options, ranges), tuple(pieces))
+    tasks: list[ExportTask] = []
+    for log in find_partition_logs(options):
+        transactions = (
+            load_transactions(log) if needs_transaction_state(options) else PartitionTransactions()
+        )
+        end = find_log_end_offset(log) if log.high_watermark is None else log.high_watermark
+        latest = transactions.last_stable_offset(end)
+        offset_range = ranges[log.topic, log.partition] = resolve_offset_range(log, options, latest)
+        if offset_range.start < offset_range.end:
+            tasks += _group_splits(
+                plan_splits(log, offset_range, transactions, options), options.max_split_bytes
+            )
+        tasks += [
+            ExportTask((split,))
+            for split in plan_damage_beyond_lso(log, offset_range, transactions)
+        ]
+    return ExportPlan(ranges, _partition_counts(options, ranges), tuple(tasks))
 
 
-def _pieces(splits: Iterable[Split], bytes_max: int) -> list[Piece]:
+def _group_splits(splits: Iterable[Split], bytes_max: int) -> list[ExportTask]:
     """Small segments share one."""
-    pieces: list[Piece] = []
+    tasks: list[ExportTask] = []
     for split in splits:
-        if pieces and pieces[-1].size_bytes + split.size_bytes <= bytes_max:
-            pieces[-1] = Piece((*pieces[-1].splits, split))
+        if tasks and tasks[-1].size_bytes + split.size_bytes <= bytes_max:
+            tasks[-1] = ExportTask((*tasks[-1].splits, split))
         else:
-            pieces.append(Piece((split,)))
-    return pieces
+            tasks.append(ExportTask((split,)))
+    return tasks
 
 
-def _partition_counts(options: Options, wanted: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _partition_counts(
+    options: ScanOptions, partitions: Iterable[tuple[str, int]]
+) -> dict[str, int]:
     """As the directories have them, also if some of a topic's partitions are not wanted."""
-    counts = {topic: 0 for topic, _ in wanted}
+    counts = {topic: 0 for topic, _ in partitions}
     for path in options.paths:
-        for topic, partition in directories_at(path).partitions:
+        for topic, partition in list_log_dir(path).partitions:
             if topic in counts:
                 counts[topic] = max(counts[topic], partition + 1)
     return counts
 
 
-def offsets_after(older: Manifest) -> str:
+def starting_offsets_after(previous: Manifest) -> str:
     """The option ``startingOffsets`` of an export that begins where another has ended."""
     offsets: dict[str, dict[str, int]] = {}
-    for each in older.partitions:
-        offsets.setdefault(each.topic, {})[str(each.partition)] = each.end_offset
+    for exported in previous.partitions:
+        offsets.setdefault(exported.topic, {})[str(exported.partition)] = exported.end_offset
     return json.dumps(offsets)
 
 
-def check_continues(plan: ExportPlan, older: Manifest) -> list[str]:
+def check_continuity(plan: ExportPlan, previous: Manifest) -> list[str]:
     """What the older export has not, and no later one can have: lines for a person.
 
     ScanFailed if a log ends before the older export does: it is not the same topic any more.
     """
     lines = []
-    for each in older.partitions:
-        found = plan.ranges.get((each.topic, each.partition))
-        if found is None:
+    for exported in previous.partitions:
+        offset_range = plan.ranges.get((exported.topic, exported.partition))
+        if offset_range is None:
             continue
-        name = f"{each.topic}-{each.partition}"
-        if found.end < each.end_offset:
-            raise ScanFailed(f"{name} ends before {each.end_offset}, where the older export ended")
-        if found.start > each.end_offset:
+        name = f"{exported.topic}-{exported.partition}"
+        if offset_range.end < exported.end_offset:
+            raise ScanFailed(
+                f"{name} ends before offset {exported.end_offset}, where the previous export ended"
+            )
+        if offset_range.start > exported.end_offset:
             lines.append(
-                f"{name}: offsets {each.end_offset} to {found.start - 1} have been deleted"
+                f"{name}: offsets {exported.end_offset} to {offset_range.start - 1} "
+                "have been deleted"
             )
     return lines

@@ -17,19 +17,19 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile
 
 from odradek.spark_jobs.scan.damage import ScanFailed
+from odradek.spark_jobs.transfer.export_directory import ExportDirectory
 from odradek.spark_jobs.transfer.manifest import ExportFile
-from odradek.spark_jobs.transfer.places import Place
 
-ROWS_AT_A_TIME = 4096
+ROWS_PER_BATCH = 4096
 _COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers"]
 _NO_TIMESTAMP_TYPE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedFile:
+class ExportFileRef:
     """A file, and the export that it is in."""
 
-    export: str
+    export_path: str
     file: ExportFile
 
 
@@ -41,60 +41,62 @@ class ExportedRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-def exported_records(files: Iterable[PlacedFile]) -> Iterator[ExportedRecord]:
+def read_exported_records(files: Iterable[ExportFileRef]) -> Iterator[ExportedRecord]:
     """``files`` are of one partition."""
-    waiting = sorted(files, key=lambda each: each.file.first_offset, reverse=True)
-    reading: list[_Reading] = []  # a heap; the number keeps records from being compared
-    while waiting or reading:
-        while waiting and (not reading or waiting[-1].file.first_offset < reading[0].offset):
-            placed = waiting.pop()
-            _go_on(reading, _records_in(placed), number=len(waiting))
-        _, number, record, rows = heappop(reading)
+    unopened = sorted(files, key=lambda ref: ref.file.first_offset, reverse=True)
+    cursors: list[_FileCursor] = []  # a heap; the number keeps records from being compared
+    while unopened or cursors:
+        while unopened and (not cursors or unopened[-1].file.first_offset < cursors[0].offset):
+            file_ref = unopened.pop()
+            _push_next(cursors, _read_file(file_ref), file_index=len(unopened))
+        _, file_index, record, records = heappop(cursors)
         yield record
-        _go_on(reading, rows, number=number)
+        _push_next(cursors, records, file_index=file_index)
 
 
-class _Reading(NamedTuple):
+class _FileCursor(NamedTuple):
     """A file that is being read; the record is the next one."""
 
     offset: int
-    number: int
+    file_index: int
     record: ExportedRecord
-    rows: Iterator[ExportedRecord]
+    records: Iterator[ExportedRecord]
 
 
-def _go_on(reading: list[_Reading], rows: Iterator[ExportedRecord], *, number: int) -> None:
-    record = next(rows, None)
+def _push_next(
+    cursors: list[_FileCursor], records: Iterator[ExportedRecord], *, file_index: int
+) -> None:
+    record = next(records, None)
     if record is not None:
-        heappush(reading, _Reading(record.offset, number, record, rows))
+        heappush(cursors, _FileCursor(record.offset, file_index, record, records))
 
 
-def _records_in(placed: PlacedFile) -> Iterator[ExportedRecord]:
+def _read_file(file_ref: ExportFileRef) -> Iterator[ExportedRecord]:
     """ScanFailed if it has not what the export says it has."""
     count = 0
     try:
-        with Place(placed.export).open(placed.file.path) as stream:
-            for rows in ParquetFile(stream).iter_batches(ROWS_AT_A_TIME, columns=_COLUMNS):
-                yield from _records(rows)
+        with ExportDirectory(file_ref.export_path).open(file_ref.file.path) as stream:
+            for rows in ParquetFile(stream).iter_batches(ROWS_PER_BATCH, columns=_COLUMNS):
+                yield from _to_records(rows)
                 count += rows.num_rows
-    except (pa.ArrowException, OSError) as damaged:
-        line = str(damaged).splitlines()[0]
-        raise ScanFailed(f"{placed.export}/{placed.file.path}: {line}") from damaged
-    if count != placed.file.records:
-        what = f"{count} records, not {placed.file.records}"
-        raise ScanFailed(f"{placed.export}/{placed.file.path}: {what}")
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ScanFailed(f"{file_ref.export_path}/{file_ref.file.path}: {reason}") from error
+    if count != file_ref.file.records:
+        mismatch = f"{count} records, not {file_ref.file.records}"
+        raise ScanFailed(f"{file_ref.export_path}/{file_ref.file.path}: {mismatch}")
 
 
-def _records(rows: pa.RecordBatch) -> Iterator[ExportedRecord]:
+def _to_records(rows: pa.RecordBatch) -> Iterator[ExportedRecord]:
     times = rows.column("timestamp").cast(pa.int64()).to_pylist()
     columns = {name: rows.column(name).to_pylist() for name in _COLUMNS if name != "timestamp"}
-    for at, offset in enumerate(columns["offset"]):
-        has_time = times[at] is not None and columns["timestampType"][at] != _NO_TIMESTAMP_TYPE
-        headers = columns["headers"][at] or ()
+    for row, offset in enumerate(columns["offset"]):
+        has_time = times[row] is not None and columns["timestampType"][row] != _NO_TIMESTAMP_TYPE
+        headers = columns["headers"][row] or ()
         yield ExportedRecord(
             offset,
-            times[at] // 1000 if has_time else None,
-            columns["key"][at],
-            columns["value"][at],
-            [(each["key"], each["value"]) for each in headers],
+            times[row] // 1000 if has_time else None,
+            columns["key"][row],
+            columns["value"][row],
+            [(header["key"], header["value"]) for header in headers],
         )

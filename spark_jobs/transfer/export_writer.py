@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.parquet import ParquetWriter
 
-from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.options import ScanOptions
 from odradek.spark_jobs.scan.scanner import read_split
-from odradek.spark_jobs.transfer.export_plan import ExportPlan, Piece
+from odradek.spark_jobs.transfer.export_directory import ExportDirectory, PendingFile
+from odradek.spark_jobs.transfer.export_plan import ExportPlan, ExportTask
 from odradek.spark_jobs.transfer.manifest import ExportedPartition, ExportFile, Manifest
-from odradek.spark_jobs.transfer.places import NewFile, Place
 
-OPEN_MAX = 64
+OPEN_FILES_MAX = 64
 ROW_GROUP_BYTES = 16 * 1024 * 1024
 COMPRESSION = "zstd"
 
@@ -37,53 +37,55 @@ COMPRESSION = "zstd"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _DAY_US = 86_400_000_000
 _NO_DAY = np.iinfo(np.int64).min
-_DAY_ZERO = date(1970, 1, 1).toordinal()
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenPiece:
+class ExportTaskResult:
     files: tuple[ExportFile, ...]
     damages: tuple[str, ...]
 
 
-def write_piece(piece: Piece, options: Options, target: str) -> WrittenPiece:
+def write_task(task: ExportTask, options: ScanOptions, export_path: str) -> ExportTaskResult:
     """``target`` is the directory of the export."""
     damages: list[str] = []
-    first = piece.splits[0]
-    writing = _Writing(Place(target), first.topic, first.partition)
-    for split in piece.splits:
+    first = task.splits[0]
+    writer = _PartitionWriter(ExportDirectory(export_path), first.topic, first.partition)
+    for split in task.splits:
         for rows in read_split(split, options, lambda damage: damages.append(str(damage))):
-            for day, of_day in _by_day(rows):
-                writing.add(day, of_day)
-    return WrittenPiece(tuple(writing.finish()), tuple(damages))
+            for day, day_rows in _split_by_day(rows):
+                writer.add(day, day_rows)
+    return ExportTaskResult(tuple(writer.finish()), tuple(damages))
 
 
-def manifest_of(
-    planned: ExportPlan,
-    written: Sequence[WrittenPiece],
+def build_manifest(
+    plan: ExportPlan,
+    results: Sequence[ExportTaskResult],
     options: Mapping[str, str],
     *,
     created_ms: int,
 ) -> Manifest:
     """Of an export all of whose pieces are written."""
-    files = [file for piece in written for file in piece.files]
-    records = dict.fromkeys(planned.ranges, 0)
+    files = [file for result in results for file in result.files]
+    records = dict.fromkeys(plan.ranges, 0)
     for file in files:
         records[file.topic, file.partition] += file.records
     return Manifest(
         created_ms=created_ms,
         options=options,
-        partition_counts=planned.partition_counts,
+        partition_counts=plan.partition_counts,
         partitions=tuple(
-            ExportedPartition(*key, wanted.start, max(wanted.start, wanted.end), records[key])
-            for key, wanted in planned.ranges.items()
+            ExportedPartition(
+                *key, offset_range.start, max(offset_range.start, offset_range.end), records[key]
+            )
+            for key, offset_range in plan.ranges.items()
         ),
         files=tuple(sorted(files, key=lambda file: file.path)),
-        damages=tuple(line for piece in written for line in piece.damages),
+        damages=tuple(line for result in results for line in result.damages),
     )
 
 
-def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _split_by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Days since 1970, and the rows of each, in their order."""
     times = pc.fill_null(rows.column("timestamp").cast(pa.int64()), _NO_DAY)
     microseconds = times.to_numpy(zero_copy_only=False)
@@ -93,88 +95,88 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield day, rows if len(distinct) == 1 else rows.filter(pa.array(days == day))
 
 
-def date_of(day: int) -> str:
+def format_date(day: int) -> str:
     """As the directory is named; what no calendar has is as good as none."""
     try:
-        return date.fromordinal(_DAY_ZERO + day).isoformat()
+        return date.fromordinal(_EPOCH_ORDINAL + day).isoformat()
     except (ValueError, OverflowError):
         return NO_DATE
 
 
 @dataclass(slots=True)
 class _OpenFile:
-    file: NewFile
+    file: PendingFile
     first_offset: int
     writer: ParquetWriter
     last_offset: int = -1
     records: int = 0
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-    waiting_bytes: int = 0
+    pending: list[pa.RecordBatch] = field(default_factory=list)
+    pending_bytes: int = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
         self.last_offset = rows.column("offset")[-1].as_py()
         self.records += rows.num_rows
-        self.waiting.append(rows)
-        self.waiting_bytes += rows.nbytes
-        if self.waiting_bytes >= ROW_GROUP_BYTES:
-            self.write()
+        self.pending.append(rows)
+        self.pending_bytes += rows.nbytes
+        if self.pending_bytes >= ROW_GROUP_BYTES:
+            self.flush()
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """What has been waiting, as one group of rows."""
-        if self.waiting:
-            table = pa.Table.from_batches(self.waiting)
+        if self.pending:
+            table = pa.Table.from_batches(self.pending)
             self.writer.write_table(table, row_group_size=table.num_rows)
-        self.waiting, self.waiting_bytes = [], 0
+        self.pending, self.pending_bytes = [], 0
 
 
-class _Writing:
+class _PartitionWriter:
     """The files of one piece."""
 
-    def __init__(self, place: Place, topic: str, partition: int) -> None:
-        self._place = place
+    def __init__(self, directory: ExportDirectory, topic: str, partition: int) -> None:
+        self._directory = directory
         self._topic = topic
         self._partition = partition
-        self._open: OrderedDict[str, _OpenFile] = OrderedDict()  # by date, the last used last
-        self._done: list[ExportFile] = []
+        self._open_files: OrderedDict[str, _OpenFile] = OrderedDict()  # by date, the last used last
+        self._finished_files: list[ExportFile] = []
 
     def add(self, day: int, rows: pa.RecordBatch) -> None:
-        label = date_of(day)
-        if label not in self._open:
-            if len(self._open) >= OPEN_MAX:
-                self._close(next(iter(self._open)))
-            self._open[label] = self._opened(label, rows)
-        self._open.move_to_end(label)
-        self._open[label].add(rows)
+        label = format_date(day)
+        if label not in self._open_files:
+            if len(self._open_files) >= OPEN_FILES_MAX:
+                self._close_file(next(iter(self._open_files)))
+            self._open_files[label] = self._open_file(label, rows)
+        self._open_files.move_to_end(label)
+        self._open_files[label].add(rows)
 
-    def _opened(self, label: str, rows: pa.RecordBatch) -> _OpenFile:
+    def _open_file(self, label: str, rows: pa.RecordBatch) -> _OpenFile:
         first_offset = rows.column("offset")[0].as_py()
         file_name = f"{self._partition:05}-{first_offset:020}.parquet"
         name = f"topic={self._topic}/date={label}/{file_name}"
-        file = self._place.create(name)
+        file = self._directory.create_file(name)
         writer = ParquetWriter(file.stream, rows.schema, compression=COMPRESSION)
         return _OpenFile(file, first_offset, writer)
 
-    def _close(self, label: str) -> None:
-        written = self._open.pop(label)
-        written.write()
-        written.writer.close()
-        written.file.stream.close()
-        self._place.keep(written.file)
-        name = written.file.name
-        self._done.append(
+    def _close_file(self, label: str) -> None:
+        open_file = self._open_files.pop(label)
+        open_file.flush()
+        open_file.writer.close()
+        open_file.file.stream.close()
+        self._directory.commit_file(open_file.file)
+        name = open_file.file.name
+        self._finished_files.append(
             ExportFile(
                 path=name,
                 topic=self._topic,
                 partition=self._partition,
                 date=label,
-                first_offset=written.first_offset,
-                last_offset=written.last_offset,
-                records=written.records,
-                size_bytes=self._place.size_of(name) or 0,
+                first_offset=open_file.first_offset,
+                last_offset=open_file.last_offset,
+                records=open_file.records,
+                size_bytes=self._directory.size_of(name) or 0,
             )
         )
 
     def finish(self) -> list[ExportFile]:
-        for label in list(self._open):
-            self._close(label)
-        return self._done
+        for label in list(self._open_files):
+            self._close_file(label)
+        return self._finished_files

@@ -23,10 +23,10 @@ from enum import Enum
 from typing import Any
 
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.transfer.places import Place
+from odradek.spark_jobs.transfer.export_directory import ExportDirectory
 
-MANIFEST = "_export.json"
-UNFINISHED = "_export-unfinished"
+MANIFEST_FILE = "_export.json"
+UNFINISHED_FILE = "_export-unfinished"
 FORMAT, VERSION = "odradek export", 1
 
 
@@ -72,80 +72,80 @@ class Manifest:
         return sum(partition.records for partition in self.partitions)
 
 
-class State(Enum):
-    NOTHING = "there is nothing"
+class ExportState(Enum):
+    EMPTY = "there is nothing"
     UNFINISHED = "an export was broken off, or is going on"
-    WHOLE = "there is a whole export"
-    OTHER = "there is something else"
+    COMPLETE = "there is a whole export"
+    FOREIGN = "there is something else"
 
 
-def state_of(place: Place) -> State:
-    names = place.names()
+def export_state(directory: ExportDirectory) -> ExportState:
+    names = directory.list_names()
     if not names:
-        return State.NOTHING
-    if MANIFEST in names:
-        return State.WHOLE
-    return State.UNFINISHED if UNFINISHED in names else State.OTHER
+        return ExportState.EMPTY
+    if MANIFEST_FILE in names:
+        return ExportState.COMPLETE
+    return ExportState.UNFINISHED if UNFINISHED_FILE in names else ExportState.FOREIGN
 
 
-def begin(place: Place, *, overwrite: bool) -> None:
+def begin_export(directory: ExportDirectory, *, overwrite: bool) -> None:
     """Make room for an export; ScanFailed if there is something that must not go."""
-    state = state_of(place)
-    if state is State.OTHER:
+    state = export_state(directory)
+    if state is ExportState.FOREIGN:
         raise ScanFailed("the directory is not empty, and what is in there is no export")
-    if state is State.WHOLE and not overwrite:
+    if state is ExportState.COMPLETE and not overwrite:
         raise ScanFailed("there is a whole export already: --overwrite replaces it")
     # From here on, whatever is left is no whole export.
-    place.write_whole(UNFINISHED, b"")
-    if state is State.WHOLE:
-        place.remove(MANIFEST)
-    for name in place.names():
-        if name != UNFINISHED:
-            place.remove(name)
+    directory.write_atomically(UNFINISHED_FILE, b"")
+    if state is ExportState.COMPLETE:
+        directory.remove(MANIFEST_FILE)
+    for name in directory.list_names():
+        if name != UNFINISHED_FILE:
+            directory.remove(name)
 
 
-def finish(place: Place, manifest: Manifest) -> None:
+def finish_export(directory: ExportDirectory, manifest: Manifest) -> None:
     """All its files are written: the export is whole when this returns."""
     names = [file.path for file in manifest.files]
     # What attempts have left that did not end well.
-    for leftover in set(place.files_below()) - {UNFINISHED, *names}:
-        place.remove(leftover)
-    place.keep_names(names)
-    place.write_whole(MANIFEST, manifest.encode())
-    place.remove(UNFINISHED)
+    for leftover in set(directory.list_files()) - {UNFINISHED_FILE, *names}:
+        directory.remove(leftover)
+    directory.sync_directories(names)
+    directory.write_atomically(MANIFEST_FILE, manifest.encode())
+    directory.remove(UNFINISHED_FILE)
 
 
-def read(path: str) -> Manifest:
+def read_manifest(path: str) -> Manifest:
     """Of a whole export, whose files are all there; ScanFailed if it is none."""
-    place = Place(path)
-    content = place.read(MANIFEST)
+    directory = ExportDirectory(path)
+    content = directory.read(MANIFEST_FILE)
     if content is None:
-        raise ScanFailed(f"{path}: no export: {state_of(place).value}")
+        raise ScanFailed(f"{path}: no complete export: {export_state(directory).value}")
     try:
         manifest = _decode(json.loads(content))
-    except (ValueError, KeyError, TypeError) as wrong:
-        raise ScanFailed(f"{path}/{MANIFEST}: not what an export has: {wrong!r}") from wrong
-    _check_files(path, place, manifest.files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScanFailed(f"{path}/{MANIFEST_FILE}: invalid manifest: {error!r}") from error
+    _check_files(path, directory, manifest.files)
     return manifest
 
 
-def _decode(told: dict[str, Any]) -> Manifest:
-    if told["format"] != FORMAT or told["version"] != VERSION:
-        raise ValueError(f"{told['format']}, version {told['version']}")
+def _decode(document: dict[str, Any]) -> Manifest:
+    if document["format"] != FORMAT or document["version"] != VERSION:
+        raise ValueError(f"{document['format']}, version {document['version']}")
     return Manifest(
-        created_ms=int(told["created_ms"]),
-        options=dict(told["options"]),
-        partition_counts=dict(told["partition_counts"]),
-        partitions=tuple(ExportedPartition(**each) for each in told["partitions"]),
-        files=tuple(ExportFile(**each) for each in told["files"]),
-        damages=tuple(told["damages"]),
+        created_ms=int(document["created_ms"]),
+        options=dict(document["options"]),
+        partition_counts=dict(document["partition_counts"]),
+        partitions=tuple(ExportedPartition(**fields) for fields in document["partitions"]),
+        files=tuple(ExportFile(**fields) for fields in document["files"]),
+        damages=tuple(document["damages"]),
     )
 
 
-def _check_files(path: str, place: Place, files: Iterable[ExportFile]) -> None:
+def _check_files(path: str, directory: ExportDirectory, files: Iterable[ExportFile]) -> None:
     for file in files:
-        size_bytes = place.size_of(file.path)
+        size_bytes = directory.size_of(file.path)
         if size_bytes is None:
-            raise ScanFailed(f"{path}/{file.path}: missing, though the export has it")
+            raise ScanFailed(f"{path}/{file.path}: missing, but listed in the manifest")
         if size_bytes != file.size_bytes:
             raise ScanFailed(f"{path}/{file.path}: {size_bytes} bytes, not {file.size_bytes}")

@@ -22,26 +22,34 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.transfer.export_rows import ExportedRecord, PlacedFile, exported_records
-from odradek.spark_jobs.transfer.target import ANSWER_S, GROUP, check_client
+from odradek.spark_jobs.transfer.export_reader import (
+    ExportedRecord,
+    ExportFileRef,
+    read_exported_records,
+)
+from odradek.spark_jobs.transfer.target_cluster import (
+    GROUP_ID,
+    REQUEST_TIMEOUT_S,
+    check_client_installed,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-REPORT_S = 10.0
-_DEFAULTS = {
+REPORT_INTERVAL_S = 10.0
+_PRODUCER_DEFAULTS = {
     "linger.ms": "20",
     "message.max.bytes": "1000000000",  # what is too large is for the broker to say
     "log_level": "0",
 }
 #: And with it acks=all, and few requests at a time: order depends on it.
-_IDEMPOTENT = {"enable.idempotence": "true"}
+_PRODUCER_OVERRIDES = {"enable.idempotence": "true"}
 
 
-class Presence(Enum):
+class RestoreMode(Enum):
     """What is to become of records that the target has."""
 
-    NONE = "there are none"
+    INTO_EMPTY = "there are none"
     RESUME = "they are the first ones of the export"
     APPEND = "they stay, and all of the export follows"
 
@@ -50,19 +58,19 @@ class Presence(Enum):
 class PartitionRestore:
     topic: str  # of the target
     partition: int
-    files: tuple[PlacedFile, ...]
-    presence: Presence = Presence.NONE
+    files: tuple[ExportFileRef, ...]
+    mode: RestoreMode = RestoreMode.INTO_EMPTY
 
     @property
     def records(self) -> int:
-        return sum(each.file.records for each in self.files)
+        return sum(ref.file.records for ref in self.files)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     topic: str
     partition: int
     records: int  # sent now
@@ -71,18 +79,20 @@ class Restored:
 
 def restore_partition(
     restore: PartitionRestore, settings: Mapping[str, str], report: Callable[[str], None]
-) -> Restored:
+) -> RestoreResult:
     """``settings`` are those of librdkafka; ScanFailed says how far it has come."""
-    check_client()
-    present = _present(restore, settings) if restore.presence is Presence.RESUME else 0
-    sending = _Sending(restore, {**_DEFAULTS, **settings, **_IDEMPOTENT}, report)
-    for record in islice(exported_records(restore.files), present, None):
-        sending.send(record)
-    sending.finish()
-    return Restored(restore.topic, restore.partition, sending.delivered, present)
+    check_client_installed()
+    present = _count_present_records(restore, settings) if restore.mode is RestoreMode.RESUME else 0
+    producer = _RestoreProducer(
+        restore, {**_PRODUCER_DEFAULTS, **settings, **_PRODUCER_OVERRIDES}, report
+    )
+    for record in islice(read_exported_records(restore.files), present, None):
+        producer.send(record)
+    producer.finish()
+    return RestoreResult(restore.topic, restore.partition, producer.delivered, present)
 
 
-class _Sending:
+class _RestoreProducer:
     def __init__(
         self, restore: PartitionRestore, settings: dict[str, str], report: Callable[[str], None]
     ) -> None:
@@ -90,14 +100,14 @@ class _Sending:
 
         self._restore = restore
         self._report = report
-        self._report_at_s = time.monotonic() + REPORT_S
+        self._next_report_s = time.monotonic() + REPORT_INTERVAL_S
         self._sent = 0
         self.delivered = 0
-        self._failure: KafkaError | None = None
+        self._error: KafkaError | None = None
         try:
             self._producer: Producer = Producer(settings)
-        except KafkaException as wrong:
-            raise ScanFailed(str(wrong.args[0].str())) from wrong
+        except KafkaException as error:
+            raise ScanFailed(str(error.args[0].str())) from error
 
     def send(self, record: ExportedRecord) -> None:
         from confluent_kafka import KafkaException
@@ -116,61 +126,63 @@ class _Sending:
                 self._producer.produce(self._restore.topic, **arguments)
                 break
             except BufferError:  # its queue is full
-                self._wait(1.0)
-            except KafkaException as failure:
-                why = failure.args[0].str()
-                raise ScanFailed(f"{self._restore}: offset {record.offset}: {why}") from failure
+                self._poll(1.0)
+            except KafkaException as error:
+                reason = error.args[0].str()
+                raise ScanFailed(f"{self._restore}: offset {record.offset}: {reason}") from error
         self._sent += 1
-        self._wait(0)
+        self._poll(0)
 
     def finish(self) -> None:
         """Everything is in the target when this returns."""
         while self.delivered < self._sent:
-            self._wait(1.0)
+            self._poll(1.0)
 
-    def _wait(self, seconds: float) -> None:
+    def _poll(self, seconds: float) -> None:
         self._producer.poll(seconds)
-        if self._failure is not None:
+        if self._error is not None:
             raise ScanFailed(
-                f"{self._restore}: after {self.delivered} records: {self._failure.str()}"
+                f"{self._restore}: failed after {self.delivered} record(s): {self._error.str()}"
             )
         now_s = time.monotonic()
-        if now_s >= self._report_at_s:
-            self._report_at_s = now_s + REPORT_S
+        if now_s >= self._next_report_s:
+            self._next_report_s = now_s + REPORT_INTERVAL_S
             self._report(f"{self._restore}: {self.delivered} of {self._restore.records} records")
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
             self.delivered += 1
-        elif self._failure is None:
-            self._failure = error
+        elif self._error is None:
+            self._error = error
 
 
-def _present(restore: PartitionRestore, settings: Mapping[str, str]) -> int:
+def _count_present_records(restore: PartitionRestore, settings: Mapping[str, str]) -> int:
     """How many records of the export the target has; ScanFailed if it has others."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    own = {"group.id": GROUP, "enable.auto.commit": "false", "log_level": "0"}
-    consumer: Consumer = Consumer({**settings, **own})
-    place = TopicPartition(restore.topic, restore.partition)
+    overrides = {"group.id": GROUP_ID, "enable.auto.commit": "false", "log_level": "0"}
+    consumer: Consumer = Consumer({**settings, **overrides})
+    topic_partition = TopicPartition(restore.topic, restore.partition)
     try:
-        first, end = consumer.get_watermark_offsets(place, timeout=ANSWER_S)
+        first, end = consumer.get_watermark_offsets(topic_partition, timeout=REQUEST_TIMEOUT_S)
         if end == 0:
             return 0
         consumer.assign([TopicPartition(restore.topic, restore.partition, end - 1)])
-        last = consumer.poll(ANSWER_S)
-    except KafkaException as failure:
-        raise ScanFailed(f"{restore}: {failure.args[0].str()}") from failure
+        last = consumer.poll(REQUEST_TIMEOUT_S)
+    except KafkaException as error:
+        raise ScanFailed(f"{restore}: {error.args[0].str()}") from error
     finally:
         consumer.close()
-    record = next(islice(exported_records(restore.files), end - 1, None), None)
+    record = next(islice(read_exported_records(restore.files), end - 1, None), None)
     if first > 0 or last is None or last.error() or record is None or not _is_same(last, record):
-        raise ScanFailed(f"{restore} has not just the first {end} records of the export")
+        raise ScanFailed(
+            f"{restore} does not contain exactly the first {end} records of the export"
+        )
     return int(end)
 
 
-def _is_same(found: Message, record: ExportedRecord) -> bool:
-    return (found.key(), found.value(), found.headers() or []) == (
+def _is_same(message: Message, record: ExportedRecord) -> bool:
+    return (message.key(), message.value(), message.headers() or []) == (
         record.key,
         record.value,
         record.headers,

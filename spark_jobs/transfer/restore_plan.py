@@ -10,76 +10,93 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.scan.catalog import check_named
+from odradek.spark_jobs.scan.catalog import check_partitions_exist
 from odradek.spark_jobs.scan.damage import ScanFailed
-from odradek.spark_jobs.scan.options import Options
+from odradek.spark_jobs.scan.options import ScanOptions
 from odradek.spark_jobs.transfer import manifest as manifests
-from odradek.spark_jobs.transfer.export_rows import PlacedFile
+from odradek.spark_jobs.transfer.export_directory import absolute_path
+from odradek.spark_jobs.transfer.export_reader import ExportFileRef
 from odradek.spark_jobs.transfer.manifest import ExportedPartition, Manifest
-from odradek.spark_jobs.transfer.places import absolute
-from odradek.spark_jobs.transfer.restoring import PartitionRestore, Presence
+from odradek.spark_jobs.transfer.partition_restore import PartitionRestore, RestoreMode
 
-Key = tuple[str, int]  # topic and partition, as exported
+PartitionKey = tuple[str, int]  # topic and partition, as exported
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     restores: tuple[PartitionRestore, ...]
-    needed: Mapping[str, list[int]]  # partitions by topic, those of the target
+    partitions_by_topic: Mapping[str, list[int]]  # partitions by topic, those of the target
     partition_counts: Mapping[str, int]  # of the topics that were exported, by their new names
 
 
-def plan_restore(options: Options, names: Mapping[str, str], presence: Presence) -> RestorePlan:
+def plan_restore(
+    options: ScanOptions, renames: Mapping[str, str], mode: RestoreMode
+) -> RestorePlan:
     """``options`` say which exports and which partitions; ``names`` are new ones of topics."""
-    exports = {path: manifests.read(path) for path in map(absolute, options.paths)}
+    exports = {path: manifests.read_manifest(path) for path in map(absolute_path, options.paths)}
     counts: dict[str, int] = {}
     for manifest in exports.values():
         for topic, count in manifest.partition_counts.items():
             counts[topic] = max(count, counts.get(topic, 0))
-    for topic in names:
+    for topic in renames:
         if topic not in counts:
-            raise ScanFailed(f"--rename: no topic {topic} was exported")
+            raise ScanFailed(f"--rename: topic {topic} is not in the export")
     exported = {
-        TopicPartition(each.topic, each.partition)
+        TopicPartition(exported_partition.topic, exported_partition.partition)
         for manifest in exports.values()
-        for each in manifest.partitions
+        for exported_partition in manifest.partitions
     }
-    check_named(options, exported)
-    keys = sorted(each for each in exported if options.wants(*each))
-    needed: dict[str, list[int]] = {}
+    check_partitions_exist(options, exported)
+    keys = sorted(
+        exported_partition
+        for exported_partition in exported
+        if options.selects(*exported_partition)
+    )
+    partitions_by_topic: dict[str, list[int]] = {}
     for topic, partition in keys:
-        needed.setdefault(names.get(topic, topic), []).append(partition)
-    _check_distinct(keys, needed)
+        partitions_by_topic.setdefault(renames.get(topic, topic), []).append(partition)
+    _check_no_duplicates(keys, partitions_by_topic)
     return RestorePlan(
-        tuple(_restore(key, exports, names, presence) for key in keys),
-        needed,
-        {names.get(topic, topic): count for topic, count in counts.items()},
+        tuple(_plan_partition(key, exports, renames, mode) for key in keys),
+        partitions_by_topic,
+        {renames.get(topic, topic): count for topic, count in counts.items()},
     )
 
 
-def _check_distinct(keys: Sequence[Key], needed: Mapping[str, list[int]]) -> None:
+def _check_no_duplicates(
+    keys: Sequence[PartitionKey], partitions_by_topic: Mapping[str, list[int]]
+) -> None:
     if not keys:
         raise ScanFailed("nothing of that was exported")
-    for topic, partitions in needed.items():
+    for topic, partitions in partitions_by_topic.items():
         if len(set(partitions)) < len(partitions):
-            raise ScanFailed(f"--rename: two topics would both become {topic}")
+            raise ScanFailed(f"--rename: two topics would be restored to {topic}")
 
 
-def _restore(
-    key: Key, exports: Mapping[str, Manifest], names: Mapping[str, str], presence: Presence
+def _plan_partition(
+    key: PartitionKey,
+    exports: Mapping[str, Manifest],
+    renames: Mapping[str, str],
+    mode: RestoreMode,
 ) -> PartitionRestore:
     topic, partition = key
     ranges: list[ExportedPartition] = []
-    files: list[PlacedFile] = []
+    files: list[ExportFileRef] = []
     for path, manifest in exports.items():
-        ranges += [each for each in manifest.partitions if (each.topic, each.partition) == key]
-        files += [
-            PlacedFile(path, file) for file in manifest.files if (file.topic, file.partition) == key
+        ranges += [
+            exported
+            for exported in manifest.partitions
+            if (exported.topic, exported.partition) == key
         ]
-    ranges.sort(key=lambda each: each.start_offset)
+        files += [
+            ExportFileRef(path, file)
+            for file in manifest.files
+            if (file.topic, file.partition) == key
+        ]
+    ranges.sort(key=lambda exported: exported.start_offset)
     for before, after in pairwise(ranges):
         if after.start_offset < before.end_offset:
             raise ScanFailed(
-                f"{topic}-{partition}: two exports have offsets from {after.start_offset} on"
+                f"{topic}-{partition}: two exports overlap from offset {after.start_offset} on"
             )
-    return PartitionRestore(names.get(topic, topic), partition, tuple(files), presence)
+    return PartitionRestore(renames.get(topic, topic), partition, tuple(files), mode)

@@ -24,89 +24,95 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-INSTALL = "confluent-kafka is missing: pip install 'odradek[cli]'"
-ANSWER_S = 15.0
+INSTALL_HINT = "confluent-kafka is missing: pip install 'odradek[cli]'"
+REQUEST_TIMEOUT_S = 15.0
 #: The group of consumers that only look; none of them commits.
-GROUP = "odradek-restore"
+GROUP_ID = "odradek-restore"
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class TopicCreation:
     replication_factor: int = -1  # the broker's default
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_client() -> None:
+def check_client_installed() -> None:
     try:
         import confluent_kafka  # noqa: F401
-    except ImportError as missing:
-        raise ScanFailed(INSTALL) from missing
+    except ImportError as error:
+        raise ScanFailed(INSTALL_HINT) from error
 
 
-class Target:
+class TargetCluster:
     """A cluster, as its clients are told to find it."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """``settings`` are those of librdkafka, ``bootstrap.servers`` among them."""
-        check_client()
+        check_client_installed()
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         self._settings: dict[str, Any] = {**settings, "log_level": "0"}
-        self._servers = settings["bootstrap.servers"]
+        self._bootstrap_servers = settings["bootstrap.servers"]
         try:
             self._admin: AdminClient = AdminClient(self._settings)
-        except KafkaException as wrong:
-            raise ScanFailed(_why(wrong)) from wrong
+        except KafkaException as error:
+            raise ScanFailed(_error_message(error)) from error
 
     def partition_counts(self) -> dict[str, int]:
         """Of all topics there are; ScanFailed if nobody answers."""
         from confluent_kafka import KafkaException
 
         try:
-            topics = self._admin.list_topics(timeout=ANSWER_S).topics
-        except KafkaException as failure:
-            raise ScanFailed(f"{self._servers}: no broker answers: {_why(failure)}") from failure
+            topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise ScanFailed(
+                f"{self._bootstrap_servers}: no broker answers: {_error_message(error)}"
+            ) from error
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
-    def create(self, topic: str, partition_count: int, creation: Creation) -> None:
+    def create_topic(self, topic: str, partition_count: int, creation: TopicCreation) -> None:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
 
-        wanted = NewTopic(
+        new_topic = NewTopic(
             topic,
             num_partitions=partition_count,
             replication_factor=creation.replication_factor,
             config=dict(creation.configs),
         )
         try:
-            self._admin.create_topics([wanted], operation_timeout=ANSWER_S)[topic].result()
-        except KafkaException as failure:
-            raise ScanFailed(f"{topic} cannot be created: {_why(failure)}") from failure
+            self._admin.create_topics([new_topic], operation_timeout=REQUEST_TIMEOUT_S)[
+                topic
+            ].result()
+        except KafkaException as error:
+            raise ScanFailed(f"{topic} cannot be created: {_error_message(error)}") from error
 
-    def end_offsets(self, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
+    def watermark_offsets(self, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
         """The first offset of each partition, and the one after its last."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-        consumer: Consumer = Consumer({**self._settings, "group.id": GROUP})
+        consumer: Consumer = Consumer({**self._settings, "group.id": GROUP_ID})
         try:
             return {
-                each: consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=ANSWER_S)
-                for each in partitions
+                partition: consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S
+                )
+                for partition in partitions
             }
-        except KafkaException as failure:
+        except KafkaException as error:
             raise ScanFailed(
-                f"{topic}: its offsets cannot be asked for: {_why(failure)}"
-            ) from failure
+                f"{topic}: its offsets cannot be fetched: {_error_message(error)}"
+            ) from error
         finally:
             consumer.close()
 
 
-def prepare(
-    target: Target,
-    needed: Mapping[str, list[int]],
+def ensure_topics(
+    target: TargetCluster,
+    partitions_by_topic: Mapping[str, list[int]],
     partition_counts: Mapping[str, int],
-    creation: Creation | None,
+    creation: TopicCreation | None,
 ) -> None:
     """Every topic of ``needed`` has these partitions when it returns; ScanFailed if not.
 
@@ -114,30 +120,30 @@ def prepare(
     """
     present = target.partition_counts()
     # All are looked at before one is created.
-    for topic, partitions in needed.items():
-        least = max(partitions) + 1
+    for topic, partitions in partitions_by_topic.items():
+        required = max(partitions) + 1
         if topic not in present:
             if creation is None:
-                raise ScanFailed(f"there is no topic {topic}: --create makes it")
-        elif present[topic] < least:
-            raise ScanFailed(f"{topic} has {present[topic]} partitions, and {least} are needed")
-    for topic in needed:
+                raise ScanFailed(f"topic {topic} does not exist: use --create to create it")
+        elif present[topic] < required:
+            raise ScanFailed(f"{topic} has {present[topic]} partitions, but {required} are needed")
+    for topic in partitions_by_topic:
         if topic not in present and creation is not None:
-            target.create(topic, partition_counts[topic], creation)
+            target.create_topic(topic, partition_counts[topic], creation)
 
 
-def check_empty(target: Target, needed: Mapping[str, list[int]]) -> None:
-    for topic, partitions in needed.items():
-        for partition, (first, end) in target.end_offsets(topic, partitions).items():
+def check_empty(target: TargetCluster, partitions_by_topic: Mapping[str, list[int]]) -> None:
+    for topic, partitions in partitions_by_topic.items():
+        for partition, (first, end) in target.watermark_offsets(topic, partitions).items():
             if end > first:
                 raise ScanFailed(
-                    f"{topic}-{partition} has records: --resume goes on behind those of this "
-                    "export, --append adds all of it"
+                    f"{topic}-{partition} has records: --resume continues after the records of "
+                    "this export, --append appends the whole export"
                 )
 
 
-def _why(failure: BaseException) -> str:
+def _error_message(exception: BaseException) -> str:
     """librdkafka's own words, without its code names."""
-    error = failure.args[0] if failure.args else failure
-    told = error.str() if hasattr(error, "str") else str(error)
-    return str(told).splitlines()[0]
+    error = exception.args[0] if exception.args else exception
+    text = error.str() if hasattr(error, "str") else str(error)
+    return str(text).splitlines()[0]

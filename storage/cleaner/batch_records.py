@@ -38,28 +38,30 @@ _CHECKSUM = Struct(">I")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class WalkedRecords(NamedTuple):
+class BatchRecords(NamedTuple):
     """The records of a batch, list by list; the place in the lists is called a slot."""
 
     body: bytes
     starts: list[int]  # positions in the body, and one more for the end of the last
-    deltas: list[int]  # from the base offset
+    offset_deltas: list[int]  # from the base offset
     keys: list[bytes | None]
     tombstones: set[int]  # the slots without a value
 
 
-def walk(batch: RecordBatch) -> WalkedRecords:
+def parse_records(batch: RecordBatch) -> BatchRecords:
     """The records, decompressed; neither values nor headers are looked at."""
     start = batch.position + HEADER_BYTES
     packed = memoryview(batch.buffer)[start : batch.position + batch.size_bytes]
-    records = WalkedRecords(decompress(batch.codec, packed), [0], [], [], set())
+    records = BatchRecords(decompress(batch.codec, packed), [0], [], [], set())
     body, starts, *_ = records
     with suppress(IndexError):
-        _walk_short(records, count=batch.count, last_delta=batch.last_offset_delta)
+        _parse_short_records(records, count=batch.count, last_delta=batch.last_offset_delta)
     try:
-        _walk_any(records, count=batch.count, last_delta=batch.last_offset_delta)
+        _parse_remaining_records(records, count=batch.count, last_delta=batch.last_offset_delta)
     except (IndexError, DecodeError) as error:
-        raise CorruptMessage(f"a record at byte {starts[-1]} of {len(body)}: {error}") from error
+        raise CorruptMessage(
+            f"invalid record at byte {starts[-1]} of {len(body)}: {error}"
+        ) from error
     if starts[-1] != len(body):
         raise CorruptMessage(f"{len(body) - starts[-1]} bytes after the last record")
     return records
@@ -68,17 +70,22 @@ def walk(batch: RecordBatch) -> WalkedRecords:
 # The bytes of short varints, looked up, as in record.py: the value of one byte, and the shares of
 # the two bytes of another.  A negative number, or one of more bytes, comes out far too large or too
 # small to be believed.
-_ONE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
-_FIRST = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
-_SECOND = [byte << 6 for byte in range(128)] + [2**40] * 128
-_WIDTH = [1] * 128 + [2] * 128
-_NULL = 1  # the length -1
+_ONE_BYTE_VALUE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
+_FIRST_BYTE_VALUE = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
+_SECOND_BYTE_VALUE = [byte << 6 for byte in range(128)] + [2**40] * 128
+_VARINT_WIDTH = [1] * 128 + [2] * 128
+_NULL_LENGTH = 1  # the length -1
 
 
-def _walk_short(records: WalkedRecords, *, count: int, last_delta: int) -> None:
+def _parse_short_records(records: BatchRecords, *, count: int, last_delta: int) -> None:
     """Up to the first record that takes a closer look; a quarter of the time of ``_walk_any``."""
     body, starts, deltas, keys, tombstones = records
-    one, first, second, width = _ONE, _FIRST, _SECOND, _WIDTH
+    one, first, second, width = (
+        _ONE_BYTE_VALUE,
+        _FIRST_BYTE_VALUE,
+        _SECOND_BYTE_VALUE,
+        _VARINT_WIDTH,
+    )
     start, previous, size = 0, -1, len(body)
     for slot in range(count):
         b = body[start]
@@ -100,7 +107,7 @@ def _walk_short(records: WalkedRecords, *, count: int, last_delta: int) -> None:
             return
         b = body[key_end]
         if b & 1:
-            if b != _NULL:
+            if b != _NULL_LENGTH:
                 return
             tombstones.add(slot)
         keys.append(body[at:key_end] if k >= 0 else None)
@@ -109,7 +116,7 @@ def _walk_short(records: WalkedRecords, *, count: int, last_delta: int) -> None:
         previous, start = delta, end
 
 
-def _walk_any(records: WalkedRecords, *, count: int, last_delta: int) -> None:
+def _parse_remaining_records(records: BatchRecords, *, count: int, last_delta: int) -> None:
     """The records that are missing yet."""
     body, starts, deltas, keys, tombstones = records
     for slot in range(len(keys), count):
@@ -132,32 +139,34 @@ def _walk_any(records: WalkedRecords, *, count: int, last_delta: int) -> None:
         starts.append(end)
 
 
-def largest_timestamp(batch: RecordBatch, records: WalkedRecords, slots: Sequence[int]) -> int:
+def max_timestamp_of(batch: RecordBatch, records: BatchRecords, slots: Sequence[int]) -> int:
     if batch.attributes & LOG_APPEND_TIME_FLAG:
         return batch.max_timestamp
     largest = batch.base_timestamp + max(
-        time_delta for time_delta, _ in _time_deltas(records, slots)
+        time_delta for time_delta, _ in _timestamp_deltas(records, slots)
     )
     if not -1 <= largest <= _INT64_MAX:
-        raise CorruptMessage(f"timestamp {largest}")
+        raise CorruptMessage(f"invalid max timestamp {largest}")
     return largest
 
 
-def with_records(
+def rewrite_batch(
     batch: RecordBatch,
-    records: WalkedRecords,
+    records: BatchRecords,
     slots: Sequence[int],
     *,
     max_timestamp: int,
-    new_horizon_ms: int | None,
+    new_delete_horizon_ms: int | None,
 ) -> bytearray:
     """``batch`` with these of its records only; a horizon is given if it had none and needs one."""
     attributes, base_timestamp = batch.attributes, batch.base_timestamp
-    if new_horizon_ms is None:
-        packed = _joined(records, slots)
+    if new_delete_horizon_ms is None:
+        packed = _join_records(records, slots)
     else:
-        packed = _shifted(records, slots, by=base_timestamp - new_horizon_ms)
-        attributes, base_timestamp = attributes | DELETE_HORIZON_FLAG, new_horizon_ms
+        packed = _shift_timestamp_deltas(
+            records, slots, shift_ms=base_timestamp - new_delete_horizon_ms
+        )
+        attributes, base_timestamp = attributes | DELETE_HORIZON_FLAG, new_delete_horizon_ms
     if batch.codec is not Codec.NONE:
         packed = compress(batch.codec, packed)
     rewritten = bytearray(HEADER_BYTES) + packed
@@ -184,28 +193,28 @@ def with_records(
     return rewritten
 
 
-def _joined(records: WalkedRecords, slots: Sequence[int]) -> bytes:
+def _join_records(records: BatchRecords, slots: Sequence[int]) -> bytes:
     body, starts = records.body, records.starts
     return b"".join([body[starts[slot] : starts[slot + 1]] for slot in slots])
 
 
-def _shifted(records: WalkedRecords, slots: Sequence[int], *, by: int) -> bytes:
+def _shift_timestamp_deltas(records: BatchRecords, slots: Sequence[int], *, shift_ms: int) -> bytes:
     """With ``by`` added to their timestamp deltas."""
     parts: list[bytes] = []
-    places = _time_deltas(records, slots)
-    for slot, (time_delta, rest) in zip(slots, places, strict=True):
-        shifted = time_delta + by
+    deltas = _timestamp_deltas(records, slots)
+    for slot, (time_delta, rest) in zip(slots, deltas, strict=True):
+        shifted = time_delta + shift_ms
         if not _INT64_MIN <= shifted <= _INT64_MAX:
-            raise CorruptMessage(f"timestamp delta {shifted}")
+            raise CorruptMessage(f"timestamp delta {shifted} does not fit 64 bits")
         # The attributes, which no record has, come first.
         content = b"\0" + varlong(shifted) + records.body[rest : records.starts[slot + 1]]
         parts += (varint(len(content)), content)
     return b"".join(parts)
 
 
-def _time_deltas(records: WalkedRecords, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _timestamp_deltas(records: BatchRecords, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Of each record the timestamp delta, and the position after it."""
-    body, starts, one = records.body, records.starts, _ONE
+    body, starts, one = records.body, records.starts, _ONE_BYTE_VALUE
     for slot in slots:
         at = starts[slot]
         while body[at] > 127:  # the length

@@ -13,25 +13,25 @@ from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage, RecordListTooLarge
 from odradek.storage import files
-from odradek.storage.cleaner.retention import Kept
+from odradek.storage.cleaner.record_filter import RetainedBatch
 from odradek.storage.log_segment import (
     SEGMENT_BYTES_MAX,
     LogSegment,
-    SegmentShape,
+    SegmentConfig,
 )
-from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, file_path
+from odradek.storage.transaction_index import AbortedTxn
 
 
 class CleanedSegment:
     """A segment in the making."""
 
     def __init__(
-        self, directory: Path, base_offset: int, shape: SegmentShape, *, buffer_bytes: int
+        self, directory: Path, base_offset: int, config: SegmentConfig, *, buffer_bytes: int
     ) -> None:
-        for content in SEGMENT_CONTENTS:
-            files.remove(file_path(directory, base_offset, content, Stage.CLEANED))
-        self._segment = LogSegment(directory, base_offset, shape, stage=Stage.CLEANED)
+        for file_type in SEGMENT_FILE_TYPES:
+            files.remove(file_path(directory, base_offset, file_type, FileStage.CLEANED))
+        self._segment = LogSegment(directory, base_offset, config, stage=FileStage.CLEANED)
         self._buffer_bytes = buffer_bytes
         self._pending: list[files.Buffer] = []
         self._pending_bytes = 0
@@ -43,17 +43,24 @@ class CleanedSegment:
     def size_bytes(self) -> int:
         return self._written_bytes + self._pending_bytes
 
-    def add(self, kept: Kept) -> None:
+    def append(self, retained: RetainedBatch) -> None:
         """Batches come in the order of their offsets."""
-        buffer, last_offset, max_timestamp, count, _ = kept
+        buffer, last_offset, max_timestamp, count, _ = retained
         if last_offset < self.next_offset:
-            raise CorruptMessage(f"{self._segment}: {last_offset} where {self.next_offset} is next")
-        if not self._segment.index.can_hold(last_offset):
-            raise CorruptMessage(f"{self._segment}: offset {last_offset} is too far from its base")
+            raise CorruptMessage(
+                f"{self._segment}: batch ends at offset {last_offset}, "
+                f"expected at least {self.next_offset}"
+            )
+        if not self._segment.offset_index.can_append_offset(last_offset):
+            raise CorruptMessage(
+                f"{self._segment}: offset {last_offset} is too far from the base offset"
+            )
         position, size = self.size_bytes, len(buffer)
         if position + size > SEGMENT_BYTES_MAX:
-            raise RecordListTooLarge(f"{self._segment}: compaction has made it too large")
-        self._segment.note(position, size, last_offset, max_timestamp)
+            raise RecordListTooLarge(
+                f"{self._segment}: exceeds the maximum segment size after compaction"
+            )
+        self._segment.index_batch(position, size, last_offset, max_timestamp)
         self._pending.append(buffer)
         self._pending_bytes += size
         self.next_offset = last_offset + 1
@@ -61,21 +68,21 @@ class CleanedSegment:
         if self._pending_bytes >= self._buffer_bytes:
             self._write()
 
-    def note_aborted(self, aborted: AbortedTransaction) -> None:
+    def append_aborted_txn(self, aborted_txn: AbortedTxn) -> None:
         """The marker that ends it is in this segment, and some of its data in the log."""
-        self._segment.transaction_index.append(aborted)
+        self._segment.transaction_index.append(aborted_txn)
 
     def finish(self, *, modified_ns: int) -> None:
         """Retention goes by the time of modification where records have no timestamps."""
         segment = self._segment
         self._write()
-        for content in (Content.BATCHES, Content.OFFSET_INDEX, Content.TIME_INDEX):
+        for file_type in (LogFileType.LOG, LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX):
             # Without entries there would be no file, and the loader would miss it.
-            files.system.close(files.open_for_writing(segment.path(content)))
-        segment.recovered(size_bytes=self._written_bytes)
-        files.set_modified_ns(segment.path(Content.BATCHES), modified_ns)
+            files.system.close(files.open_for_writing(segment.path(file_type)))
+        segment.finish_recovery(size_bytes=self._written_bytes)
+        files.set_modified_ns(segment.path(LogFileType.LOG), modified_ns)
         segment.flush()
-        segment.abandon()
+        segment.close_handlers()
 
     def remove(self) -> None:
         """It came to nothing."""

@@ -23,78 +23,80 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.control import ControlType, control_type_of
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.protocol.records.control_records import ControlRecordType, parse_control_record_type
+from odradek.storage.transaction_index import AbortedTxn
 
 
-class MarkerFate(NamedTuple):
+class MarkerRetention(NamedTuple):
     """``is_done``: no data of its transaction is left.  ``aborted``: what the index must keep."""
 
-    is_done: bool
-    aborted: AbortedTransaction | None = None
+    can_discard: bool
+    aborted_txn: AbortedTxn | None = None
 
 
-class TransactionsRead:
+class CleanedTransactionMetadata:
     """The transactions in which the batches read so far are."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted_txns: Iterable[AbortedTxn]) -> None:
         """``aborted``: all that reach into what will be read, from whichever index."""
-        self._ahead = deque(sorted(set(aborted), key=lambda entry: entry.first_offset))
-        self._aborted: dict[int, AbortedTransaction] = {}
-        self._with_aborted_batches: set[int] = set()
-        self._with_committed_batches: set[int] = set()
-        self._with_committed_records: set[int] = set()
+        self._upcoming_aborted_txns = deque(
+            sorted(set(aborted_txns), key=lambda entry: entry.first_offset)
+        )
+        self._ongoing_aborted_txns: dict[int, AbortedTxn] = {}
+        self._producers_with_aborted_batches: set[int] = set()
+        self._producers_with_committed_batches: set[int] = set()
+        self._producers_with_committed_records: set[int] = set()
 
-    def is_aborted(self, batch: RecordBatch) -> bool:
+    def on_batch_read(self, batch: RecordBatch) -> bool:
         """Whether a batch that is no control batch belongs to an aborted transaction."""
-        if self._ahead:
-            self._begin_up_to(batch.last_offset)
+        if self._upcoming_aborted_txns:
+            self._consume_aborted_txns_up_to(batch.last_offset)
         if not batch.is_transactional:
             return False
-        entry = self._aborted.get(batch.producer_id)
+        entry = self._ongoing_aborted_txns.get(batch.producer_id)
         # An entry that has lost its marker must not reach into the next transaction.
         if entry is not None and batch.last_offset < entry.last_offset:
-            self._with_aborted_batches.add(batch.producer_id)
+            self._producers_with_aborted_batches.add(batch.producer_id)
             return True
-        self._with_committed_batches.add(batch.producer_id)
+        self._producers_with_committed_batches.add(batch.producer_id)
         if batch.count:
-            self._with_committed_records.add(batch.producer_id)
+            self._producers_with_committed_records.add(batch.producer_id)
         return False
 
-    def end(self, batch: RecordBatch) -> MarkerFate:
+    def on_control_batch_read(self, batch: RecordBatch) -> MarkerRetention:
         """A control batch has been read: what may become of it."""
-        if self._ahead:
-            self._begin_up_to(batch.last_offset)
+        if self._upcoming_aborted_txns:
+            self._consume_aborted_txns_up_to(batch.last_offset)
         record = next(batch.records(), None)
         if record is None:
             # Emptied by an earlier compaction, and kept for its producer's epoch.
-            return MarkerFate(is_done=True)
-        kind = control_type_of(record)
-        if kind is ControlType.ABORT:
+            return MarkerRetention(can_discard=True)
+        record_type = parse_control_record_type(record)
+        if record_type is ControlRecordType.ABORT:
             return self._end_aborted(batch)
-        if kind is ControlType.COMMIT:
+        if record_type is ControlRecordType.COMMIT:
             return self._end_committed(batch.producer_id)
-        return MarkerFate(is_done=False)
+        return MarkerRetention(can_discard=False)
 
-    def _end_aborted(self, batch: RecordBatch) -> MarkerFate:
+    def _end_aborted(self, batch: RecordBatch) -> MarkerRetention:
         producer_id = batch.producer_id
-        if producer_id in self._with_committed_records:
-            raise CorruptMessage(f"no transaction index tells what {batch} aborts")
-        entry = self._aborted.pop(producer_id, None)
-        if entry is not None and producer_id in self._with_aborted_batches:
-            self._with_aborted_batches.discard(producer_id)
-            return MarkerFate(is_done=False, aborted=entry)
+        if producer_id in self._producers_with_committed_records:
+            raise CorruptMessage(f"no transaction index has an entry for the abort marker {batch}")
+        entry = self._ongoing_aborted_txns.pop(producer_id, None)
+        if entry is not None and producer_id in self._producers_with_aborted_batches:
+            self._producers_with_aborted_batches.discard(producer_id)
+            return MarkerRetention(can_discard=False, aborted_txn=entry)
         # Batches without records need no entry, but a marker.
         return self._end_committed(producer_id)
 
-    def _end_committed(self, producer_id: int) -> MarkerFate:
-        is_done = producer_id not in self._with_committed_batches
-        self._with_committed_batches.discard(producer_id)
-        self._with_committed_records.discard(producer_id)
-        return MarkerFate(is_done)
+    def _end_committed(self, producer_id: int) -> MarkerRetention:
+        can_discard = producer_id not in self._producers_with_committed_batches
+        self._producers_with_committed_batches.discard(producer_id)
+        self._producers_with_committed_records.discard(producer_id)
+        return MarkerRetention(can_discard)
 
-    def _begin_up_to(self, offset: int) -> None:
-        while self._ahead and self._ahead[0].first_offset <= offset:
-            entry = self._ahead.popleft()
-            self._aborted[entry.producer_id] = entry
-            self._with_aborted_batches.discard(entry.producer_id)
+    def _consume_aborted_txns_up_to(self, offset: int) -> None:
+        while self._upcoming_aborted_txns and self._upcoming_aborted_txns[0].first_offset <= offset:
+            entry = self._upcoming_aborted_txns.popleft()
+            self._ongoing_aborted_txns[entry.producer_id] = entry
+            self._producers_with_aborted_batches.discard(entry.producer_id)

@@ -25,195 +25,218 @@ from dataclasses import replace
 from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage, DecodeError, EncodeError
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage import batch_scan, files
-from odradek.storage.cleaner.groups import SegmentExtent, grouped
+from odradek.storage.cleaner.cleaned_segment import CleanedSegment
+from odradek.storage.cleaner.cleaned_transaction_metadata import CleanedTransactionMetadata
 from odradek.storage.cleaner.offset_map import OffsetMap
-from odradek.storage.cleaner.output import CleanedSegment
-from odradek.storage.cleaner.pace import Pace
-from odradek.storage.cleaner.retention import Kept, Retention, RetentionRules
+from odradek.storage.cleaner.record_filter import RecordFilter, RecordFilterParams, RetainedBatch
+from odradek.storage.cleaner.segment_groups import SegmentExtent, group_segments_by_size
 from odradek.storage.cleaner.task import (
-    CleaningPlan,
-    CleaningStatistics,
+    CleanerStats,
+    CleaningResult,
     CleaningTask,
-    Replacement,
     SealedSegment,
+    SegmentReplacement,
 )
-from odradek.storage.cleaner.transactions import TransactionsRead
+from odradek.storage.cleaner.throttler import CleanerThrottler
 from odradek.storage.open_file import OpenFile
-from odradek.storage.paths import Content, Stage, file_named, file_path
-from odradek.storage.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.storage.paths import FileStage, LogFileType, file_path, parse_file_name
+from odradek.storage.transaction_index import AbortedTxn, TransactionIndex
 
 _BUFFER_BYTES_MIN = 4096
 
 
-def clean(task: CleaningTask, pace: Pace | None = None) -> CleaningPlan:
+def clean(task: CleaningTask, throttler: CleanerThrottler | None = None) -> CleaningResult:
     """All at once.  CorruptMessage: the log cannot be compacted, and is as it was."""
-    cleaning = Cleaning(task, pace)
-    return cleaning.plan(tuple(cleaning.replacements()))
+    cleaner = Cleaner(task, throttler)
+    return cleaner.build_result(tuple(cleaner.clean_segments()))
 
 
-def discard(directory: Path) -> None:
+def remove_cleaned_files(directory: Path) -> None:
     """Remove what compaction has written and nobody has put in place."""
     for name in files.system.listdir(directory):
-        found = file_named(name)
-        if found is not None and found.stage is Stage.CLEANED:
+        file_name = parse_file_name(name)
+        if file_name is not None and file_name.stage is FileStage.CLEANED:
             files.remove(directory / name)
 
 
-class Cleaning:
+class Cleaner:
     """One compaction of one log."""
 
-    def __init__(self, task: CleaningTask, pace: Pace | None = None) -> None:
+    def __init__(self, task: CleaningTask, throttler: CleanerThrottler | None = None) -> None:
         self._task = task
-        self._pace = Pace() if pace is None else pace
-        self._pace.keep_to(task.limits.bytes_per_second)
-        self._statistics = CleaningStatistics()
+        self._throttler = CleanerThrottler() if throttler is None else throttler
+        self._throttler.set_rate(task.config.bytes_per_second)
+        self._stats = CleanerStats()
         # One half to read into, the other to write from.
-        self._buffer_bytes = max(_BUFFER_BYTES_MIN, task.limits.io_buffer_bytes // 2)
-        self._offsets = OffsetMap(
+        self._buffer_bytes = max(_BUFFER_BYTES_MIN, task.config.io_buffer_bytes // 2)
+        self._offset_map = OffsetMap(
             start_offset=task.first_dirty_offset,
-            bytes_max=task.limits.dedupe_buffer_bytes,
-            load_factor=task.limits.dedupe_load_factor,
+            bytes_max=task.config.dedupe_buffer_bytes,
+            load_factor=task.config.dedupe_load_factor,
         )
-        ends = [*(segment.base_offset for segment in task.segments[1:]), task.end_offset]
+        ends = [
+            *(segment.base_offset for segment in task.segments[1:]),
+            task.first_uncleanable_offset,
+        ]
         self._segments_and_ends = list(zip(task.segments, ends, strict=False))
 
-    def plan(self, replacements: tuple[Replacement, ...]) -> CleaningPlan:
+    def build_result(self, replacements: tuple[SegmentReplacement, ...]) -> CleaningResult:
         """What has been done, once all ``replacements`` have been made."""
-        return CleaningPlan(replacements, self._offsets.end_offset, self._statistics)
+        return CleaningResult(replacements, self._offset_map.end_offset, self._stats)
 
-    def replacements(self) -> Iterator[Replacement]:
+    def clean_segments(self) -> Iterator[SegmentReplacement]:
         """The new segments, in the order in which they must be put in place.
 
         If it fails or is given up, nothing is left of those that it has not yielded.
         """
-        task, limits, statistics = self._task, self._task.limits, self._statistics
+        task, config, stats = self._task, self._task.config, self._stats
         # Recovery would take what an earlier one left behind for a part of this one.
-        discard(task.directory)
-        aborted = [*self._aborted_transactions(), *task.later_aborted]
-        self._fill_map(aborted)
-        statistics.map_utilization = self._offsets.utilization
-        retention = Retention(self._retention_rules(), self._offsets, TransactionsRead(aborted))
-        old_since_ns = self._modified_ns_of_last_clean() - limits.delete_retention_ms * 1_000_000
-        for group in grouped(
-            self._extents(),
-            segment_bytes_max=limits.segment_bytes_max,
-            index_bytes_max=limits.shape.index_bytes_max,
+        remove_cleaned_files(task.directory)
+        aborted_txns = [*self._read_aborted_txns(), *task.later_aborted_txns]
+        self._build_offset_map(aborted_txns)
+        stats.map_utilization = self._offset_map.utilization
+        record_filter = RecordFilter(
+            self._build_filter_params(), self._offset_map, CleanedTransactionMetadata(aborted_txns)
+        )
+        legacy_delete_horizon_ns = (
+            self._last_modified_ns_of_clean_part() - config.delete_retention_ms * 1_000_000
+        )
+        for group in group_segments_by_size(
+            self._segment_extents(),
+            segment_bytes_max=config.segment_bytes_max,
+            index_bytes_max=config.segment_config.index_bytes_max,
         ):
-            yield from self._cleaned(group, retention, old_since_ns=old_since_ns)
-        statistics.records_read = retention.read_count
-        statistics.keyless_records = retention.keyless_count
+            yield from self._clean_group(
+                group, record_filter, legacy_delete_horizon_ns=legacy_delete_horizon_ns
+            )
+        stats.records_read = record_filter.records_read
+        stats.keyless_records = record_filter.keyless_records
 
     # The map
 
-    def _aborted_transactions(self) -> Iterator[AbortedTransaction]:
+    def _read_aborted_txns(self) -> Iterator[AbortedTxn]:
         for segment in self._task.segments:
-            index = TransactionIndex(self._path(segment, Content.TRANSACTION_INDEX))
-            if not index.is_sound(base_offset=segment.base_offset):
-                raise CorruptMessage(f"{index.path} is damaged")
+            index = TransactionIndex(self._path(segment, LogFileType.TRANSACTION_INDEX))
+            if not index.passes_sanity_check(base_offset=segment.base_offset):
+                raise CorruptMessage(f"{index.path}: transaction index failed its sanity check")
             yield from index.entries
 
-    def _fill_map(self, aborted: Sequence[AbortedTransaction]) -> None:
-        offsets, statistics, start = self._offsets, self._statistics, self._offsets.start_offset
-        transactions = TransactionsRead(entry for entry in aborted if entry.last_offset >= start)
+    def _build_offset_map(self, aborted_txns: Sequence[AbortedTxn]) -> None:
+        offsets, stats, start = self._offset_map, self._stats, self._offset_map.start_offset
+        transactions = CleanedTransactionMetadata(
+            entry for entry in aborted_txns if entry.last_offset >= start
+        )
         for segment, end_offset in self._segments_and_ends:
             if end_offset <= start:
                 continue
-            for batch in self._batches(segment):
-                statistics.map_bytes += batch.size_bytes
+            for batch in self._read_batches(segment):
+                stats.map_bytes_read += batch.size_bytes
                 if batch.last_offset < start:
                     continue
                 if offsets.is_full:
                     return
-                statistics.map_records += _noted(batch, offsets, transactions)
+                stats.map_records_read += _add_to_offset_map(batch, offsets, transactions)
                 offsets.end_offset = batch.next_offset
             # An earlier compaction may have left a gap before the next segment.
             offsets.end_offset = end_offset
 
     # The new segments
 
-    def _retention_rules(self) -> RetentionRules:
+    def _build_filter_params(self) -> RecordFilterParams:
         task = self._task
-        return RetentionRules(
+        return RecordFilterParams(
             now_ms=task.now_ms,
-            delete_retention_ms=task.limits.delete_retention_ms,
-            end_offset=task.end_offset,
-            producers=task.producers,
+            delete_retention_ms=task.config.delete_retention_ms,
+            end_offset=task.first_uncleanable_offset,
+            last_records_of_active_producers=task.last_records_of_active_producers,
         )
 
-    def _modified_ns_of_last_clean(self) -> int:
+    def _last_modified_ns_of_clean_part(self) -> int:
         """Tombstones of magic 0 and 1 last that long after compaction first kept them."""
         first_dirty_offset = self._task.first_dirty_offset
-        clean = [each for each in self._task.segments if each.base_offset < first_dirty_offset]
-        return self._modified_ns(clean[-1]) if clean else 0
+        cleaned = [
+            segment for segment in self._task.segments if segment.base_offset < first_dirty_offset
+        ]
+        return self._last_modified_ns(cleaned[-1]) if cleaned else 0
 
-    def _extents(self) -> Iterator[SegmentExtent]:
+    def _segment_extents(self) -> Iterator[SegmentExtent]:
         """Of the segments that the map reaches into."""
         for segment, end_offset in self._segments_and_ends:
-            if segment.base_offset < self._offsets.end_offset:
+            if segment.base_offset < self._offset_map.end_offset:
                 yield SegmentExtent(
                     segment,
                     end_offset,
-                    index_bytes=_file_bytes(self._path(segment, Content.OFFSET_INDEX)),
-                    time_index_bytes=_file_bytes(self._path(segment, Content.TIME_INDEX)),
+                    index_bytes=_file_bytes(self._path(segment, LogFileType.OFFSET_INDEX)),
+                    time_index_bytes=_file_bytes(self._path(segment, LogFileType.TIME_INDEX)),
                 )
 
-    def _cleaned(
-        self, group: Sequence[SealedSegment], retention: Retention, *, old_since_ns: int
-    ) -> Iterator[Replacement]:
+    def _clean_group(
+        self,
+        group: Sequence[SealedSegment],
+        record_filter: RecordFilter,
+        *,
+        legacy_delete_horizon_ns: int,
+    ) -> Iterator[SegmentReplacement]:
         """One replacement, or none if all stays as it is."""
         task = self._task
         # It becomes as long as it is, not as long as an active segment may get.
-        shape = replace(task.limits.shape, preallocated_bytes=0)
+        segment_config = replace(task.config.segment_config, preallocated_bytes=0)
         output = CleanedSegment(
-            task.directory, group[0].base_offset, shape, buffer_bytes=self._buffer_bytes
+            task.directory, group[0].base_offset, segment_config, buffer_bytes=self._buffer_bytes
         )
         is_needed = False
         try:
-            if self._copy(group, output, retention, old_since_ns=old_since_ns):
-                output.finish(modified_ns=self._modified_ns(group[-1]))
+            if self._clean_into(
+                group, output, record_filter, legacy_delete_horizon_ns=legacy_delete_horizon_ns
+            ):
+                output.finish(modified_ns=self._last_modified_ns(group[-1]))
                 files.sync_directory(task.directory)
                 is_needed = True
         finally:
             if not is_needed:
                 output.remove()
-        self._statistics.bytes_read += sum(segment.size_bytes for segment in group)
-        self._statistics.bytes_written += output.size_bytes
-        self._statistics.records_written += output.record_count
+        self._stats.bytes_read += sum(segment.size_bytes for segment in group)
+        self._stats.bytes_written += output.size_bytes
+        self._stats.records_written += output.record_count
         if is_needed:
-            yield Replacement(task.directory, group[0].base_offset, output.size_bytes, tuple(group))
+            yield SegmentReplacement(
+                task.directory, group[0].base_offset, output.size_bytes, tuple(group)
+            )
 
-    def _copy(
+    def _clean_into(
         self,
         group: Sequence[SealedSegment],
-        output: CleanedSegment,
-        retention: Retention,
+        cleaned_segment: CleanedSegment,
+        record_filter: RecordFilter,
         *,
-        old_since_ns: int,
+        legacy_delete_horizon_ns: int,
     ) -> bool:
         """Write what stays of the segments; whether they would be another one than they are."""
         is_changed = len(group) > 1
         for segment in group:
-            retention.keeps_old_tombstones = self._modified_ns(segment) > old_since_ns
-            for batch in self._batches(segment):
-                kept = _judged(batch, retention)
-                if retention.aborted is not None:
-                    output.note_aborted(retention.aborted)
-                is_changed |= kept is None or not kept.is_whole
-                if kept is not None:
-                    output.add(kept)
-                    self._pace.moved(len(kept.buffer))
+            record_filter.retains_legacy_tombstones = (
+                self._last_modified_ns(segment) > legacy_delete_horizon_ns
+            )
+            for batch in self._read_batches(segment):
+                retained = _filter_batch(batch, record_filter)
+                if record_filter.aborted_txn is not None:
+                    cleaned_segment.append_aborted_txn(record_filter.aborted_txn)
+                is_changed |= retained is None or not retained.is_unchanged
+                if retained is not None:
+                    cleaned_segment.append(retained)
+                    self._throttler.maybe_throttle(len(retained.buffer))
         return is_changed
 
     # Files
 
-    def _batches(self, segment: SealedSegment) -> Iterator[AnyBatch]:
+    def _read_batches(self, segment: SealedSegment) -> Iterator[AnyBatch]:
         """The batches of a segment, each with the right checksum."""
-        path = self._path(segment, Content.BATCHES)
+        path = self._path(segment, LogFileType.LOG)
         file = OpenFile(path, writable=False)
-        batches = batch_scan.batches(
+        batches = batch_scan.scan_batches(
             file.descriptor, start=0, end=segment.size_bytes, read_bytes=self._buffer_bytes
         )
         end = 0
@@ -222,36 +245,38 @@ class Cleaning:
                 batch.check_crc()
                 end = position + batch.size_bytes
                 yield batch
-                self._pace.moved(batch.size_bytes)
-        except CorruptMessage as damage:
-            raise CorruptMessage(f"{path} at {end}: {damage}") from damage
+                self._throttler.maybe_throttle(batch.size_bytes)
+        except CorruptMessage as error:
+            raise CorruptMessage(f"{path} at {end}: {error}") from error
 
-    def _modified_ns(self, segment: SealedSegment) -> int:
-        return os.stat(self._path(segment, Content.BATCHES)).st_mtime_ns
+    def _last_modified_ns(self, segment: SealedSegment) -> int:
+        return os.stat(self._path(segment, LogFileType.LOG)).st_mtime_ns
 
-    def _path(self, segment: SealedSegment, content: Content) -> Path:
-        return file_path(self._task.directory, segment.base_offset, content)
+    def _path(self, segment: SealedSegment, file_type: LogFileType) -> Path:
+        return file_path(self._task.directory, segment.base_offset, file_type)
 
 
-def _noted(batch: AnyBatch, offsets: OffsetMap, transactions: TransactionsRead) -> int:
+def _add_to_offset_map(
+    batch: AnyBatch, offset_map: OffsetMap, transaction_metadata: CleanedTransactionMetadata
+) -> int:
     """Put the keys of a batch into the map; how many records it has."""
     try:
         if isinstance(batch, LegacyBatch):
-            return offsets.note(batch)
+            return offset_map.put_batch(batch)
         if batch.is_control:
-            transactions.end(batch)
-        elif not transactions.is_aborted(batch):
-            return offsets.note(batch)
-    except DecodeError as damage:
-        raise CorruptMessage(f"{batch}: {damage}") from damage
+            transaction_metadata.on_control_batch_read(batch)
+        elif not transaction_metadata.on_batch_read(batch):
+            return offset_map.put_batch(batch)
+    except DecodeError as error:
+        raise CorruptMessage(f"{batch}: {error}") from error
     return batch.count
 
 
-def _judged(batch: AnyBatch, retention: Retention) -> Kept | None:
+def _filter_batch(batch: AnyBatch, record_filter: RecordFilter) -> RetainedBatch | None:
     try:
-        return retention.judge(batch)
-    except (DecodeError, EncodeError) as damage:
-        raise CorruptMessage(f"{batch}: {damage}") from damage
+        return record_filter.filter_batch(batch)
+    except (DecodeError, EncodeError) as error:
+        raise CorruptMessage(f"{batch}: {error}") from error
 
 
 def _file_bytes(path: Path) -> int:

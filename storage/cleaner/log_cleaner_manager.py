@@ -25,52 +25,56 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.cleaner.states import IDLE, PAUSED, CleaningStates
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.cleaner.log_cleaning_state import IDLE, PAUSED, LogCleaningStates
 from odradek.storage.cleaner.task import CleanableLog
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.offset_checkpoints import CLEANER_OFFSETS
-from odradek.storage.rolling import first_timestamp
+from odradek.storage.segment_roll import get_first_batch_timestamp
 from odradek.storage.settings import NEVER
 
 
-class DirtyPart(NamedTuple):
+class OffsetsToClean(NamedTuple):
     """What compaction may look at; ``is_reset`` if the checkpoint was wrong."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
-    is_reset: bool = False
+    force_update_checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class LogToClean:
     """A log that could be compacted, up to ``end_offset``, where a segment begins."""
 
     partition: TopicPartition
-    directory: Path  # the log directory that it is in
+    log_dir: Path  # the log directory that it is in
     first_dirty_offset: int
-    end_offset: int
+    first_uncleanable_offset: int
     clean_bytes: int
-    dirty_bytes: int
-    delay_ms: int  # for how long it should have been compacted; 0 if it need not be
-    min_ratio: float
-    is_reset: bool = False
+    cleanable_bytes: int
+    compaction_delay_ms: int  # for how long it should have been compacted; 0 if it need not be
+    min_cleanable_ratio: float
+    force_update_checkpoint: bool = False
 
     @property
-    def ratio(self) -> float:
-        total = self.clean_bytes + self.dirty_bytes
-        return self.dirty_bytes / total if total else 0.0
+    def cleanable_ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
 
     @property
     def is_due(self) -> bool:
-        return self.dirty_bytes > 0 and (self.delay_ms > 0 or self.ratio > self.min_ratio)
+        return self.cleanable_bytes > 0 and (
+            self.compaction_delay_ms > 0 or self.cleanable_ratio > self.min_cleanable_ratio
+        )
 
 
-def dirty_part(log: CleanableLog, *, checkpoint: int | None, now_ms: int) -> DirtyPart:
-    first_dirty = log.start_offset if checkpoint is None else checkpoint
-    is_reset = not log.start_offset <= first_dirty <= log.end_offset
+def cleanable_offsets(
+    log: CleanableLog, *, last_clean_offset: int | None, now_ms: int
+) -> OffsetsToClean:
+    first_dirty = log.log_start_offset if last_clean_offset is None else last_clean_offset
+    is_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
     if is_reset:
-        first_dirty = log.start_offset
+        first_dirty = log.log_start_offset
     # What is not synced yet may be needed as it is, to learn from it after a crash.
     first_uncleanable = min(
         log.last_stable_offset, log.segments.active.base_offset, log.recovery_point
@@ -79,47 +83,54 @@ def dirty_part(log: CleanableLog, *, checkpoint: int | None, now_ms: int) -> Dir
     if lag_ms > 0:
         young = (
             segment.base_offset
-            for segment in _sealed_from(log, first_dirty)
-            if segment.largest.timestamp > now_ms - lag_ms
+            for segment in _sealed_segments_from(log, first_dirty)
+            if segment.max_timestamp_and_offset.timestamp > now_ms - lag_ms
         )
         first_uncleanable = min(first_uncleanable, next(young, first_uncleanable))
-    return DirtyPart(first_dirty, max(first_dirty, first_uncleanable), is_reset)
+    return OffsetsToClean(first_dirty, max(first_dirty, first_uncleanable), is_reset)
 
 
-def candidate(log: CleanableLog, *, checkpoint: int | None, now_ms: int) -> Candidate:
-    first_dirty, first_uncleanable, is_reset = dirty_part(log, checkpoint=checkpoint, now_ms=now_ms)
-    holding = log.segments.holding(first_uncleanable) or log.segments.first
-    end_offset = holding.base_offset
+def build_log_to_clean(
+    log: CleanableLog, *, last_clean_offset: int | None, now_ms: int
+) -> LogToClean:
+    first_dirty, first_uncleanable, is_reset = cleanable_offsets(
+        log, last_clean_offset=last_clean_offset, now_ms=now_ms
+    )
+    end_segment = log.segments.floor_segment(first_uncleanable) or log.segments.first
+    end_offset = end_segment.base_offset
     clean_bytes = dirty_bytes = 0
-    dirty_from = (log.segments.holding(first_dirty) or log.segments.first).base_offset
+    dirty_from = (log.segments.floor_segment(first_dirty) or log.segments.first).base_offset
     for segment in log.segments:
         if segment.base_offset < min(dirty_from, end_offset):
             clean_bytes += segment.size_bytes
         elif segment.base_offset < end_offset:
             dirty_bytes += segment.size_bytes
-    return Candidate(
+    return LogToClean(
         partition=log.partition,
-        directory=log.directory.parent,
+        log_dir=log.directory.parent,
         first_dirty_offset=first_dirty,
-        end_offset=end_offset,
+        first_uncleanable_offset=end_offset,
         clean_bytes=clean_bytes,
-        dirty_bytes=dirty_bytes,
-        delay_ms=_delay_ms(log, first_dirty, now_ms),
-        min_ratio=log.settings.min_cleanable_dirty_ratio,
-        is_reset=is_reset,
+        cleanable_bytes=dirty_bytes,
+        compaction_delay_ms=_compaction_delay_ms(log, first_dirty, now_ms),
+        min_cleanable_ratio=log.settings.min_cleanable_dirty_ratio,
+        force_update_checkpoint=is_reset,
     )
 
 
-def _delay_ms(log: CleanableLog, first_dirty: int, now_ms: int) -> int:
+def _compaction_delay_ms(log: CleanableLog, first_dirty_offset: int, now_ms: int) -> int:
     lag_ms = log.settings.max_compaction_lag_ms
     if lag_ms == NEVER:
         return 0
-    timestamps = [first_timestamp(segment) for segment in _sealed_from(log, first_dirty)]
-    earliest = min((each for each in timestamps if each > 0), default=now_ms)
+    timestamps = [
+        get_first_batch_timestamp(segment)
+        for segment in _sealed_segments_from(log, first_dirty_offset)
+    ]
+    earliest = min((timestamp for timestamp in timestamps if timestamp > 0), default=now_ms)
     return max(0, now_ms - lag_ms - earliest)
 
 
-def _sealed_from(log: CleanableLog, offset: int) -> list[LogSegment]:
+def _sealed_segments_from(log: CleanableLog, offset: int) -> list[LogSegment]:
     active = log.segments.active
     return [segment for segment in log.segments.from_offset(offset) if segment is not active]
 
@@ -127,116 +138,124 @@ def _sealed_from(log: CleanableLog, offset: int) -> list[LogSegment]:
 AnyLog = TypeVar("AnyLog", bound=CleanableLog)
 
 
-class CleanerSchedule:
+class LogCleanerManager:
     """Who is compacted when, and how far compaction has come."""
 
     def __init__(self) -> None:
-        self.states = CleaningStates()
-        self._offsets: dict[Path, dict[TopicPartition, int]] = {}
-        self._uncleanable: set[TopicPartition] = set()
+        self.states = LogCleaningStates()
+        self._last_clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
+        self._uncleanable_partitions: set[TopicPartition] = set()
         #: In which log directories somebody works on a log: a copy on its way counts as the log.
-        self._workplaces: dict[TopicPartition, list[Path]] = {}
+        self._in_progress_dirs: dict[TopicPartition, list[Path]] = {}
         #: Of the dirtiest log when the last choice was made, whether it was due or not.
         self.dirtiest_ratio = 0.0
-        self.longest_delay_ms = 0
+        self.max_compaction_delay_ms = 0
 
-    def open(self, directory: Path) -> CheckpointDamaged | None:
+    def load_checkpoint(self, log_dir: Path) -> CorruptCheckpoint | None:
         """Read a log directory's checkpoint; a damaged one makes all its logs dirty."""
-        self._offsets[directory] = {}
+        self._last_clean_offsets[log_dir] = {}
         try:
-            self._offsets[directory] = CLEANER_OFFSETS.read(directory)
-        except CheckpointDamaged as damage:
-            return damage
+            self._last_clean_offsets[log_dir] = CLEANER_OFFSETS.read(log_dir)
+        except CorruptCheckpoint as error:
+            return error
         return None
 
-    def forget_others(self, directory: Path, partitions: Collection[TopicPartition]) -> None:
+    def retain_partitions(self, log_dir: Path, partitions: Collection[TopicPartition]) -> None:
         """Only these are in the directory."""
-        offsets = self._offsets[directory]
-        kept = {name: offset for name, offset in offsets.items() if name in partitions}
-        self._offsets[directory] = kept
+        offsets = self._last_clean_offsets[log_dir]
+        retained = {name: offset for name, offset in offsets.items() if name in partitions}
+        self._last_clean_offsets[log_dir] = retained
 
-    def close(self, directory: Path) -> None:
+    def handle_log_dir_failure(self, log_dir: Path) -> None:
         """The directory has failed: nothing is written there any more, and all work there is over.
 
         Nobody need report the end of it.
         """
-        self._offsets.pop(directory, None)
-        for partition in [name for name, at in self._workplaces.items() if directory in at]:
-            self._end(partition, directory)
+        self._last_clean_offsets.pop(log_dir, None)
+        for partition in [name for name, dirs in self._in_progress_dirs.items() if log_dir in dirs]:
+            self._mark_done(partition, log_dir)
 
-    def checkpoint(self, log: CleanableLog) -> int | None:
+    def last_clean_offset(self, log: CleanableLog) -> int | None:
         """How far compaction of the log has come; None if it has never been compacted."""
-        return self._offsets.get(log.directory.parent, {}).get(log.partition)
+        return self._last_clean_offsets.get(log.directory.parent, {}).get(log.partition)
 
-    def offsets_in(self, directory: Path) -> dict[TopicPartition, int]:
+    def checkpoint_offsets(self, log_dir: Path) -> dict[TopicPartition, int]:
         """What the directory's checkpoint should hold."""
-        return dict(self._offsets.get(directory, {}))
+        return dict(self._last_clean_offsets.get(log_dir, {}))
 
     @property
-    def uncleanable(self) -> frozenset[TopicPartition]:
-        return frozenset(self._uncleanable)
+    def uncleanable_partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(self._uncleanable_partitions)
 
     # Compaction
 
-    def choose(self, logs: Iterable[CleanableLog], *, now_ms: int) -> Candidate | None:
+    def grab_filthiest_compacted_log(
+        self, logs: Iterable[CleanableLog], *, now_ms: int
+    ) -> LogToClean | None:
         """Start on the dirtiest log that is due; ``cleaned``, ``stopped`` or ``failed`` ends it."""
-        considered = (self.consider(log, now_ms=now_ms) for log in logs)
-        return self.choose_among([found for found in considered if found is not None])
+        candidates = (self.log_to_clean(log, now_ms=now_ms) for log in logs)
+        return self.grab_filthiest([candidate for candidate in candidates if candidate is not None])
 
-    def consider(self, log: CleanableLog, *, now_ms: int) -> Candidate | None:
+    def log_to_clean(self, log: CleanableLog, *, now_ms: int) -> LogToClean | None:
         """None if the log is not compacted, or not now.  Reads the log's disk."""
-        if not log.settings.is_compacted or not self._is_free(log.partition):
+        if not log.settings.is_compacted or not self._is_cleanable(log.partition):
             return None
-        found = candidate(log, checkpoint=self.checkpoint(log), now_ms=now_ms)
-        if found.is_reset:
-            self.cleaned_to(log, found.first_dirty_offset)
-        return found
+        candidate = build_log_to_clean(
+            log, last_clean_offset=self.last_clean_offset(log), now_ms=now_ms
+        )
+        if candidate.force_update_checkpoint:
+            self.update_checkpoint(log, candidate.first_dirty_offset)
+        return candidate
 
-    def choose_among(self, candidates: Sequence[Candidate]) -> Candidate | None:
+    def grab_filthiest(self, logs_to_clean: Sequence[LogToClean]) -> LogToClean | None:
         """As ``choose``, of those that have been considered."""
-        self.dirtiest_ratio = max((each.ratio for each in candidates), default=0.0)
-        self.longest_delay_ms = max((each.delay_ms for each in candidates), default=0)
-        due = [each for each in candidates if each.is_due]
+        self.dirtiest_ratio = max(
+            (candidate.cleanable_ratio for candidate in logs_to_clean), default=0.0
+        )
+        self.max_compaction_delay_ms = max(
+            (candidate.compaction_delay_ms for candidate in logs_to_clean), default=0
+        )
+        due = [candidate for candidate in logs_to_clean if candidate.is_due]
         if not due:
             return None
-        chosen = max(due, key=lambda each: each.ratio)
-        self._start(chosen.partition, chosen.directory)
-        return chosen
+        filthiest = max(due, key=lambda candidate: candidate.cleanable_ratio)
+        self._mark_in_progress(filthiest.partition, filthiest.log_dir)
+        return filthiest
 
-    def cleaned(self, log: CleanableLog, end_offset: int) -> None:
+    def done_cleaning(self, log: CleanableLog, end_offset: int) -> None:
         """The new segments are in place; they are compacted up to ``end_offset``."""
-        self.cleaned_to(log, end_offset)
-        self._end(log.partition, log.directory.parent)
+        self.update_checkpoint(log, end_offset)
+        self._mark_done(log.partition, log.directory.parent)
 
-    def stopped(self, log: CleanableLog) -> None:
+    def on_cleaning_aborted(self, log: CleanableLog) -> None:
         """Compaction was given up: the log is as it was, or a part of it is new."""
-        self._end(log.partition, log.directory.parent)
+        self._mark_done(log.partition, log.directory.parent)
 
-    def failed(self, log: CleanableLog) -> None:
+    def mark_partition_uncleanable(self, log: CleanableLog) -> None:
         """The log is damaged, and is not tried again."""
-        self._uncleanable.add(log.partition)
-        self._end(log.partition, log.directory.parent)
+        self._uncleanable_partitions.add(log.partition)
+        self._mark_done(log.partition, log.directory.parent)
 
-    def is_at_work_on(self, log: CleanableLog) -> bool:
+    def is_cleaning_in_progress(self, log: CleanableLog) -> bool:
         """Whether it is being compacted, or old segments of it are being deleted."""
-        return log.directory.parent in self._workplaces.get(log.partition, ())
+        return log.directory.parent in self._in_progress_dirs.get(log.partition, ())
 
     # Retention
 
     def begin_retention(self, logs: Iterable[AnyLog]) -> list[AnyLog]:
         """The logs of which old segments may be deleted until ``end_retention``."""
-        free = [log for log in logs if self._may_lose_segments(log)]
+        free = [log for log in logs if self._can_delete_segments(log)]
         for log in free:
-            self._start(log.partition, log.directory.parent)
+            self._mark_in_progress(log.partition, log.directory.parent)
         return free
 
     def end_retention(self, logs: Iterable[CleanableLog]) -> None:
         for log in logs:
-            self._end(log.partition, log.directory.parent)
+            self._mark_done(log.partition, log.directory.parent)
 
-    def _may_lose_segments(self, log: CleanableLog) -> bool:
+    def _can_delete_segments(self, log: CleanableLog) -> bool:
         if log.settings.is_compacted:
-            return self._is_free(log.partition)
+            return self._is_cleanable(log.partition)
         return self.states[log.partition] is IDLE
 
     # What happens to logs
@@ -249,43 +268,45 @@ class CleanerSchedule:
     def resume(self, partition: TopicPartition) -> None:
         self.states.resume(partition)
 
-    def truncated(self, log: CleanableLog, offset: int) -> None:
+    def maybe_truncate_checkpoint(self, log: CleanableLog, offset: int) -> None:
         """What follows the offset is new, and dirty."""
-        checkpoint = self.checkpoint(log)
+        checkpoint = self.last_clean_offset(log)
         if checkpoint is not None and checkpoint > offset:
-            self.cleaned_to(log, offset)
+            self.update_checkpoint(log, offset)
 
-    def moved(self, partition: TopicPartition, *, source: Path, target: Path) -> None:
+    def alter_checkpoint_dir(
+        self, partition: TopicPartition, *, source: Path, target: Path
+    ) -> None:
         """The log is now in another log directory."""
-        offset = self._offsets.get(source, {}).pop(partition, None)
+        offset = self._last_clean_offsets.get(source, {}).pop(partition, None)
         if offset is not None:
-            self._offsets.setdefault(target, {})[partition] = offset
+            self._last_clean_offsets.setdefault(target, {})[partition] = offset
 
-    def deleted(self, partition: TopicPartition) -> None:
+    def remove_partition(self, partition: TopicPartition) -> None:
         """All pauses are over too: there is nothing to resume."""
         self.states.delete(partition)
-        self._uncleanable.discard(partition)
-        for offsets in self._offsets.values():
+        self._uncleanable_partitions.discard(partition)
+        for offsets in self._last_clean_offsets.values():
             offsets.pop(partition, None)
 
     # The checkpoint
 
-    def cleaned_to(self, log: CleanableLog, offset: int) -> None:
+    def update_checkpoint(self, log: CleanableLog, offset: int) -> None:
         directory = log.directory.parent
-        self._offsets.setdefault(directory, {})[log.partition] = offset
+        self._last_clean_offsets.setdefault(directory, {})[log.partition] = offset
 
-    def _is_free(self, partition: TopicPartition) -> bool:
-        return self.states[partition] is IDLE and partition not in self._uncleanable
+    def _is_cleanable(self, partition: TopicPartition) -> bool:
+        return self.states[partition] is IDLE and partition not in self._uncleanable_partitions
 
-    def _start(self, partition: TopicPartition, directory: Path) -> None:
-        places = self._workplaces.setdefault(partition, [])
-        if not places:
+    def _mark_in_progress(self, partition: TopicPartition, log_dir: Path) -> None:
+        in_progress_dirs = self._in_progress_dirs.setdefault(partition, [])
+        if not in_progress_dirs:
             self.states.start(partition)
-        places.append(directory)
+        in_progress_dirs.append(log_dir)
 
-    def _end(self, partition: TopicPartition, directory: Path) -> None:
-        places = self._workplaces[partition]
-        places.remove(directory)
-        if not places:
-            del self._workplaces[partition]
+    def _mark_done(self, partition: TopicPartition, log_dir: Path) -> None:
+        in_progress_dirs = self._in_progress_dirs[partition]
+        in_progress_dirs.remove(log_dir)
+        if not in_progress_dirs:
+            del self._in_progress_dirs[partition]
             self.states.end(partition)

@@ -20,15 +20,15 @@ from enum import Enum
 from odradek.protocol.types import TopicPartition
 
 
-class CleaningState(Enum):
+class LogCleaningState(Enum):
     IDLE = "may be compacted"
     RUNNING = "is being compacted, or old segments of it are being deleted"
     STOPPING = "is RUNNING, and has been asked to stop"
     PAUSED = "must not be compacted for the time being"
 
 
-class CleaningEvent(Enum):
-    START = "begin"
+class LogCleaningEvent(Enum):
+    START = "start"
     PAUSE = "stop, and do not begin again"
     END = "it has ended"
     RESUME = "one pause less"
@@ -36,64 +36,66 @@ class CleaningEvent(Enum):
     DELETE = "there is no such log any more"
 
 
-IDLE, RUNNING = CleaningState.IDLE, CleaningState.RUNNING
-STOPPING, PAUSED = CleaningState.STOPPING, CleaningState.PAUSED
+IDLE, RUNNING = LogCleaningState.IDLE, LogCleaningState.RUNNING
+STOPPING, PAUSED = LogCleaningState.STOPPING, LogCleaningState.PAUSED
 
 #: What is not here is a mistake of the caller.
-MOVES: Mapping[tuple[CleaningState, CleaningEvent], CleaningState] = {
-    (IDLE, CleaningEvent.START): RUNNING,
-    (IDLE, CleaningEvent.PAUSE): PAUSED,
-    (IDLE, CleaningEvent.DELETE): IDLE,
-    (RUNNING, CleaningEvent.PAUSE): STOPPING,
-    (RUNNING, CleaningEvent.END): IDLE,
-    (STOPPING, CleaningEvent.PAUSE): STOPPING,
-    (STOPPING, CleaningEvent.END): PAUSED,
-    (STOPPING, CleaningEvent.RESUME): STOPPING,
-    (STOPPING, CleaningEvent.RELEASE): RUNNING,
-    (PAUSED, CleaningEvent.PAUSE): PAUSED,
-    (PAUSED, CleaningEvent.RESUME): PAUSED,
-    (PAUSED, CleaningEvent.RELEASE): IDLE,
-    (PAUSED, CleaningEvent.DELETE): IDLE,
+VALID_TRANSITIONS: Mapping[tuple[LogCleaningState, LogCleaningEvent], LogCleaningState] = {
+    (IDLE, LogCleaningEvent.START): RUNNING,
+    (IDLE, LogCleaningEvent.PAUSE): PAUSED,
+    (IDLE, LogCleaningEvent.DELETE): IDLE,
+    (RUNNING, LogCleaningEvent.PAUSE): STOPPING,
+    (RUNNING, LogCleaningEvent.END): IDLE,
+    (STOPPING, LogCleaningEvent.PAUSE): STOPPING,
+    (STOPPING, LogCleaningEvent.END): PAUSED,
+    (STOPPING, LogCleaningEvent.RESUME): STOPPING,
+    (STOPPING, LogCleaningEvent.RELEASE): RUNNING,
+    (PAUSED, LogCleaningEvent.PAUSE): PAUSED,
+    (PAUSED, LogCleaningEvent.RESUME): PAUSED,
+    (PAUSED, LogCleaningEvent.RELEASE): IDLE,
+    (PAUSED, LogCleaningEvent.DELETE): IDLE,
 }
 
 
-class CleaningStates:
+class LogCleaningStates:
     """The states of all logs; a log that was never named is IDLE."""
 
     def __init__(self) -> None:
-        self._states: dict[TopicPartition, CleaningState] = {}
-        self._pauses: dict[TopicPartition, int] = {}
+        self._states: dict[TopicPartition, LogCleaningState] = {}
+        self._pause_counts: dict[TopicPartition, int] = {}
 
-    def __getitem__(self, partition: TopicPartition) -> CleaningState:
+    def __getitem__(self, partition: TopicPartition) -> LogCleaningState:
         return self._states.get(partition, IDLE)
 
     def start(self, partition: TopicPartition) -> None:
-        self._move(partition, CleaningEvent.START)
+        self._transition(partition, LogCleaningEvent.START)
 
     def end(self, partition: TopicPartition) -> None:
-        self._move(partition, CleaningEvent.END)
+        self._transition(partition, LogCleaningEvent.END)
 
     def pause(self, partition: TopicPartition) -> None:
         """To be undone by ``resume``, unless the log is deleted."""
-        self._move(partition, CleaningEvent.PAUSE)
-        self._pauses[partition] = self._pauses.get(partition, 0) + 1
+        self._transition(partition, LogCleaningEvent.PAUSE)
+        self._pause_counts[partition] = self._pause_counts.get(partition, 0) + 1
 
     def resume(self, partition: TopicPartition) -> None:
-        is_last = self._pauses.get(partition) == 1
-        self._move(partition, CleaningEvent.RELEASE if is_last else CleaningEvent.RESUME)
-        self._pauses[partition] -= 1
+        is_last = self._pause_counts.get(partition) == 1
+        self._transition(
+            partition, LogCleaningEvent.RELEASE if is_last else LogCleaningEvent.RESUME
+        )
+        self._pause_counts[partition] -= 1
         if is_last:
-            del self._pauses[partition]
+            del self._pause_counts[partition]
 
     def delete(self, partition: TopicPartition) -> None:
-        self._move(partition, CleaningEvent.DELETE)
-        self._pauses.pop(partition, None)
+        self._transition(partition, LogCleaningEvent.DELETE)
+        self._pause_counts.pop(partition, None)
 
-    def _move(self, partition: TopicPartition, event: CleaningEvent) -> None:
+    def _transition(self, partition: TopicPartition, event: LogCleaningEvent) -> None:
         state = self[partition]
-        assert (state, event) in MOVES, f"{partition}: {event} while {state}"
-        moved = MOVES[state, event]
-        if moved is IDLE:
+        assert (state, event) in VALID_TRANSITIONS, f"{partition}: {event} while {state}"
+        new_state = VALID_TRANSITIONS[state, event]
+        if new_state is IDLE:
             self._states.pop(partition, None)
         else:
-            self._states[partition] = moved
+            self._states[partition] = new_state

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.cleaner.records import WalkedRecords, walk
+from odradek.storage.cleaner.batch_records import BatchRecords, parse_records
 
 DIGEST_BYTES = 16
 #: How long a key may be to stand for itself.
-_ITSELF = frozenset(range(32)) - {DIGEST_BYTES}
+_INLINE_KEY_LENGTHS = frozenset(range(32)) - {DIGEST_BYTES}
 
 #: What an entry takes, measured: 64 bytes for the key, 32 for the offset, and 20 to 60 in the
 #: dictionary, most of them right after it has grown.  Kafka's takes 24.
@@ -51,45 +51,49 @@ class OffsetMap:
         """How full it is; more than 1 if the last batch did not fit."""
         return len(self._offsets) / self.entries_max
 
-    def note(self, batch: AnyBatch) -> int:
+    def put_batch(self, batch: AnyBatch) -> int:
         """Learn the keys of a batch that follows all before; how many records it has."""
         if isinstance(batch, LegacyBatch) or batch.base_offset < self.start_offset:
-            return self._note_each(batch)
+            return self._put_each(batch)
         offsets, base_offset = self._offsets, batch.base_offset
-        records = walk(batch)
-        for key, delta in zip(records.keys, records.deltas, strict=True):
+        records = parse_records(batch)
+        for key, delta in zip(records.keys, records.offset_deltas, strict=True):
             if key is not None:
-                offsets[key if len(key) in _ITSELF else digest_of(key)] = base_offset + delta
+                offsets[key if len(key) in _INLINE_KEY_LENGTHS else key_digest(key)] = (
+                    base_offset + delta
+                )
         return batch.count
 
-    def _note_each(self, batch: AnyBatch) -> int:
+    def _put_each(self, batch: AnyBatch) -> int:
         count = 0
         for record in batch.records():
             count += 1
             if record.key is not None and record.offset >= self.start_offset:
-                self._offsets[token_of(record.key)] = record.offset
+                self._offsets[key_token(record.key)] = record.offset
         return count
 
-    def latest(self, records: WalkedRecords, base_offset: int) -> list[int]:
+    def latest_slots(self, records: BatchRecords, base_offset: int) -> list[int]:
         """The slots of those records with a key of which no later one is known."""
         last_offset_of = self._offsets.get
         return [
             slot
-            for slot, (key, delta) in enumerate(zip(records.keys, records.deltas, strict=True))
+            for slot, (key, delta) in enumerate(
+                zip(records.keys, records.offset_deltas, strict=True)
+            )
             if key is not None
             and base_offset + delta
-            >= last_offset_of(key if len(key) in _ITSELF else digest_of(key), -1)
+            >= last_offset_of(key if len(key) in _INLINE_KEY_LENGTHS else key_digest(key), -1)
         ]
 
     def is_latest(self, key: bytes, offset: int) -> bool:
         """Whether no later record with this key is known."""
-        return offset >= self._offsets.get(token_of(key), -1)
+        return offset >= self._offsets.get(key_token(key), -1)
 
 
-def token_of(key: bytes) -> bytes:
+def key_token(key: bytes) -> bytes:
     """What stands for the key: no more bytes of memory than its digest would take."""
-    return key if len(key) in _ITSELF else digest_of(key)
+    return key if len(key) in _INLINE_KEY_LENGTHS else key_digest(key)
 
 
-def digest_of(key: bytes) -> bytes:
+def key_digest(key: bytes) -> bytes:
     return blake2b(key, digest_size=DIGEST_BYTES).digest()

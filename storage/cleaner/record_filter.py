@@ -28,15 +28,20 @@ from typing import NamedTuple
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import empty_batch, fields_of
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.records.legacy_builder import LegacyBuilder, LegacyFormat
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch
+from odradek.storage.cleaner.batch_records import (
+    BatchRecords,
+    max_timestamp_of,
+    parse_records,
+    rewrite_batch,
+)
+from odradek.storage.cleaner.cleaned_transaction_metadata import CleanedTransactionMetadata
 from odradek.storage.cleaner.offset_map import OffsetMap
-from odradek.storage.cleaner.records import WalkedRecords, largest_timestamp, walk, with_records
-from odradek.storage.cleaner.transactions import TransactionsRead
 from odradek.storage.files import Buffer
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 _TIMESTAMP_MAX = 2**63 - 1
 
@@ -44,168 +49,185 @@ _TIMESTAMP_MAX = 2**63 - 1
 class LastRecord(NamedTuple):
     """Where the last sequence of a producer is; None if only a marker with its epoch is left."""
 
-    last_offset: int | None
-    epoch: int
+    last_data_offset: int | None
+    producer_epoch: int
 
 
-class Kept(NamedTuple):
+class RetainedBatch(NamedTuple):
     """A batch as it stays."""
 
     buffer: Buffer
     last_offset: int
     max_timestamp: int
     record_count: int
-    is_whole: bool  # as it was
+    is_unchanged: bool  # as it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionRules:
+class RecordFilterParams:
     """What decides, besides the offset map and the transactions."""
 
     now_ms: int
     delete_retention_ms: int
     end_offset: int  # of all that is being compacted
-    producers: Mapping[int, LastRecord]
+    last_records_of_active_producers: Mapping[int, LastRecord]
 
     @property
-    def new_horizon_ms(self) -> int:
+    def new_delete_horizon_ms(self) -> int:
         return min(self.now_ms + self.delete_retention_ms, _TIMESTAMP_MAX)
 
 
-class Retention:
+class RecordFilter:
     """Judges the batches of a log one after the other, from its first on."""
 
     def __init__(
-        self, rules: RetentionRules, offsets: OffsetMap, transactions: TransactionsRead
+        self,
+        params: RecordFilterParams,
+        offset_map: OffsetMap,
+        transaction_metadata: CleanedTransactionMetadata,
     ) -> None:
-        self._rules = rules
-        self._offsets = offsets
-        self._transactions = transactions
+        self._params = params
+        self._offset_map = offset_map
+        self._transaction_metadata = transaction_metadata
         #: For the index of the segment that the batch just judged goes to.
-        self.aborted: AbortedTransaction | None = None
-        self.keeps_old_tombstones = True  # of magic 0 and 1
-        self.keyless_count = 0
-        self.read_count = 0
+        self.aborted_txn: AbortedTxn | None = None
+        self.retains_legacy_tombstones = True  # of magic 0 and 1
+        self.keyless_records = 0
+        self.records_read = 0
 
-    def judge(self, batch: AnyBatch) -> Kept | None:
+    def filter_batch(self, batch: AnyBatch) -> RetainedBatch | None:
         """What stays of the batch; None if nothing does."""
-        self.aborted = None
+        self.aborted_txn = None
         if isinstance(batch, LegacyBatch):
-            return self._judge_legacy(batch)
-        self.read_count += batch.count
+            return self._filter_legacy_batch(batch)
+        self.records_read += batch.count
         if batch.is_control:
-            return self._judge_marker(batch)
-        if self._transactions.is_aborted(batch):
-            return self._without_records(batch)
-        if batch.base_offset >= self._offsets.end_offset:
-            return _whole(batch)
-        return self._judge_records(batch)
+            return self._filter_marker(batch)
+        if self._transaction_metadata.on_batch_read(batch):
+            return self._retain_empty_if_needed(batch)
+        if batch.base_offset >= self._offset_map.end_offset:
+            return _retain_whole(batch)
+        return self._filter_records(batch)
 
-    def _judge_marker(self, batch: RecordBatch) -> Kept | None:
-        is_done, self.aborted = self._transactions.end(batch)
+    def _filter_marker(self, batch: RecordBatch) -> RetainedBatch | None:
+        is_done, self.aborted_txn = self._transaction_metadata.on_control_batch_read(batch)
         horizon_ms = batch.delete_horizon_ms
-        if not is_done or self._is_last_of_producer(batch):
-            return _whole(batch)
-        if batch.count == 0 or (horizon_ms is not None and horizon_ms <= self._rules.now_ms):
-            return self._without_records(batch)
+        if not is_done or self._is_last_record_of_producer(batch):
+            return _retain_whole(batch)
+        if batch.count == 0 or (horizon_ms is not None and horizon_ms <= self._params.now_ms):
+            return self._retain_empty_if_needed(batch)
         if horizon_ms is not None:
-            return _whole(batch)
-        records = walk(batch)
-        return self._rewritten(batch, records, range(batch.count), has_new_horizon=True)
+            return _retain_whole(batch)
+        records = parse_records(batch)
+        return self._rewrite(batch, records, range(batch.count), sets_delete_horizon=True)
 
-    def _judge_records(self, batch: RecordBatch) -> Kept | None:
-        records, horizon_ms = walk(batch), batch.delete_horizon_ms
-        self.keyless_count += records.keys.count(None)
-        kept = self._offsets.latest(records, batch.base_offset)
-        if horizon_ms is not None and horizon_ms <= self._rules.now_ms:
-            kept = [slot for slot in kept if slot not in records.tombstones]
-        if not kept:
-            return self._without_records(batch)
-        has_tombstone = not records.tombstones.isdisjoint(kept)
-        has_new_horizon = has_tombstone and horizon_ms is None
-        if len(kept) == batch.count and not has_new_horizon:
-            return _whole(batch)
-        return self._rewritten(batch, records, kept, has_new_horizon=has_new_horizon)
+    def _filter_records(self, batch: RecordBatch) -> RetainedBatch | None:
+        records, horizon_ms = parse_records(batch), batch.delete_horizon_ms
+        self.keyless_records += records.keys.count(None)
+        retained_slots = self._offset_map.latest_slots(records, batch.base_offset)
+        if horizon_ms is not None and horizon_ms <= self._params.now_ms:
+            retained_slots = [slot for slot in retained_slots if slot not in records.tombstones]
+        if not retained_slots:
+            return self._retain_empty_if_needed(batch)
+        has_tombstone = not records.tombstones.isdisjoint(retained_slots)
+        needs_delete_horizon = has_tombstone and horizon_ms is None
+        if len(retained_slots) == batch.count and not needs_delete_horizon:
+            return _retain_whole(batch)
+        return self._rewrite(
+            batch, records, retained_slots, sets_delete_horizon=needs_delete_horizon
+        )
 
-    def _judge_legacy(self, batch: LegacyBatch) -> Kept | None:
+    def _filter_legacy_batch(self, batch: LegacyBatch) -> RetainedBatch | None:
         records = list(batch.records())
-        self.read_count += len(records)
-        if batch.last_offset >= self._offsets.end_offset:
-            return _whole(batch)
-        form = _legacy_form(batch)
-        builder = LegacyBuilder(form)
+        self.records_read += len(records)
+        if batch.last_offset >= self._offset_map.end_offset:
+            return _retain_whole(batch)
+        legacy_format = _legacy_format(batch)
+        builder = LegacyBuilder(legacy_format)
         last_offset = -1
         for record in records:
             if record.key is None:
-                self.keyless_count += 1
-            elif self._offsets.is_latest(record.key, record.offset) and (
-                record.value is not None or self.keeps_old_tombstones
+                self.keyless_records += 1
+            elif self._offset_map.is_latest(record.key, record.offset) and (
+                record.value is not None or self.retains_legacy_tombstones
             ):
                 builder.append(record)
                 last_offset = record.offset
         if builder.count == len(records):
-            return _whole(batch)
+            return _retain_whole(batch)
         if not builder.count:
             return None
-        return Kept(
+        return RetainedBatch(
             builder.build(),
             last_offset,
             builder.max_timestamp,
             record_count=builder.count,
-            is_whole=False,
+            is_unchanged=False,
         )
 
-    def _rewritten(
+    def _rewrite(
         self,
         batch: RecordBatch,
-        records: WalkedRecords,
+        records: BatchRecords,
         slots: Sequence[int],
         *,
-        has_new_horizon: bool,
-    ) -> Kept:
-        max_timestamp = largest_timestamp(batch, records, slots)
-        buffer = with_records(
+        sets_delete_horizon: bool,
+    ) -> RetainedBatch:
+        max_timestamp = max_timestamp_of(batch, records, slots)
+        buffer = rewrite_batch(
             batch,
             records,
             slots,
             max_timestamp=max_timestamp,
-            new_horizon_ms=self._rules.new_horizon_ms if has_new_horizon else None,
+            new_delete_horizon_ms=self._params.new_delete_horizon_ms
+            if sets_delete_horizon
+            else None,
         )
-        return Kept(
-            buffer, batch.last_offset, max_timestamp, record_count=len(slots), is_whole=False
+        return RetainedBatch(
+            buffer, batch.last_offset, max_timestamp, record_count=len(slots), is_unchanged=False
         )
 
-    def _without_records(self, batch: RecordBatch) -> Kept | None:
-        if batch.next_offset == self._rules.end_offset or self._is_last_of_producer(batch):
-            return _emptied(batch)
+    def _retain_empty_if_needed(self, batch: RecordBatch) -> RetainedBatch | None:
+        if batch.next_offset == self._params.end_offset or self._is_last_record_of_producer(batch):
+            return _retain_empty(batch)
         return None
 
-    def _is_last_of_producer(self, batch: RecordBatch) -> bool:
-        last = self._rules.producers.get(batch.producer_id) if batch.has_producer_id else None
+    def _is_last_record_of_producer(self, batch: RecordBatch) -> bool:
+        last = (
+            self._params.last_records_of_active_producers.get(batch.producer_id)
+            if batch.has_producer_id
+            else None
+        )
         if last is None:
             return False
-        if last.last_offset is not None:
-            return batch.last_offset == last.last_offset
-        return batch.is_control and batch.producer_epoch == last.epoch
+        if last.last_data_offset is not None:
+            return batch.last_offset == last.last_data_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
 
 
-def _whole(batch: AnyBatch) -> Kept:
-    return Kept(
-        batch.view, batch.last_offset, batch.max_timestamp, record_count=batch.count, is_whole=True
+def _retain_whole(batch: AnyBatch) -> RetainedBatch:
+    return RetainedBatch(
+        batch.view,
+        batch.last_offset,
+        batch.max_timestamp,
+        record_count=batch.count,
+        is_unchanged=True,
     )
 
 
-def _emptied(batch: RecordBatch) -> Kept:
+def _retain_empty(batch: RecordBatch) -> RetainedBatch:
     """The batch without its records."""
     if batch.count == 0:
-        return _whole(batch)
+        return _retain_whole(batch)
     header = empty_batch(
         fields_of(batch), last_offset=batch.last_offset, max_timestamp=batch.max_timestamp
     )
-    return Kept(header, batch.last_offset, batch.max_timestamp, record_count=0, is_whole=False)
+    return RetainedBatch(
+        header, batch.last_offset, batch.max_timestamp, record_count=0, is_unchanged=False
+    )
 
 
-def _legacy_form(batch: LegacyBatch) -> LegacyFormat:
+def _legacy_format(batch: LegacyBatch) -> LegacyFormat:
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     return LegacyFormat(
         magic=batch.magic,

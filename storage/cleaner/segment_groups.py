@@ -25,7 +25,7 @@ class SegmentExtent(NamedTuple):
     time_index_bytes: int
 
 
-def grouped(
+def group_segments_by_size(
     extents: Iterable[SegmentExtent], *, segment_bytes_max: int, index_bytes_max: int
 ) -> Iterator[list[SealedSegment]]:
     """The segments in groups, in order; one that is too large stands alone."""
@@ -39,7 +39,7 @@ def grouped(
         fits = (
             log_bytes <= segment_bytes_max
             and max(index_bytes, time_index_bytes) <= index_bytes_max
-            and (not group or _is_near(extent, group[0].base_offset))
+            and (not group or _fits_relative_offset(extent, group[0].base_offset))
         )
         if group and not fits:
             yield group
@@ -51,7 +51,7 @@ def grouped(
         yield group
 
 
-def _is_near(extent: SegmentExtent, base_offset: int) -> bool:
+def _fits_relative_offset(extent: SegmentExtent, base_offset: int) -> bool:
     """An empty segment is near everything: it has no offsets."""
     is_empty = extent.segment.size_bytes == 0
     return is_empty or extent.end_offset - 1 - base_offset <= RELATIVE_OFFSET_MAX

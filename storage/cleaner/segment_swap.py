@@ -28,89 +28,99 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.storage import files
-from odradek.storage.cleaner.task import CleanableLog, CleaningPlan, Replacement
+from odradek.storage.cleaner.task import CleanableLog, CleaningResult, SegmentReplacement
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
+from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, file_path
 
 
-def swap(log: CleanableLog, plan: CleaningPlan) -> list[LogSegment]:
+def swap_segments(log: CleanableLog, result: CleaningResult) -> list[LogSegment]:
     """All replacements, for a caller that may sleep; the old segments, which wait for removal."""
     old: list[LogSegment] = []
-    for replacement in plan.replacements:
-        swapped = Swap(log, replacement)
-        swapped.stage()
-        swapped.publish()
-        swapped.finish()
-        old += swapped.settle()
+    for replacement in result.replacements:
+        swap = SegmentSwap(log, replacement)
+        swap.stage()
+        swap.publish()
+        swap.finish()
+        old += swap.complete()
     return old
 
 
-class Swap:
+class SegmentSwap:
     """One replacement on its way into a log."""
 
-    def __init__(self, log: CleanableLog, replacement: Replacement) -> None:
+    def __init__(self, log: CleanableLog, replacement: SegmentReplacement) -> None:
         self._log = log
         self._directory = replacement.directory
         self._base_offset = replacement.base_offset
-        self._old = [log.segments.at(sealed.base_offset) for sealed in replacement.replaced]
-        self._new: LogSegment | None = None
-        sizes = [segment.size_bytes if segment else None for segment in self._old]
-        assert sizes == [sealed.size_bytes for sealed in replacement.replaced], (
-            f"{self._directory} has changed since the compaction was planned"
+        self._old_segments = [
+            log.segments.get(sealed.base_offset) for sealed in replacement.old_segments
+        ]
+        self._new_segment: LogSegment | None = None
+        sizes = [segment.size_bytes if segment else None for segment in self._old_segments]
+        assert sizes == [sealed.size_bytes for sealed in replacement.old_segments], (
+            f"{self._directory}: segments have changed since the compaction was planned"
         )
-        assert log.segments.active not in self._old, f"{self._directory}: the active segment"
+        assert log.segments.active not in self._old_segments, (
+            f"{self._directory}: the active segment cannot be replaced"
+        )
 
     @property
-    def old(self) -> list[LogSegment]:
-        return [segment for segment in self._old if segment is not None]
+    def old_segments(self) -> list[LogSegment]:
+        return [segment for segment in self._old_segments if segment is not None]
 
     def stage(self) -> None:
         """From here on the compaction is finished, if need be at the next start."""
-        self._log.producers.snapshots.end_transactions(self._base_offset)
-        self._rename(SEGMENT_CONTENTS, Stage.CLEANED, Stage.SWAP)
+        self._log.producer_state_manager.snapshots.clear_open_transactions(self._base_offset)
+        self._rename(SEGMENT_FILE_TYPES, FileStage.CLEANED, FileStage.SWAP)
 
     def publish(self) -> None:
         """The log has the new segment instead of the old ones."""
         log = self._log
-        new = LogSegment(self._directory, self._base_offset, log.shape, stage=Stage.SWAP)
-        _open(new)
-        log.segments.replace(self.old, [new])
-        self._new = new
+        new = LogSegment(
+            self._directory, self._base_offset, log.segment_config, stage=FileStage.SWAP
+        )
+        _open_files(new)
+        log.segments.replace(self.old_segments, [new])
+        self._new_segment = new
 
     def finish(self) -> None:
         """The old files are out of the way, and the new ones have their names."""
-        for segment in self.old:
-            segment.move(Stage.DELETED)
+        for segment in self.old_segments:
+            segment.change_file_suffixes(FileStage.DELETED)
         files.sync_directory(self._directory)
-        self._rename([Content.BATCHES], Stage.SWAP, Stage.IN_USE)
-        self._rename(_INDEXES, Stage.SWAP, Stage.IN_USE)
+        self._rename([LogFileType.LOG], FileStage.SWAP, FileStage.IN_USE)
+        self._rename(_INDEX_FILE_TYPES, FileStage.SWAP, FileStage.IN_USE)
 
-    def settle(self) -> list[LogSegment]:
+    def complete(self) -> list[LogSegment]:
         """The old segments, which wait for removal, as do the snapshots of producers there."""
         log = self._log
-        assert self._new is not None, self._directory
-        settled = LogSegment(self._directory, self._base_offset, log.shape)
-        log.segments.replace([self._new], [settled])
-        for segment in self.old:
+        assert self._new_segment is not None, self._directory
+        new_segment = LogSegment(self._directory, self._base_offset, log.segment_config)
+        log.segments.replace([self._new_segment], [new_segment])
+        for segment in self.old_segments:
             if segment.base_offset != self._base_offset:
-                log.producers.snapshots.mark_deleted(segment.base_offset)
-        return self.old
+                log.producer_state_manager.snapshots.mark_deleted(segment.base_offset)
+        return self.old_segments
 
-    def _rename(self, contents: Iterable[Content], before: Stage, after: Stage) -> None:
-        for content in contents:
-            source = self._path(content, before)
+    def _rename(
+        self, file_types: Iterable[LogFileType], from_stage: FileStage, to_stage: FileStage
+    ) -> None:
+        for file_type in file_types:
+            source = self._path(file_type, from_stage)
             if source.exists():
-                files.rename(source, self._path(content, after))
+                files.rename(source, self._path(file_type, to_stage))
         files.sync_directory(self._directory)
 
-    def _path(self, content: Content, stage: Stage) -> Path:
-        return file_path(self._directory, self._base_offset, content, stage)
+    def _path(self, file_type: LogFileType, stage: FileStage) -> Path:
+        return file_path(self._directory, self._base_offset, file_type, stage)
 
 
-def _open(segment: LogSegment) -> None:
+def _open_files(segment: LogSegment) -> None:
     """All that is otherwise opened, by name, when it is first used."""
-    opened = (segment.file, segment.largest, segment.transaction_index.entries)
+    opened = (segment.file, segment.max_timestamp_and_offset, segment.transaction_index.entries)
     assert None not in opened, segment
 
 
-_INDEXES = [content for content in SEGMENT_CONTENTS if content is not Content.BATCHES]
+_INDEX_FILE_TYPES = [
+    file_type for file_type in SEGMENT_FILE_TYPES if file_type is not LogFileType.LOG
+]

@@ -2,7 +2,7 @@
 
 import sys
 
-from odradek.config.definition import SettingError, Update, boolean, integer, long, number
+from odradek.config.definition import SettingError, UpdateMode, boolean, integer, long, number
 from odradek.config.settings import Settings
 from odradek.storage.settings import DAY_MS, NEVER
 
@@ -21,40 +21,40 @@ class CleanerSettings(Settings):
         "log.cleaner.threads",
         default=1,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="0 stops compaction; more is as one: the worker compacts one log after the other.",
     )
     io_max_bytes_per_second: float = number(
         "log.cleaner.io.max.bytes.per.second",
         default=sys.float_info.max,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="What compaction may read and write in a second, all in all.",
     )
     dedupe_buffer_bytes: int = long(
         "log.cleaner.dedupe.buffer.size",
         default=128 * MIB,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The memory in which compaction keeps the last offset of every key, of all its threads "
         "together.",
     )
     dedupe_buffer_load_factor: float = number(
         "log.cleaner.io.buffer.load.factor",
         default=0.9,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="How full that memory may get; the fuller, the more keys at once, and the slower.",
     )
     io_buffer_bytes: int = integer(
         "log.cleaner.io.buffer.size",
         default=MIB // 2,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The memory for reading and writing, of all threads together.",
     )
     backoff_ms: int = long(
         "log.cleaner.backoff.ms",
         default=15_000,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="How long to wait when there is nothing to compact.",
     )
     min_cleanable_ratio: float = number(
@@ -62,28 +62,28 @@ class CleanerSettings(Settings):
         default=0.5,
         at_least=0,
         at_most=1,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `min.cleanable.dirty.ratio`.",
     )
     delete_retention_ms: int = long(
         "log.cleaner.delete.retention.ms",
         default=DAY_MS,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `delete.retention.ms`.",
     )
     min_compaction_lag_ms: int = long(
         "log.cleaner.min.compaction.lag.ms",
         default=0,
         at_least=0,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `min.compaction.lag.ms`.",
     )
     max_compaction_lag_ms: int = long(
         "log.cleaner.max.compaction.lag.ms",
         default=NEVER,
         at_least=1,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         doc="The default of `max.compaction.lag.ms`.",
     )
 

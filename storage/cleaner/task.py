@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner.retention import LastRecord
+from odradek.storage.cleaner.record_filter import LastRecord
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.log_segment import SegmentShape
-from odradek.storage.producers.append import ProducerState
-from odradek.storage.producers.state import ProducerStates
-from odradek.storage.segment_list import SegmentList
+from odradek.storage.log_segment import SegmentConfig
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.producer_state.producer_state_entry import ProducerStateEntry
+from odradek.storage.producer_state.producer_state_manager import ProducerStateManager
 from odradek.storage.settings import TopicSettings
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 
 class CleanableLog(Protocol):
@@ -35,19 +35,19 @@ class CleanableLog(Protocol):
     def settings(self) -> TopicSettings: ...
 
     @property
-    def shape(self) -> SegmentShape: ...
+    def segment_config(self) -> SegmentConfig: ...
 
     @property
-    def segments(self) -> SegmentList: ...
+    def segments(self) -> LogSegments: ...
 
     @property
-    def producers(self) -> ProducerStates: ...
+    def producer_state_manager(self) -> ProducerStateManager: ...
 
     @property
-    def start_offset(self) -> int: ...
+    def log_start_offset(self) -> int: ...
 
     @property
-    def end_offset(self) -> int: ...
+    def log_end_offset(self) -> int: ...
 
     @property
     def recovery_point(self) -> int: ...
@@ -64,12 +64,12 @@ class SealedSegment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningLimits:
+class CleanerConfig:
     """The settings that matter: the topic's, and this log's share of the server's."""
 
     delete_retention_ms: int
     segment_bytes_max: int
-    shape: SegmentShape = field(default_factory=SegmentShape)
+    segment_config: SegmentConfig = field(default_factory=SegmentConfig)
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     dedupe_load_factor: float = 0.9
     io_buffer_bytes: int = 512 * 1024
@@ -83,30 +83,30 @@ class CleaningTask:
     directory: Path
     segments: tuple[SealedSegment, ...]  # from the first of the log to the last before end_offset
     first_dirty_offset: int  # compacted before, up to here
-    end_offset: int  # the base offset of the first segment that is not given
-    limits: CleaningLimits
+    first_uncleanable_offset: int  # the base offset of the first segment that is not given
+    config: CleanerConfig
     now_ms: int
-    producers: Mapping[int, LastRecord]
+    last_records_of_active_producers: Mapping[int, LastRecord]
     #: From the transaction indexes of later segments: what they abort may lie before end_offset.
-    later_aborted: tuple[AbortedTransaction, ...] = ()
+    later_aborted_txns: tuple[AbortedTxn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class SegmentReplacement:
     """A new segment, written as ``.cleaned`` files, and those whose place it takes."""
 
     directory: Path
     base_offset: int
     size_bytes: int
-    replaced: tuple[SealedSegment, ...]
+    old_segments: tuple[SealedSegment, ...]
 
 
 @dataclass(slots=True)
-class CleaningStatistics:
+class CleanerStats:
     """What was read and written.  The map is filled from the dirty part before all is read."""
 
-    map_bytes: int = 0
-    map_records: int = 0
+    map_bytes_read: int = 0
+    map_records_read: int = 0
     map_utilization: float = 0.0
     bytes_read: int = 0
     records_read: int = 0
@@ -116,64 +116,71 @@ class CleaningStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class CleaningPlan:
+class CleaningResult:
     """What has been written and is to be put in the place of what was read, in this order."""
 
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[SegmentReplacement, ...]
     end_offset: int  # compacted up to here: the next first dirty offset
-    statistics: CleaningStatistics
+    stats: CleanerStats
 
 
-def cleaning_task(
+def build_cleaning_task(
     log: CleanableLog,
     settings: CleanerSettings,
     *,
     first_dirty_offset: int,
-    end_offset: int,
+    first_uncleanable_offset: int,
     now_ms: int,
 ) -> CleaningTask:
     """The compaction of ``log`` up to ``end_offset``, where a segment begins that is left alone."""
     # Else a power cut could take the last record of a key when those before it are gone.
-    assert end_offset <= log.recovery_point, log
+    assert first_uncleanable_offset <= log.recovery_point, log
     workers = max(1, settings.threads)
     return CleaningTask(
         directory=log.directory,
         segments=tuple(
             SealedSegment(segment.base_offset, segment.size_bytes)
             for segment in log.segments
-            if segment.base_offset < end_offset
+            if segment.base_offset < first_uncleanable_offset
         ),
         first_dirty_offset=first_dirty_offset,
-        end_offset=end_offset,
-        limits=CleaningLimits(
+        first_uncleanable_offset=first_uncleanable_offset,
+        config=CleanerConfig(
             delete_retention_ms=log.settings.delete_retention_ms,
             segment_bytes_max=log.settings.segment_bytes,
-            shape=log.shape,
+            segment_config=log.segment_config,
             dedupe_buffer_bytes=settings.dedupe_buffer_bytes // workers,
             dedupe_load_factor=settings.dedupe_buffer_load_factor,
             io_buffer_bytes=settings.io_buffer_bytes // workers,
             bytes_per_second=settings.io_max_bytes_per_second / workers,
         ),
         now_ms=now_ms,
-        producers=last_records(log.producers.states, before=end_offset),
-        later_aborted=tuple(
-            aborted
-            for segment in log.segments.from_offset(end_offset)
-            for aborted in segment.transaction_index.entries
-            if segment.base_offset >= end_offset and aborted.first_offset < end_offset
+        last_records_of_active_producers=last_records_of_active_producers(
+            log.producer_state_manager.active_producers, before_offset=first_uncleanable_offset
+        ),
+        later_aborted_txns=tuple(
+            aborted_txn
+            for segment in log.segments.from_offset(first_uncleanable_offset)
+            for aborted_txn in segment.transaction_index.entries
+            if segment.base_offset >= first_uncleanable_offset
+            and aborted_txn.first_offset < first_uncleanable_offset
         ),
     )
 
 
-def last_records(states: Mapping[int, ProducerState], *, before: int) -> dict[int, LastRecord]:
+def last_records_of_active_producers(
+    entries: Mapping[int, ProducerStateEntry], *, before_offset: int
+) -> dict[int, LastRecord]:
     """What producers wrote last before that offset, of those who did not do so too long ago.
 
     Even if they have written since: that may be truncated, and a crash may take the snapshots.
     """
-    last = {}
-    for producer_id, state in states.items():
-        batches = state.batches
-        offset = next((each.last_offset for each in batches if each.last_offset < before), None)
+    last_records = {}
+    for producer_id, entry in entries.items():
+        batches = entry.batches
+        offset = next(
+            (batch.last_offset for batch in batches if batch.last_offset < before_offset), None
+        )
         if offset is not None or not batches:
-            last[producer_id] = LastRecord(offset, state.epoch)
-    return last
+            last_records[producer_id] = LastRecord(offset, entry.epoch)
+    return last_records

@@ -14,30 +14,30 @@ import math
 from collections.abc import Callable
 
 _STEP_BYTES = 16 * 1024  # a fraction of a millisecond
-_SHORTEST_PAUSE_S = 0.001
-_ASKED_EVERY_S = 0.1  # whether to stop, during a pause
+_MIN_PAUSE_S = 0.001
+_ABORT_CHECK_INTERVAL_S = 0.1  # whether to stop, during a pause
 
 
-class CleaningStopped(Exception):
+class LogCleaningAborted(Exception):
     """Compaction was asked to stop; nothing is left of it."""
 
 
-class Throttle:
+class ByteRateThrottle:
     """How long to sleep so that a rate is kept.  Zero lets nothing through; less is no limit."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
-        self._ahead_s = 0.0
+        self._owed_pause_s = 0.0
 
     def pause_s(self, moved_bytes: int, *, elapsed_s: float) -> float:
         """``elapsed_s``: since this was last asked, sleep and all."""
         rate = self._bytes_per_second
         needed_s = moved_bytes / rate if rate else math.inf
-        self._ahead_s = max(0.0, self._ahead_s + needed_s - elapsed_s)
-        return self._ahead_s if self._ahead_s >= _SHORTEST_PAUSE_S else 0.0
+        self._owed_pause_s = max(0.0, self._owed_pause_s + needed_s - elapsed_s)
+        return self._owed_pause_s if self._owed_pause_s >= _MIN_PAUSE_S else 0.0
 
 
-def _never_stop() -> bool:
+def _never_abort() -> bool:
     return False
 
 
@@ -49,53 +49,55 @@ def _no_sleep(pause_s: float) -> None:
     raise AssertionError("a rate is to be kept, and no way to sleep was given")
 
 
-def _go_on() -> None:
+def _no_yield() -> None:
     """Nobody else is there."""
 
 
-class Pace:
+class CleanerThrottler:
     """Lets others stop compaction, and keeps it to a rate."""
 
     def __init__(
         self,
         *,
-        should_stop: Callable[[], bool] = _never_stop,
+        should_abort: Callable[[], bool] = _never_abort,
         clock: Callable[[], float] = _no_clock,
         sleep: Callable[[float], None] = _no_sleep,
-        give_way: Callable[[], object] = _go_on,
+        yield_cpu: Callable[[], object] = _no_yield,
         step_bytes: int = _STEP_BYTES,
     ) -> None:
         """``clock`` tells seconds, and never goes back; it can be left out, and so can ``sleep``,
         without a rate."""
-        self._should_stop = should_stop
+        self._should_abort = should_abort
         self._clock = clock
         self._sleep = sleep
-        self._give_way = give_way
+        self._yield_cpu = yield_cpu
         self._step_bytes = step_bytes
         self._moved_bytes = 0
-        self._throttle = Throttle(math.inf)
-        self._asked_at = clock()
+        self._rate_throttle = ByteRateThrottle(math.inf)
+        self._last_checked_at = clock()
 
-    def keep_to(self, bytes_per_second: float) -> None:
+    def set_rate(self, bytes_per_second: float) -> None:
         """From now on."""
-        self._throttle = Throttle(bytes_per_second)
-        self._asked_at = self._clock()
+        self._rate_throttle = ByteRateThrottle(bytes_per_second)
+        self._last_checked_at = self._clock()
 
-    def moved(self, size_bytes: int) -> None:
+    def maybe_throttle(self, size_bytes: int) -> None:
         """May sleep.  CleaningStopped if that was asked for."""
         self._moved_bytes += size_bytes
         if self._moved_bytes < self._step_bytes:
             return
-        self._give_way()
-        self._check_not_stopped()
+        self._yield_cpu()
+        self._check_not_aborted()
         now = self._clock()
-        pause_s = self._throttle.pause_s(self._moved_bytes, elapsed_s=now - self._asked_at)
-        self._asked_at, self._moved_bytes = now, 0
+        pause_s = self._rate_throttle.pause_s(
+            self._moved_bytes, elapsed_s=now - self._last_checked_at
+        )
+        self._last_checked_at, self._moved_bytes = now, 0
         while pause_s > 0:
-            self._sleep(min(pause_s, _ASKED_EVERY_S))
-            pause_s -= _ASKED_EVERY_S
-            self._check_not_stopped()
+            self._sleep(min(pause_s, _ABORT_CHECK_INTERVAL_S))
+            pause_s -= _ABORT_CHECK_INTERVAL_S
+            self._check_not_aborted()
 
-    def _check_not_stopped(self) -> None:
-        if self._should_stop():
-            raise CleaningStopped
+    def _check_not_aborted(self) -> None:
+        if self._should_abort():
+            raise LogCleaningAborted

@@ -15,21 +15,21 @@ from odradek.config import properties
 from odradek.config.properties import PropertiesError
 from odradek.storage import (
     clean_shutdown,
-    leader_epochs,
+    leader_epoch_file_cache,
     meta_properties,
     offset_checkpoints,
     partition_metadata,
 )
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.dump import reading
-from odradek.storage.dump.facts import Fact, Facts, Wishes, damage, shown
-from odradek.storage.dump.reading import SegmentFile
-from odradek.storage.meta_properties import DirectoryRefused
-from odradek.storage.offset_checkpoints import OffsetCheckpoint
-from odradek.storage.producers import snapshot
-from odradek.storage.producers.snapshot import ENTRY, HEADER, ProducerSnapshotDamaged
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.dump import file_reader
+from odradek.storage.dump.file_reader import SegmentFile
+from odradek.storage.dump.items import DumpItem, DumpItems, DumpOptions, damage_item, printable
+from odradek.storage.meta_properties import InvalidLogDirectory
+from odradek.storage.offset_checkpoints import OffsetCheckpointFile
+from odradek.storage.producer_state import snapshot
+from odradek.storage.producer_state.snapshot import ENTRY, HEADER, CorruptSnapshot
 
-_PRODUCER = (
+_PRODUCER_FIELDS = (
     "producer_id",
     "producer_epoch",
     "last_sequence",
@@ -41,9 +41,9 @@ _PRODUCER = (
 )
 
 
-def dump_snapshot(file: SegmentFile, wishes: Wishes) -> Facts:
-    content = reading.whole(file.path)
-    yield Fact(
+def dump_snapshot(file: SegmentFile, options: DumpOptions) -> DumpItems:
+    content = file_reader.read_whole(file.path)
+    yield DumpItem(
         "file",
         {
             "content": "producer snapshot",
@@ -53,79 +53,82 @@ def dump_snapshot(file: SegmentFile, wishes: Wishes) -> Facts:
     )
     try:
         snapshot.decode(content, path=file.path)
-    except ProducerSnapshotDamaged as broken:
-        yield damage(broken.why, position=0)
+    except CorruptSnapshot as error:
+        yield damage_item(error.reason, position=0)
     entries = content[HEADER.size :]
-    if wishes.bytes_max is not None:
-        entries = entries[: max(0, wishes.bytes_max - HEADER.size)]
+    if options.bytes_max is not None:
+        entries = entries[: max(0, options.bytes_max - HEADER.size)]
     for slot, fields in enumerate(
         ENTRY.iter_unpack(entries[: len(entries) // ENTRY.size * ENTRY.size])
     ):
-        values = dict(zip(_PRODUCER, fields, strict=True))
-        yield Fact("producer", values)
+        values = dict(zip(_PRODUCER_FIELDS, fields, strict=True))
+        yield DumpItem("producer", values)
         latest = max(values["last_offset"], values["transaction_first_offset"])
         if file.base_offset is not None and latest >= file.base_offset:
-            why = f"producer {values['producer_id']} has written at {latest}, after the snapshot"
-            yield damage(why, position=HEADER.size + slot * ENTRY.size)
+            reason = (
+                f"producer {values['producer_id']} has offset {latest}, at or after the snapshot"
+            )
+            yield damage_item(reason, position=HEADER.size + slot * ENTRY.size)
 
 
-def dump_text(path: Path) -> Facts:
+def dump_text(path: Path) -> DumpItems:
     """One of the files that are known by their names."""
-    content = reading.whole(path)
-    yield Fact(
-        "file", {"content": _contents[path.name], "size_bytes": len(content), "base_offset": None}
+    content = file_reader.read_whole(path)
+    yield DumpItem(
+        "file",
+        {"content": _DESCRIPTIONS[path.name], "size_bytes": len(content), "base_offset": None},
     )
     try:
         yield from list(TEXT_FILES[path.name](path))
-    except CheckpointDamaged as broken:
-        yield damage(broken.why, line=broken.line)
-        yield from _lines(content)
-    except DirectoryRefused as refused:
-        yield damage(str(refused).removeprefix(f"{path}:").strip())
-        yield from _lines(content)
+    except CorruptCheckpoint as error:
+        yield damage_item(error.reason, line=error.line)
+        yield from _raw_lines(content)
+    except InvalidLogDirectory as invalid:
+        yield damage_item(str(invalid).removeprefix(f"{path}:").strip())
+        yield from _raw_lines(content)
 
 
-def _lines(content: bytes) -> Facts:
+def _raw_lines(content: bytes) -> DumpItems:
     for number, line in enumerate(content.split(b"\n"), start=1):
         if line:
-            yield Fact("line", {"line": number, "text": shown(line)})
+            yield DumpItem("line", {"line": number, "text": printable(line)})
 
 
-def _leader_epochs(path: Path) -> Facts:
-    for epoch, start_offset in leader_epochs.read(path):
-        yield Fact("leader_epoch", {"epoch": epoch, "start_offset": start_offset})
+def _leader_epochs(path: Path) -> DumpItems:
+    for epoch, start_offset in leader_epoch_file_cache.read(path):
+        yield DumpItem("leader_epoch", {"epoch": epoch, "start_offset": start_offset})
 
 
-def _partition_offsets(checkpoint: OffsetCheckpoint) -> Callable[[Path], Facts]:
-    def read(path: Path) -> Facts:
+def _partition_offsets(checkpoint: OffsetCheckpointFile) -> Callable[[Path], DumpItems]:
+    def read(path: Path) -> DumpItems:
         for (topic, partition), offset in checkpoint.read(path.parent).items():
             values = {"topic": topic, "partition": partition, "offset": offset}
-            yield Fact("partition_offset", values)
+            yield DumpItem("partition_offset", values)
 
     return read
 
 
-def _partition_metadata(path: Path) -> Facts:
+def _partition_metadata(path: Path) -> DumpItems:
     topic_id = partition_metadata.read(path.parent)
     if topic_id is not None:
-        yield Fact("partition_metadata", {"topic_id": str(topic_id)})
+        yield DumpItem("partition_metadata", {"topic_id": str(topic_id)})
 
 
-def _meta_properties(path: Path) -> Facts:
+def _meta_properties(path: Path) -> DumpItems:
     try:
-        texts = properties.load(path).texts
-    except PropertiesError as malformed:
-        raise DirectoryRefused(str(malformed)) from malformed
+        values = properties.load(path).values
+    except PropertiesError as error:
+        raise InvalidLogDirectory(str(error)) from error
     # A directory of KRaft's is refused by a broker of ours, but not damaged.
-    if texts.get(meta_properties.VERSION, "").strip() != "1":
+    if values.get(meta_properties.VERSION, "").strip() != "1":
         meta_properties.read(path.parent)
-    yield Fact("meta_properties", {"properties": dict(texts)})
+    yield DumpItem("meta_properties", {"properties": dict(values)})
 
 
-def _clean_shutdown(path: Path) -> Facts:
+def _clean_shutdown(path: Path) -> DumpItems:
     marker = clean_shutdown.read(path.parent)
     if marker is not None:
-        yield Fact("clean_shutdown", {"broker_epoch": marker.broker_epoch})
+        yield DumpItem("clean_shutdown", {"broker_epoch": marker.broker_epoch})
 
 
 _OFFSET_CHECKPOINTS = (
@@ -135,14 +138,14 @@ _OFFSET_CHECKPOINTS = (
     offset_checkpoints.CLEANER_OFFSETS,
 )
 #: File name -> who reads it; in the order in which a directory's files are dumped.
-TEXT_FILES: Mapping[str, Callable[[Path], Facts]] = {
+TEXT_FILES: Mapping[str, Callable[[Path], DumpItems]] = {
     meta_properties.FILE_NAME: _meta_properties,
     clean_shutdown.FILE_NAME: _clean_shutdown,
-    **{each.name: _partition_offsets(each) for each in _OFFSET_CHECKPOINTS},
+    **{checkpoint.name: _partition_offsets(checkpoint) for checkpoint in _OFFSET_CHECKPOINTS},
     partition_metadata.FILE_NAME: _partition_metadata,
-    leader_epochs.FILE_NAME: _leader_epochs,
+    leader_epoch_file_cache.FILE_NAME: _leader_epochs,
 }
-_contents = {
+_DESCRIPTIONS = {
     meta_properties.FILE_NAME: "owner of the directory",
     clean_shutdown.FILE_NAME: "clean shutdown",
     offset_checkpoints.RECOVERY_POINTS.name: "recovery points",
@@ -150,5 +153,5 @@ _contents = {
     offset_checkpoints.LOG_START_OFFSETS.name: "log start offsets",
     offset_checkpoints.CLEANER_OFFSETS.name: "cleaner offsets",
     partition_metadata.FILE_NAME: "topic of the log",
-    leader_epochs.FILE_NAME: "leader epochs",
+    leader_epoch_file_cache.FILE_NAME: "leader epochs",
 }

@@ -30,36 +30,49 @@ from stat import S_ISREG
 
 from odradek.storage.dump import checkpoints, indexes, segments, text
 from odradek.storage.dump.checkpoints import TEXT_FILES
-from odradek.storage.dump.facts import OFFSET_MAX, Decoding, Fact, Facts, Wishes, damage, note
-from odradek.storage.dump.reading import SegmentFile, Unreadable, segment_file, segment_files
-from odradek.storage.paths import Content, directory_named
+from odradek.storage.dump.file_reader import (
+    SegmentFile,
+    UnreadableFile,
+    find_segment_file,
+    list_segment_files,
+)
+from odradek.storage.dump.items import (
+    OFFSET_MAX,
+    Decoding,
+    DumpItem,
+    DumpItems,
+    DumpOptions,
+    damage_item,
+    note_item,
+)
+from odradek.storage.paths import LogFileType, parse_directory_name
 
-SOUND, DAMAGED = 0, 1
-UNREAD, INTERRUPTED = 128 + 13, 128 + 2  # what a shell says of SIGPIPE and SIGINT
+EXIT_OK, EXIT_DAMAGED = 0, 1
+EXIT_BROKEN_PIPE, EXIT_INTERRUPTED = 128 + 13, 128 + 2  # what a shell says of SIGPIPE and SIGINT
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str | None = None) -> int:
     parser = _parser(program)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        targets = [target for path in asked.paths for target in _targets(path)]
-    except _NothingToDump as nothing:
-        parser.error(str(nothing))
+        targets = [target for path in options.paths for target in _find_targets(path)]
+    except _NothingToDump as error:
+        parser.error(str(error))
     if isinstance(sys.stdout, TextIOWrapper):
         # A terminal that lacks a character gets its number instead of a traceback.
         sys.stdout.reconfigure(errors="backslashreplace")
-    printer = _Printer(as_json=asked.json, is_quiet=asked.quiet)
+    printer = _Printer(as_json=options.json, is_quiet=options.quiet)
     try:
         for target in targets:
-            printer.show(target.path, _facts(target, _wishes(asked)))
+            printer.show(target.path, _dump_target(target, _dump_options(options)))
         sys.stdout.flush()
     except BrokenPipeError:
         # What is still buffered would fail again when the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
+        return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
-        return INTERRUPTED
-    return DAMAGED if printer.damages else SOUND
+        return EXIT_INTERRUPTED
+    return EXIT_DAMAGED if printer.damage_count else EXIT_OK
 
 
 def _parser(program: str | None) -> argparse.ArgumentParser:
@@ -86,8 +99,8 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quiet", action="store_true", help="print nothing but damage")
     parser.add_argument(
         "--decode",
-        choices=[each.value for each in Decoding],
-        metavar="WHAT",
+        choices=[decoding.value for decoding in Decoding],
+        metavar="FORMAT",
         help="what the records are: offsets (of __consumer_offsets), transactions (of "
         "__transaction_state), both of which imply --records; none (in particular); or auto, the "
         "default: what the name of the directory says",
@@ -97,34 +110,34 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from-offset", type=_natural, default=0, metavar="N")
+    parser.add_argument("--from-offset", type=_parse_natural, default=0, metavar="N")
     parser.add_argument(
         "--to-offset",
-        type=_natural,
+        type=_parse_natural,
         default=OFFSET_MAX,
         metavar="N",
         help="print only what is about offsets from the one to the other, both included",
     )
     parser.add_argument(
-        "--max-bytes", type=_natural, metavar="N", help="read no more of each file than this"
+        "--max-bytes", type=_parse_natural, metavar="N", help="read no more of each file than this"
     )
 
 
-def _natural(text: str) -> int:
+def _parse_natural(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise argparse.ArgumentTypeError(f"not a number of that kind: {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a number of at most 19 digits")
     return int(text)
 
 
-def _wishes(asked: argparse.Namespace) -> Wishes:
-    decoding = Decoding(asked.decode or Decoding.AUTO)
-    return Wishes(
-        records=asked.records or decoding in (Decoding.OFFSETS, Decoding.TRANSACTIONS),
-        verify=asked.verify,
+def _dump_options(arguments: argparse.Namespace) -> DumpOptions:
+    decoding = Decoding(arguments.decode or Decoding.AUTO)
+    return DumpOptions(
+        records=arguments.records or decoding in (Decoding.OFFSETS, Decoding.TRANSACTIONS),
+        verify=arguments.verify,
         decoding=decoding,
-        first_offset=asked.from_offset,
-        last_offset=asked.to_offset,
-        bytes_max=asked.max_bytes,
+        first_offset=arguments.from_offset,
+        last_offset=arguments.to_offset,
+        bytes_max=arguments.max_bytes,
     )
 
 
@@ -143,52 +156,52 @@ class _Target:
     segment: SegmentFile | None = None
 
 
-def _targets(path: Path) -> list[_Target]:
+def _find_targets(path: Path) -> list[_Target]:
     try:
         if path.is_dir():
-            found = list(_in_directory(path))
-            if not found and directory_named(path.absolute().name) is None:
-                raise _NothingToDump(f"{path} holds no files of a log")
-            return found
+            targets = list(_targets_in_directory(path))
+            if not targets and parse_directory_name(path.absolute().name) is None:
+                raise _NothingToDump(f"{path}: no log files in this directory")
+            return targets
         if not S_ISREG(path.stat().st_mode):
-            raise _NothingToDump(f"{path} is neither a file nor a directory")
+            raise _NothingToDump(f"{path}: neither a regular file nor a directory")
         if path.name in TEXT_FILES:
             return [_Target(path)]
-        segment = segment_file(path)
-    except OSError as failure:
-        raise _NothingToDump(f"{path}: {failure.strerror}") from failure
+        segment = find_segment_file(path)
+    except OSError as error:
+        raise _NothingToDump(f"{path}: {error.strerror}") from error
     if segment is None:
-        raise _NothingToDump(f"{path}: no file of a log has such a name")
+        raise _NothingToDump(f"{path}: not the name of a log file")
     return [_Target(path, segment)]
 
 
-def _in_directory(directory: Path) -> Iterator[_Target]:
+def _targets_in_directory(directory: Path) -> Iterator[_Target]:
     """A log directory's own files, or a partition's, then the partitions in it."""
     names = sorted(os.listdir(directory))
     yield from (_Target(directory / name) for name in TEXT_FILES if name in names)
-    yield from (_Target(file.path, file) for file in segment_files(directory, names))
+    yield from (_Target(file.path, file) for file in list_segment_files(directory, names))
     for name in names:
-        if directory_named(name) is not None and (directory / name).is_dir():
-            yield from _in_directory(directory / name)
+        if parse_directory_name(name) is not None and (directory / name).is_dir():
+            yield from _targets_in_directory(directory / name)
 
 
-def _facts(target: _Target, wishes: Wishes) -> Facts:
+def _dump_target(target: _Target, options: DumpOptions) -> DumpItems:
     """A file that cannot be read is damage too, unless it has been removed in the meantime."""
     try:
         if target.segment is None:
             yield from checkpoints.dump_text(target.path)
-        elif target.segment.content is Content.BATCHES:
-            yield from segments.dump(target.segment, wishes)
-        elif target.segment.content is Content.PRODUCER_SNAPSHOT:
-            yield from checkpoints.dump_snapshot(target.segment, wishes)
+        elif target.segment.file_type is LogFileType.LOG:
+            yield from segments.dump(target.segment, options)
+        elif target.segment.file_type is LogFileType.PRODUCER_SNAPSHOT:
+            yield from checkpoints.dump_snapshot(target.segment, options)
         else:
-            yield from indexes.dump(target.segment, wishes)
+            yield from indexes.dump(target.segment, options)
     except FileNotFoundError:
-        yield note(f"{target.path} is gone")
-    except OSError as failure:
-        yield damage(f"cannot be read: {failure.strerror}")
-    except Unreadable as reason:
-        yield damage(str(reason))
+        yield note_item(f"{target.path} no longer exists")
+    except OSError as error:
+        yield damage_item(f"cannot be read: {error.strerror}")
+    except UnreadableFile as reason:
+        yield damage_item(str(reason))
 
 
 class _Printer:
@@ -197,21 +210,21 @@ class _Printer:
     def __init__(self, *, as_json: bool, is_quiet: bool) -> None:
         self._as_json = as_json
         self._is_quiet = is_quiet
-        self.damages = 0
+        self.damage_count = 0
 
-    def show(self, path: Path, facts: Facts) -> None:
-        for fact in facts:
-            is_damage = fact.kind == "damage"
-            self.damages += is_damage
+    def show(self, path: Path, items: DumpItems) -> None:
+        for item in items:
+            is_damage = item.kind == "damage"
+            self.damage_count += is_damage
             if is_damage or not self._is_quiet:
-                self._write(Fact(fact.kind, {"file": str(path), **fact.values}))
+                self._write(DumpItem(item.kind, {"file": str(path), **item.values}))
 
-    def _write(self, fact: Fact) -> None:
+    def _write(self, item: DumpItem) -> None:
         if self._as_json:
-            sys.stdout.write(json.dumps({"kind": fact.kind, **fact.values}) + "\n")
-        elif fact.kind == "damage":
+            sys.stdout.write(json.dumps({"kind": item.kind, **item.values}) + "\n")
+        elif item.kind == "damage":
             # In the order of events where both lead to the same terminal.
             sys.stdout.flush()
-            sys.stderr.write(text.line(fact) + "\n")
+            sys.stderr.write(text.format_line(item) + "\n")
         else:
-            sys.stdout.write(text.line(fact) + "\n")
+            sys.stdout.write(text.format_line(item) + "\n")

@@ -21,14 +21,14 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from odradek.storage import files
-from odradek.storage.paths import Content, FileName, Stage, file_named
+from odradek.storage.paths import FileName, FileStage, LogFileType, parse_file_name
 
-PIECE_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 #: Text files and snapshots are read whole; a snapshot of a million producers has 46 MB.
 WHOLE_BYTES_MAX = 128 * 1024 * 1024
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """Something of which no bytes can sensibly be read; says why."""
 
 
@@ -37,127 +37,127 @@ class SegmentFile:
     """A file of a segment, or a snapshot, by its name and by those beside it."""
 
     path: Path
-    content: Content
-    stage: Stage
+    file_type: LogFileType
+    stage: FileStage
     base_offset: int | None  # None if the name does not tell
     next_base_offset: int | None = None  # of the next segment; None for the last one
 
     @property
     def is_sealed(self) -> bool:
         """Whether it is certain that nothing will be appended to this segment any more."""
-        return self.next_base_offset is not None or self.stage is Stage.SWAP
+        return self.next_base_offset is not None or self.stage is FileStage.SWAP
 
-    def beside(self, content: Content) -> Path:
+    def sibling_path(self, file_type: LogFileType) -> Path:
         """Another file of the same segment."""
-        name = self.path.name.removesuffix(self.stage.value).removesuffix(self.content.value)
-        return self.path.with_name(f"{name}{content.value}{self.stage.value}")
+        name = self.path.name.removesuffix(self.stage.value).removesuffix(self.file_type.value)
+        return self.path.with_name(f"{name}{file_type.value}{self.stage.value}")
 
 
-def segment_files(directory: Path, names: Sequence[str]) -> list[SegmentFile]:
+def list_segment_files(directory: Path, names: Sequence[str]) -> list[SegmentFile]:
     """Those among ``names``, in the order of offsets; each segment's batches come first."""
-    named = [(known, name) for name in names if (known := file_named(name)) is not None]
-    bases = sorted(known.offset for known, _ in named if _is_in_use(known))
+    named = [(known, name) for name in names if (known := parse_file_name(name)) is not None]
+    bases = sorted(known.offset for known, _ in named if _is_log_in_use(known))
     return [
         SegmentFile(
             directory / name,
-            known.content,
+            known.file_type,
             known.stage,
             known.offset,
-            _next_after(known, bases),
+            _next_base_offset(known, bases),
         )
-        for known, name in sorted(named, key=_by_offset)
+        for known, name in sorted(named, key=_sort_key)
     ]
 
 
-def segment_file(path: Path) -> SegmentFile | None:
+def find_segment_file(path: Path) -> SegmentFile | None:
     """None for a name that no file of a segment has; it need not begin with an offset."""
-    known = file_named(path.name)
+    known = parse_file_name(path.name)
     if known is not None:
-        found = segment_files(path.parent, os.listdir(path.parent))
-        return next((file for file in found if file.path.name == path.name), None)
-    for stage in reversed(Stage):
+        siblings = list_segment_files(path.parent, os.listdir(path.parent))
+        return next((file for file in siblings if file.path.name == path.name), None)
+    for stage in reversed(FileStage):
         if path.name.endswith(stage.value):
-            ending = Path(path.name.removesuffix(stage.value)).suffix
-            contents = [content for content in Content if content.value == ending]
-            return SegmentFile(path, contents[0], stage, None) if contents else None
+            suffix = Path(path.name.removesuffix(stage.value)).suffix
+            file_types = [file_type for file_type in LogFileType if file_type.value == suffix]
+            return SegmentFile(path, file_types[0], stage, None) if file_types else None
     return None
 
 
-def _is_in_use(name: FileName) -> bool:
-    return name.content is Content.BATCHES and name.stage is Stage.IN_USE
+def _is_log_in_use(name: FileName) -> bool:
+    return name.file_type is LogFileType.LOG and name.stage is FileStage.IN_USE
 
 
-def _next_after(name: FileName, bases: list[int]) -> int | None:
-    if name.stage is not Stage.IN_USE:
+def _next_base_offset(name: FileName, base_offsets: list[int]) -> int | None:
+    if name.stage is not FileStage.IN_USE:
         return None
-    at = bisect_right(bases, name.offset)
-    return bases[at] if at < len(bases) else None
+    index = bisect_right(base_offsets, name.offset)
+    return base_offsets[index] if index < len(base_offsets) else None
 
 
-_CONTENT_ORDER = {content: at for at, content in enumerate(Content)}
-_STAGE_ORDER = {stage: at for at, stage in enumerate(Stage)}
+_FILE_TYPE_ORDER = {file_type: index for index, file_type in enumerate(LogFileType)}
+_STAGE_ORDER = {stage: index for index, stage in enumerate(FileStage)}
 
 
-def _by_offset(named: tuple[FileName, str]) -> tuple[int, int, int]:
+def _sort_key(named: tuple[FileName, str]) -> tuple[int, int, int]:
     known, _ = named
-    return known.offset, _STAGE_ORDER[known.stage], _CONTENT_ORDER[known.content]
+    return known.offset, _STAGE_ORDER[known.stage], _FILE_TYPE_ORDER[known.file_type]
 
 
-class Opened(NamedTuple):
+class OpenedFile(NamedTuple):
     descriptor: int
     size_bytes: int
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Opened]:
+def open_for_dump(path: Path) -> Iterator[OpenedFile]:
     """The file, to be read only, and its size at this moment."""
     if not S_ISREG(path.stat().st_mode):
-        raise Unreadable("is no regular file")
+        raise UnreadableFile("is no regular file")
     descriptor = files.open_for_reading(path)
     try:
-        yield Opened(descriptor, os.fstat(descriptor).st_size)
+        yield OpenedFile(descriptor, os.fstat(descriptor).st_size)
     finally:
         files.system.close(descriptor)
 
 
-def whole(path: Path) -> bytes:
+def read_whole(path: Path) -> bytes:
     """The content of a file that is never large."""
-    with opened(path) as (descriptor, size_bytes):
+    with open_for_dump(path) as (descriptor, size_bytes):
         if size_bytes > WHOLE_BYTES_MAX:
-            raise Unreadable(f"{size_bytes} bytes are more than such a file can have")
+            raise UnreadableFile(f"size {size_bytes} exceeds the limit for this type of file")
         return files.read_at(descriptor, size_bytes, 0)
 
 
-def pieces(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
+def read_chunks(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
     """What lies between two positions."""
     while start < end:
-        piece = files.read_at(descriptor, min(PIECE_BYTES, end - start), start)
-        if not piece:
+        chunk = files.read_at(descriptor, min(CHUNK_BYTES, end - start), start)
+        if not chunk:
             return
-        yield piece
-        start += len(piece)
+        yield chunk
+        start += len(chunk)
 
 
-def entries(descriptor: int, layout: Struct, *, end: int) -> Iterator[tuple[Any, ...]]:
+def read_entries(descriptor: int, layout: Struct, *, end: int) -> Iterator[tuple[Any, ...]]:
     """The whole entries before ``end`` of a file that is an array of them."""
     # Pieces of whole entries only, so that none lies across two of them.
-    step = PIECE_BYTES // layout.size * layout.size
+    step = CHUNK_BYTES // layout.size * layout.size
     position = 0
     while position < end:
-        piece = files.read_at(descriptor, min(step, end - position), position)
-        yield from layout.iter_unpack(piece[: len(piece) // layout.size * layout.size])
-        if len(piece) < layout.size:
+        chunk = files.read_at(descriptor, min(step, end - position), position)
+        yield from layout.iter_unpack(chunk[: len(chunk) // layout.size * layout.size])
+        if len(chunk) < layout.size:
             return
-        position += len(piece)
+        position += len(chunk)
 
 
 def used_bytes(descriptor: int, *, size_bytes: int) -> int:
     """Where the zeros at the end of the file begin."""
     end = size_bytes
     while end > 0:
-        start = max(0, end - PIECE_BYTES)
-        piece = files.read_at(descriptor, end - start, start)
-        used = len(piece.rstrip(b"\0"))
+        start = max(0, end - CHUNK_BYTES)
+        chunk = files.read_at(descriptor, end - start, start)
+        used = len(chunk.rstrip(b"\0"))
         if used:
             return start + used
         end = start
@@ -165,4 +165,4 @@ def used_bytes(descriptor: int, *, size_bytes: int) -> int:
 
 
 def is_zero(descriptor: int, *, start: int, end: int) -> bool:
-    return all(not piece.lstrip(b"\0") for piece in pieces(descriptor, start=start, end=end))
+    return all(not chunk.lstrip(b"\0") for chunk in read_chunks(descriptor, start=start, end=end))

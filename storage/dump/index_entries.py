@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Self
 
 from odradek.storage import offset_index, time_index, transaction_index
 from odradek.storage.log_segment import SEGMENT_BYTES_MAX
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 from odradek.storage.time_index import NO_TIMESTAMP
 
 
-class Offsets(NamedTuple):
+class OffsetRange(NamedTuple):
     first: int
     last: int
 
@@ -27,21 +27,21 @@ class IndexEntry(NamedTuple):
     log_position: int
 
     @classmethod
-    def read(cls, stored: tuple[Any, ...], *, base_offset: int) -> Self:
-        relative_offset, position = stored
+    def from_stored(cls, raw_entry: tuple[Any, ...], *, base_offset: int) -> Self:
+        relative_offset, position = raw_entry
         return cls(base_offset + relative_offset, position)
 
     @property
-    def offsets(self) -> Offsets:
-        return Offsets(self.offset, self.offset)
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.offset, self.offset)
 
-    def why_not_after(self, before: Any) -> str | None:
+    def order_error(self, previous: Any) -> str | None:
         if self.log_position > SEGMENT_BYTES_MAX:
-            return f"position {self.log_position} is in no segment"
-        if before is not None and self.offset <= before.offset:
-            return f"offset {self.offset} after {before.offset}"
-        if before is not None and self.log_position <= before.log_position:
-            return f"position {self.log_position} after {before.log_position}"
+            return f"position {self.log_position} exceeds the maximum size of a segment"
+        if previous is not None and self.offset <= previous.offset:
+            return f"offset {self.offset} after {previous.offset}"
+        if previous is not None and self.log_position <= previous.log_position:
+            return f"position {self.log_position} after {previous.log_position}"
         return None
 
 
@@ -50,21 +50,21 @@ class TimeIndexEntry(NamedTuple):
     offset: int
 
     @classmethod
-    def read(cls, stored: tuple[Any, ...], *, base_offset: int) -> Self:
-        timestamp, relative_offset = stored
+    def from_stored(cls, raw_entry: tuple[Any, ...], *, base_offset: int) -> Self:
+        timestamp, relative_offset = raw_entry
         return cls(timestamp, base_offset + relative_offset)
 
     @property
-    def offsets(self) -> Offsets:
-        return Offsets(self.offset, self.offset)
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.offset, self.offset)
 
-    def why_not_after(self, before: Any) -> str | None:
-        if before is None:
-            return f"timestamp {self.timestamp}" if self.timestamp <= NO_TIMESTAMP else None
-        if self.timestamp <= before.timestamp:
-            return f"timestamp {self.timestamp} after {before.timestamp}"
-        if self.offset < before.offset:
-            return f"offset {self.offset} after {before.offset}"
+    def order_error(self, previous: Any) -> str | None:
+        if previous is None:
+            return f"invalid timestamp {self.timestamp}" if self.timestamp <= NO_TIMESTAMP else None
+        if self.timestamp <= previous.timestamp:
+            return f"timestamp {self.timestamp} after {previous.timestamp}"
+        if self.offset < previous.offset:
+            return f"offset {self.offset} after {previous.offset}"
         return None
 
 
@@ -76,40 +76,44 @@ class TransactionIndexEntry(NamedTuple):
     last_stable_offset: int
 
     @classmethod
-    def read(cls, stored: tuple[Any, ...], *, base_offset: int) -> Self:
+    def from_stored(cls, raw_entry: tuple[Any, ...], *, base_offset: int) -> Self:
         """Its offsets are absolute as they are stored."""
-        return cls(*stored)
+        return cls(*raw_entry)
 
     @property
-    def offsets(self) -> Offsets:
-        return Offsets(self.first_offset, self.last_offset)
+    def offsets(self) -> OffsetRange:
+        return OffsetRange(self.first_offset, self.last_offset)
 
-    def why_not_after(self, before: Any) -> str | None:
+    def order_error(self, previous: Any) -> str | None:
         if self.version != transaction_index.VERSION:
-            return f"version {self.version}"
+            return f"unknown version {self.version}"
         if not 0 <= self.first_offset <= self.last_offset:
-            return f"offsets from {self.first_offset} to {self.last_offset}"
-        if before is not None and self.last_offset <= before.last_offset:
-            return f"last offset {self.last_offset} after {before.last_offset}"
+            return f"invalid offsets {self.first_offset} to {self.last_offset}"
+        if previous is not None and self.last_offset <= previous.last_offset:
+            return f"last offset {self.last_offset} after {previous.last_offset}"
         return None
 
 
 AnyEntry = IndexEntry | TimeIndexEntry | TransactionIndexEntry
 
 
-class Form(NamedTuple):
+class IndexFormat(NamedTuple):
     """How the entries of an index are stored, and what a dump calls it and them."""
 
     layout: Struct
-    entry: type[AnyEntry]
-    content: str
-    kind: str
+    entry_type: type[AnyEntry]
+    description: str
+    item_kind: str
 
 
-FORMS: Mapping[Content, Form] = {
-    Content.OFFSET_INDEX: Form(offset_index.ENTRY, IndexEntry, "offset index", "index_entry"),
-    Content.TIME_INDEX: Form(time_index.ENTRY, TimeIndexEntry, "time index", "time_index_entry"),
-    Content.TRANSACTION_INDEX: Form(
+INDEX_FORMATS: Mapping[LogFileType, IndexFormat] = {
+    LogFileType.OFFSET_INDEX: IndexFormat(
+        offset_index.ENTRY, IndexEntry, "offset index", "index_entry"
+    ),
+    LogFileType.TIME_INDEX: IndexFormat(
+        time_index.ENTRY, TimeIndexEntry, "time index", "time_index_entry"
+    ),
+    LogFileType.TRANSACTION_INDEX: IndexFormat(
         transaction_index.ENTRY, TransactionIndexEntry, "transaction index", "aborted_transaction"
     ),
 }

@@ -25,35 +25,35 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import CONTROL_FLAG, MAGIC, MAGIC_POSITION, NO_PRODUCER_ID
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.control_records import parse_end_transaction_marker
 from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import batch_at
 from odradek.storage import batch_scan, files
-from odradek.storage.dump import reading
-from odradek.storage.dump.entries import (
-    FORMS,
-    Form,
+from odradek.storage.dump import file_reader
+from odradek.storage.dump.file_reader import SegmentFile
+from odradek.storage.dump.index_entries import (
+    INDEX_FORMATS,
     IndexEntry,
+    IndexFormat,
     TimeIndexEntry,
     TransactionIndexEntry,
 )
-from odradek.storage.dump.facts import Fact, Facts, damage
-from odradek.storage.dump.reading import SegmentFile
-from odradek.storage.paths import Content
+from odradek.storage.dump.items import DumpItem, DumpItems, damage_item
+from odradek.storage.paths import LogFileType
 
-_OFFSETS = FORMS[Content.OFFSET_INDEX]
-_TIMES = FORMS[Content.TIME_INDEX]
-_ABORTED = FORMS[Content.TRANSACTION_INDEX]
+_OFFSET_INDEX = INDEX_FORMATS[LogFileType.OFFSET_INDEX]
+_TIME_INDEX = INDEX_FORMATS[LogFileType.TIME_INDEX]
+_TRANSACTION_INDEX = INDEX_FORMATS[LogFileType.TRANSACTION_INDEX]
 
 #: A header up to the producer's id, in which attributes and timestamps are.
-_HEAD_BYTES = 51
-_MAGIC_2 = Struct(">21xh12xqq")
-_MAGIC_1 = Struct(">18xq")
+_HEADER_PREFIX_BYTES = 51
+_MAGIC_2_HEADER = Struct(">21xh12xqq")
+_MAGIC_1_HEADER = Struct(">18xq")
 #: Control batches hold one short record; what is larger is none.
 CONTROL_BATCH_BYTES_MAX = 64 * 1024
 
 
-class Head(NamedTuple):
+class BatchHeader(NamedTuple):
     """What the header of a batch says."""
 
     position: int
@@ -64,153 +64,170 @@ class Head(NamedTuple):
     producer_id: int
     is_control: bool
 
-    def holds(self, offset: int) -> bool:
+    def contains(self, offset: int) -> bool:
         return self.base_offset <= offset <= self.last_offset
 
 
-def verify(file: SegmentFile, entries: Iterable[Any]) -> Facts:
+def verify_index(file: SegmentFile, entries: Iterable[Any]) -> DumpItems:
     """What is wrong with these entries of the index ``file``, given the batches beside it."""
-    log = file.beside(Content.BATCHES)
+    log = file.sibling_path(LogFileType.LOG)
     try:
-        with reading.opened(log) as (descriptor, size_bytes):
-            heads = _Heads(descriptor, size_bytes, file.base_offset)
-            if file.content is Content.OFFSET_INDEX:
-                yield from _verify_offsets(entries, heads)
-            elif file.content is Content.TIME_INDEX:
-                yield from _verify_times(entries, heads, is_sealed=file.is_sealed)
+        with file_reader.open_for_dump(log) as (descriptor, size_bytes):
+            headers = _BatchHeaders(descriptor, size_bytes, file.base_offset)
+            if file.file_type is LogFileType.OFFSET_INDEX:
+                yield from _verify_offset_index(entries, headers)
+            elif file.file_type is LogFileType.TIME_INDEX:
+                yield from _verify_time_index(entries, headers, is_sealed=file.is_sealed)
             else:
-                yield from _verify_aborted(entries, heads)
+                yield from _verify_transaction_index(entries, headers)
     except FileNotFoundError:
-        yield damage(f"there is no {log.name}")
+        yield damage_item(f"{log.name} is missing")
 
 
-class _Heads:
+class _BatchHeaders:
     """The batches of a .log file, passed one by one from its beginning on."""
 
     def __init__(self, descriptor: int, end: int, base_offset: int | None) -> None:
         self.descriptor = descriptor
-        self.end = 0  # of the last batch seen
+        self.end_position = 0  # of the last batch seen
         # Of all batches passed:
         self.last_offset = -1 if base_offset is None else base_offset - 1
-        self.largest_before = NO_TIMESTAMP
-        self._places = batch_scan.headers(descriptor, start=0, end=end)
-        self._current = self._next()
+        self.max_timestamp_before = NO_TIMESTAMP
+        self._locations = batch_scan.scan_headers(descriptor, start=0, end=end)
+        self._current = self._read_next()
 
-    def advance_to_offset(self, offset: int) -> Head | None:
+    def advance_to_offset(self, offset: int) -> BatchHeader | None:
         """To the batch that holds it or a later one."""
         while self._current is not None and self._current.last_offset < offset:
-            self._pass(self._current)
+            self._skip(self._current)
         return self._current
 
-    def advance_to_position(self, position: int) -> Head | None:
+    def advance_to_position(self, position: int) -> BatchHeader | None:
         """To the batch that begins there or later."""
         while self._current is not None and self._current.position < position:
-            self._pass(self._current)
+            self._skip(self._current)
         return self._current
 
     def advance_to_end(self) -> None:
         while self._current is not None:
-            self._pass(self._current)
+            self._skip(self._current)
 
-    def _pass(self, head: Head) -> None:
-        self.last_offset = head.last_offset
-        self.largest_before = max(self.largest_before, head.max_timestamp)
-        self._current = self._next()
+    def _skip(self, header: BatchHeader) -> None:
+        self.last_offset = header.last_offset
+        self.max_timestamp_before = max(self.max_timestamp_before, header.max_timestamp)
+        self._current = self._read_next()
 
-    def _next(self) -> Head | None:
-        place = next(self._places, None)
-        if place is None:
+    def _read_next(self) -> BatchHeader | None:
+        location = next(self._locations, None)
+        if location is None:
             return None
-        position, size_bytes, _, last_offset = place
-        self.end = position + size_bytes
-        head = files.read_at(self.descriptor, _HEAD_BYTES, position).ljust(_HEAD_BYTES, b"\0")
+        position, size_bytes, _, last_offset = location
+        self.end_position = position + size_bytes
+        head = files.read_at(self.descriptor, _HEADER_PREFIX_BYTES, position).ljust(
+            _HEADER_PREFIX_BYTES, b"\0"
+        )
         if head[MAGIC_POSITION] == MAGIC:
-            attributes, timestamp, producer_id = _MAGIC_2.unpack(head)
+            attributes, timestamp, producer_id = _MAGIC_2_HEADER.unpack(head)
             is_control = attributes & CONTROL_FLAG != 0
-            return Head(*place, timestamp, producer_id, is_control)
+            return BatchHeader(*location, timestamp, producer_id, is_control)
         # An old batch tells its last offset only; it begins where the one before has ended.
-        timestamp = _MAGIC_1.unpack_from(head)[0] if head[MAGIC_POSITION] == 1 else NO_TIMESTAMP
+        timestamp = (
+            _MAGIC_1_HEADER.unpack_from(head)[0] if head[MAGIC_POSITION] == 1 else NO_TIMESTAMP
+        )
         first = self.last_offset + 1
-        return Head(position, size_bytes, first, last_offset, timestamp, NO_PRODUCER_ID, False)
+        return BatchHeader(
+            position, size_bytes, first, last_offset, timestamp, NO_PRODUCER_ID, False
+        )
 
 
-def _verify_offsets(entries: Iterable[IndexEntry], heads: _Heads) -> Facts:
-    walked = -1  # the position up to which the batches have been passed
+def _verify_offset_index(entries: Iterable[IndexEntry], headers: _BatchHeaders) -> DumpItems:
+    position = -1  # the position up to which the batches have been passed
     open_slot, open_entry = -1, None  # which reaches up to the next entry
     for slot, entry in enumerate(entries):
-        if entry.log_position <= walked:
+        if entry.log_position <= position:
             continue
-        walked = entry.log_position
-        head = heads.advance_to_position(walked)
-        if open_entry is not None and open_entry.offset > heads.last_offset:
-            yield _ends_before(open_slot, open_entry, heads)
+        position = entry.log_position
+        header = headers.advance_to_position(position)
+        if open_entry is not None and open_entry.offset > headers.last_offset:
+            yield _ends_before_entry(open_slot, open_entry, headers)
         open_entry = None
-        if head is None:
-            why = f"position {walked} lies beyond the batches, which end at {heads.end}"
-            yield _wrong(slot, _OFFSETS, why)
+        if header is None:
+            reason = f"position {position} is beyond the end of the batches, {headers.end_position}"
+            yield _entry_damage(slot, _OFFSET_INDEX, reason)
             return
-        if head.position != walked:
-            yield _wrong(slot, _OFFSETS, f"no batch begins at position {walked}")
-        elif entry.offset < head.base_offset:
-            why = f"at position {walked} begins offset {head.base_offset}, after {entry.offset}"
-            yield _wrong(slot, _OFFSETS, why)
+        if header.position != position:
+            yield _entry_damage(slot, _OFFSET_INDEX, f"no batch begins at position {position}")
+        elif entry.offset < header.base_offset:
+            reason = (
+                f"the batch at position {position} begins at offset {header.base_offset}, "
+                f"after {entry.offset}"
+            )
+            yield _entry_damage(slot, _OFFSET_INDEX, reason)
         else:
             open_slot, open_entry = slot, entry
-    heads.advance_to_end()
-    if open_entry is not None and open_entry.offset > heads.last_offset:
-        yield _ends_before(open_slot, open_entry, heads)
+    headers.advance_to_end()
+    if open_entry is not None and open_entry.offset > headers.last_offset:
+        yield _ends_before_entry(open_slot, open_entry, headers)
 
 
-def _ends_before(slot: int, entry: IndexEntry, heads: _Heads) -> Fact:
-    why = f"what begins at position {entry.log_position} ends with offset {heads.last_offset}"
-    return _wrong(slot, _OFFSETS, f"{why}, before {entry.offset}")
+def _ends_before_entry(slot: int, entry: IndexEntry, headers: _BatchHeaders) -> DumpItem:
+    reason = f"the batches from position {entry.log_position} end at offset {headers.last_offset}"
+    return _entry_damage(slot, _OFFSET_INDEX, f"{reason}, before {entry.offset}")
 
 
-def _verify_times(entries: Iterable[TimeIndexEntry], heads: _Heads, *, is_sealed: bool) -> Facts:
+def _verify_time_index(
+    entries: Iterable[TimeIndexEntry], headers: _BatchHeaders, *, is_sealed: bool
+) -> DumpItems:
     largest = NO_TIMESTAMP
     for slot, entry in enumerate(entries):
         largest = entry.timestamp
-        head = heads.advance_to_offset(entry.offset)
-        if head is None:
-            why = f"offset {entry.offset} lies beyond the last one, {heads.last_offset}"
-            yield _wrong(slot, _TIMES, why)
+        header = headers.advance_to_offset(entry.offset)
+        if header is None:
+            reason = f"offset {entry.offset} is beyond the last offset {headers.last_offset}"
+            yield _entry_damage(slot, _TIME_INDEX, reason)
             return
-        if not head.holds(entry.offset):
-            yield _wrong(slot, _TIMES, f"no batch holds offset {entry.offset}")
-        elif head.max_timestamp != entry.timestamp:
-            why = f"timestamp {entry.timestamp}, but the batch with offset {entry.offset} has "
-            yield _wrong(slot, _TIMES, f"{why}{head.max_timestamp}")
-        elif heads.largest_before > entry.timestamp:
-            why = f"timestamp {entry.timestamp}, but a batch before offset {entry.offset} has "
-            yield _wrong(slot, _TIMES, f"{why}{heads.largest_before}")
-    heads.advance_to_end()
-    if is_sealed and heads.largest_before != largest:
-        why = f"the last entry has timestamp {largest}, but the largest of the sealed segment is "
-        yield damage(f"{why}{heads.largest_before}")
+        if not header.contains(entry.offset):
+            yield _entry_damage(slot, _TIME_INDEX, f"no batch contains offset {entry.offset}")
+        elif header.max_timestamp != entry.timestamp:
+            reason = f"timestamp {entry.timestamp}, but the batch with offset {entry.offset} has "
+            yield _entry_damage(slot, _TIME_INDEX, f"{reason}{header.max_timestamp}")
+        elif headers.max_timestamp_before > entry.timestamp:
+            reason = f"timestamp {entry.timestamp}, but a batch before offset {entry.offset} has "
+            yield _entry_damage(slot, _TIME_INDEX, f"{reason}{headers.max_timestamp_before}")
+    headers.advance_to_end()
+    if is_sealed and headers.max_timestamp_before != largest:
+        reason = (
+            f"the last entry has timestamp {largest}, but the largest of the sealed segment is "
+        )
+        yield damage_item(f"{reason}{headers.max_timestamp_before}")
 
 
-def _verify_aborted(entries: Iterable[TransactionIndexEntry], heads: _Heads) -> Facts:
+def _verify_transaction_index(
+    entries: Iterable[TransactionIndexEntry], headers: _BatchHeaders
+) -> DumpItems:
     for slot, entry in enumerate(entries):
-        head = heads.advance_to_offset(entry.last_offset)
-        if head is None:
-            why = f"offset {entry.last_offset} lies beyond the last one, {heads.last_offset}"
-            yield _wrong(slot, _ABORTED, why)
+        header = headers.advance_to_offset(entry.last_offset)
+        if header is None:
+            reason = f"offset {entry.last_offset} is beyond the last offset {headers.last_offset}"
+            yield _entry_damage(slot, _TRANSACTION_INDEX, reason)
             return
-        if head.producer_id != entry.producer_id or not _is_abort(head, heads.descriptor):
-            why = f"at offset {entry.last_offset} is no abort marker of producer "
-            yield _wrong(slot, _ABORTED, f"{why}{entry.producer_id}")
+        if header.producer_id != entry.producer_id or not _is_abort_marker(
+            header, headers.descriptor
+        ):
+            reason = f"offset {entry.last_offset} is not an abort marker of producer "
+            yield _entry_damage(slot, _TRANSACTION_INDEX, f"{reason}{entry.producer_id}")
 
 
-def _is_abort(head: Head, descriptor: int) -> bool:
-    if not head.is_control or head.size_bytes > CONTROL_BATCH_BYTES_MAX:
+def _is_abort_marker(header: BatchHeader, descriptor: int) -> bool:
+    if not header.is_control or header.size_bytes > CONTROL_BATCH_BYTES_MAX:
         return False
-    content = files.read_at(descriptor, head.size_bytes, head.position)
+    content = files.read_at(descriptor, header.size_bytes, header.position)
     try:
-        markers = [marker_of(record) for record in batch_at(content, 0)]
+        markers = [parse_end_transaction_marker(record) for record in batch_at(content, 0)]
     except CorruptMessage:
         return False
     return any(marker is not None and not marker.is_commit for marker in markers)
 
 
-def _wrong(slot: int, form: Form, why: str) -> Fact:
-    return damage(f"entry {slot}: {why}", position=slot * form.layout.size)
+def _entry_damage(slot: int, index_format: IndexFormat, reason: str) -> DumpItem:
+    return damage_item(f"entry {slot}: {reason}", position=slot * index_format.layout.size)

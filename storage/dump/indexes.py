@@ -14,34 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.storage.dump import reading, verify
-from odradek.storage.dump.entries import FORMS, AnyEntry, Form
-from odradek.storage.dump.facts import Fact, Facts, Wishes, damage, note
-from odradek.storage.dump.reading import SegmentFile
-from odradek.storage.paths import Content, Stage
+from odradek.storage.dump import file_reader, index_verifier
+from odradek.storage.dump.file_reader import SegmentFile
+from odradek.storage.dump.index_entries import INDEX_FORMATS, AnyEntry, IndexFormat
+from odradek.storage.dump.items import DumpItem, DumpItems, DumpOptions, damage_item, note_item
+from odradek.storage.paths import FileStage, LogFileType
 
 
-def dump(file: SegmentFile, wishes: Wishes) -> Facts:
-    form = FORMS[file.content]
-    with reading.opened(file.path) as (descriptor, size_bytes):
-        yield Fact(
+def dump(file: SegmentFile, options: DumpOptions) -> DumpItems:
+    index_format = INDEX_FORMATS[file.file_type]
+    with file_reader.open_for_dump(file.path) as (descriptor, size_bytes):
+        yield DumpItem(
             "file",
-            {"content": form.content, "size_bytes": size_bytes, "base_offset": file.base_offset},
+            {
+                "content": index_format.description,
+                "size_bytes": size_bytes,
+                "base_offset": file.base_offset,
+            },
         )
-        end = _end_of_entries(descriptor, form.layout.size, size_bytes)
-        asked = end if wishes.bytes_max is None else min(end, wishes.bytes_max)
-        yield from _entries(form, _read(form, descriptor, asked, file), wishes)
-        if asked == end:
-            yield from _tail(file, end, size_bytes, wishes)
-        if wishes.verify and (reason := _why_not_to_verify(file, is_whole=asked == end)):
-            yield note(f"not compared with its segment: {reason}")
-        elif wishes.verify:
-            yield from verify.verify(file, _read(form, descriptor, asked, file))
+        end = _end_of_entries(descriptor, index_format.layout.size, size_bytes)
+        limit = end if options.bytes_max is None else min(end, options.bytes_max)
+        yield from _dump_entries(
+            index_format, _read_entries(index_format, descriptor, limit, file), options
+        )
+        if limit == end:
+            yield from _dump_tail(file, end, size_bytes, options)
+        if options.verify and (reason := _skip_verify_reason(file, is_whole=limit == end)):
+            yield note_item(f"not checked against its segment: {reason}")
+        elif options.verify:
+            yield from index_verifier.verify_index(
+                file, _read_entries(index_format, descriptor, limit, file)
+            )
 
 
-def _why_not_to_verify(file: SegmentFile, *, is_whole: bool) -> str:
+def _skip_verify_reason(file: SegmentFile, *, is_whole: bool) -> str:
     """Empty if there is no reason."""
-    if file.stage is Stage.DELETED:
+    if file.stage is FileStage.DELETED:
         # A segment that was compacted twice may have left one file the first time, another later.
         return "deleted files need not fit together"
     if file.base_offset is None:
@@ -52,38 +60,44 @@ def _why_not_to_verify(file: SegmentFile, *, is_whole: bool) -> str:
 def _end_of_entries(descriptor: int, entry_bytes: int, size_bytes: int) -> int:
     """Where the last whole entry ends that is not all zeros."""
     whole_bytes = size_bytes - size_bytes % entry_bytes
-    used = reading.used_bytes(descriptor, size_bytes=whole_bytes)
+    used = file_reader.used_bytes(descriptor, size_bytes=whole_bytes)
     if used == 0 and whole_bytes == entry_bytes:
         return entry_bytes
     return -(-used // entry_bytes) * entry_bytes
 
 
-def _read(form: Form, descriptor: int, end: int, file: SegmentFile) -> Iterator[AnyEntry]:
-    for stored in reading.entries(descriptor, form.layout, end=end):
-        yield form.entry.read(stored, base_offset=file.base_offset or 0)
+def _read_entries(
+    index_format: IndexFormat, descriptor: int, end: int, file: SegmentFile
+) -> Iterator[AnyEntry]:
+    for stored in file_reader.read_entries(descriptor, index_format.layout, end=end):
+        yield index_format.entry_type.from_stored(stored, base_offset=file.base_offset or 0)
 
 
-def _entries(form: Form, entries: Iterator[AnyEntry], wishes: Wishes) -> Facts:
-    before: AnyEntry | None = None
+def _dump_entries(
+    index_format: IndexFormat, entries: Iterator[AnyEntry], options: DumpOptions
+) -> DumpItems:
+    previous: AnyEntry | None = None
     for slot, entry in enumerate(entries):
         first, last = entry.offsets
-        if wishes.wants(first=first, last=last):
-            yield Fact(form.kind, {"slot": slot, **entry._asdict()})
-        why = entry.why_not_after(before)
-        if why is not None:
-            yield damage(f"entry {slot}: {why}", position=slot * form.layout.size)
-        before = entry
+        if options.includes(first=first, last=last):
+            yield DumpItem(index_format.item_kind, {"slot": slot, **entry._asdict()})
+        reason = entry.order_error(previous)
+        if reason is not None:
+            yield damage_item(f"entry {slot}: {reason}", position=slot * index_format.layout.size)
+        previous = entry
 
 
-def _tail(file: SegmentFile, end: int, size_bytes: int, wishes: Wishes) -> Facts:
+def _dump_tail(file: SegmentFile, end: int, size_bytes: int, options: DumpOptions) -> DumpItems:
     """What follows the last entry."""
-    cut = size_bytes % FORMS[file.content].layout.size
-    if end < size_bytes - cut:
-        yield Fact("room", {"position": end, "size_bytes": size_bytes - cut - end})
-        if file.content is Content.TRANSACTION_INDEX:
-            yield damage("zeros at the end of an index that has no room ahead", position=end)
-        elif wishes.verify and file.is_sealed:
-            yield damage("the index of a sealed segment was not closed", position=end)
-    if cut:
+    partial = size_bytes % INDEX_FORMATS[file.file_type].layout.size
+    if end < size_bytes - partial:
+        yield DumpItem("room", {"position": end, "size_bytes": size_bytes - partial - end})
+        if file.file_type is LogFileType.TRANSACTION_INDEX:
+            yield damage_item("zeros at the end of an index that has no room ahead", position=end)
+        elif options.verify and file.is_sealed:
+            yield damage_item("the index of a sealed segment was not closed", position=end)
+    if partial:
         # Room is for whole entries too.
-        yield damage(f"an entry is cut short after {cut} bytes", position=size_bytes - cut)
+        yield damage_item(
+            f"an entry is truncated after {partial} bytes", position=size_bytes - partial
+        )

@@ -23,15 +23,15 @@ from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from odradek.protocol.internal.group_log import GroupMetadataValue
-from odradek.protocol.internal.log_record import (
-    GROUP_LOG,
-    TRANSACTION_LOG,
+from odradek.protocol.internal.coordinator_record import (
+    GROUP_RECORD_TYPES,
+    TRANSACTION_RECORD_TYPES,
     VERSION,
-    Kind,
-    decode_part,
-    part_version,
+    CoordinatorRecordType,
+    decode_version_prefixed,
+    read_version_prefix,
 )
+from odradek.protocol.internal.group_log import GroupMetadataValue
 from odradek.protocol.internal.quorum_records import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -39,121 +39,129 @@ from odradek.protocol.internal.quorum_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from odradek.protocol.internal.transaction_log import STATUSES, TransactionLogValue
-from odradek.protocol.records.control import ControlType, control_type_of, marker_of
+from odradek.protocol.internal.transaction_log import TRANSACTION_STATE_NAMES, TransactionLogValue
+from odradek.protocol.records.control_records import (
+    ControlRecordType,
+    parse_control_record_type,
+    parse_end_transaction_marker,
+)
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message, Struct
-from odradek.storage.dump.facts import Decoding, shown
-from odradek.storage.paths import directory_named
+from odradek.storage.dump.items import Decoding, printable
+from odradek.storage.paths import parse_directory_name
 
-Kinds = Mapping[int, Kind]
+RecordTypes = Mapping[int, CoordinatorRecordType]
 
-_BY_TOPIC: Mapping[str, Kinds] = {
-    "__consumer_offsets": GROUP_LOG,
-    "__transaction_state": TRANSACTION_LOG,
+_RECORD_TYPES_BY_TOPIC: Mapping[str, RecordTypes] = {
+    "__consumer_offsets": GROUP_RECORD_TYPES,
+    "__transaction_state": TRANSACTION_RECORD_TYPES,
 }
-_QUORUM_VALUES: Mapping[ControlType, type[Message]] = {
-    ControlType.LEADER_CHANGE: LeaderChangeMessage,
-    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
-    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
-    ControlType.KRAFT_VERSION: KRaftVersionRecord,
-    ControlType.KRAFT_VOTERS: VotersRecord,
+_QUORUM_VALUES: Mapping[ControlRecordType, type[Message]] = {
+    ControlRecordType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlRecordType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlRecordType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlRecordType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlRecordType.KRAFT_VOTERS: VotersRecord,
 }
 
 
-def kinds_for(path: Path, decoding: Decoding) -> Kinds | None:
+def record_types_for(path: Path, decoding: Decoding) -> RecordTypes | None:
     """What kinds of records are in this segment; None if they are anybody's."""
     if decoding is Decoding.OFFSETS:
-        return GROUP_LOG
+        return GROUP_RECORD_TYPES
     if decoding is Decoding.TRANSACTIONS:
-        return TRANSACTION_LOG
-    directory = directory_named(path.absolute().parent.name)
+        return TRANSACTION_RECORD_TYPES
+    directory = parse_directory_name(path.absolute().parent.name)
     if decoding is Decoding.NONE or directory is None:
         return None
-    return _BY_TOPIC.get(directory.partition.topic)
+    return _RECORD_TYPES_BY_TOPIC.get(directory.partition.topic)
 
 
-def control(record: Record) -> dict[str, Any]:
+def decode_control_record(record: Record) -> dict[str, Any]:
     """A record of a control batch."""
-    kind = control_type_of(record)
-    marker = marker_of(record)
-    told: dict[str, Any] = {"type": kind.name.lower()}
+    kind = parse_control_record_type(record)
+    marker = parse_end_transaction_marker(record)
+    decoded: dict[str, Any] = {"type": kind.name.lower()}
     if marker is not None:
-        told["coordinator_epoch"] = marker.coordinator_epoch
+        decoded["coordinator_epoch"] = marker.coordinator_epoch
     elif kind in _QUORUM_VALUES:
-        told["value"] = _quorum_value(_QUORUM_VALUES[kind], record.value or b"")
-    return told
+        decoded["value"] = _decode_quorum_value(_QUORUM_VALUES[kind], record.value or b"")
+    return decoded
 
 
-def decoded(record: Record, kinds: Kinds) -> dict[str, Any] | None:
+def decode_internal_record(record: Record, record_types: RecordTypes) -> dict[str, Any] | None:
     """A record of an internal topic; None if its kind is unknown.  A null value deletes."""
-    number = part_version(record.key or b"")
-    kind = kinds.get(number)
+    number = read_version_prefix(record.key or b"")
+    kind = record_types.get(number)
     if kind is None:
         return None
     return {
-        "key": _part(kind.key, record.key or b""),
-        "value": None if record.value is None else _part(kind.value, record.value),
+        "key": _decode_part(kind.key, record.key or b""),
+        "value": None if record.value is None else _decode_part(kind.value, record.value),
     }
 
 
-def _part(message: type[Message], stored: bytes) -> dict[str, Any]:
-    version = part_version(stored)
-    told: dict[str, Any] = {"type": message.__name__, "version": version}
+def _decode_part(message: type[Message], data: bytes) -> dict[str, Any]:
+    version = read_version_prefix(data)
+    decoded: dict[str, Any] = {"type": message.__name__, "version": version}
     if version in message.__schema__.versions:
-        told["fields"] = _fields(decode_part(message, stored), version)
+        decoded["fields"] = _field_values(decode_version_prefixed(message, data), version)
     else:
-        told["bytes"] = shown(stored)
-    return told
+        decoded["bytes"] = printable(data)
+    return decoded
 
 
-def _quorum_value(message: type[Message], stored: bytes) -> dict[str, Any] | None:
+def _decode_quorum_value(message: type[Message], data: bytes) -> dict[str, Any] | None:
     """None for a version that is unknown: the value begins with it, and it is part of the value."""
-    version = part_version(stored)
+    version = read_version_prefix(data)
     if version not in message.__schema__.versions:
         return None
-    value, _ = decode_prefix(message, version, stored)
-    return _fields(value, version)
+    value, _ = decode_prefix(message, version, data)
+    return _field_values(value, version)
 
 
-def _fields(value: Struct, version: int) -> dict[str, Any]:
+def _field_values(value: Struct, version: int) -> dict[str, Any]:
     """The fields that travel in this version."""
-    told = {
-        field.name: _told(field.type, getattr(value, field.name), version)
+    values = {
+        field.name: _to_json_value(field.type, getattr(value, field.name), version)
         for field in value.__schema__.fields
         if version in field.versions
     }
     if isinstance(value, GroupMetadataValue) and value.protocol_type == "consumer":
-        for member, fields in zip(value.members, told["members"], strict=True):
-            fields["subscription"] = _of_consumer(ConsumerProtocolSubscription, member.subscription)
-            fields["assignment"] = _of_consumer(ConsumerProtocolAssignment, member.assignment)
+        for member, fields in zip(value.members, values["members"], strict=True):
+            fields["subscription"] = _decode_consumer_protocol(
+                ConsumerProtocolSubscription, member.subscription
+            )
+            fields["assignment"] = _decode_consumer_protocol(
+                ConsumerProtocolAssignment, member.assignment
+            )
     if isinstance(value, TransactionLogValue):
-        told["transaction_status"] = STATUSES.get(
+        values["transaction_status"] = TRANSACTION_STATE_NAMES.get(
             value.transaction_status, value.transaction_status
         )
-    return told
+    return values
 
 
-def _told(kind: WireType, value: Any, version: int) -> Any:
+def _to_json_value(wire_type: WireType, value: Any, version: int) -> Any:
     if value is None:
         return None
-    if isinstance(kind, Array):
-        return [_told(kind.element, element, version) for element in value]
-    if isinstance(kind, Nested):
-        return _fields(value, version)
-    if kind in (BYTES, RECORDS):
-        return shown(bytes(value))
-    return str(value) if kind == UUID else value
+    if isinstance(wire_type, Array):
+        return [_to_json_value(wire_type.element, element, version) for element in value]
+    if isinstance(wire_type, Nested):
+        return _field_values(value, version)
+    if wire_type in (BYTES, RECORDS):
+        return printable(bytes(value))
+    return str(value) if wire_type == UUID else value
 
 
-def _of_consumer(message: type[Message], stored: bytes) -> Any:
+def _decode_consumer_protocol(message: type[Message], data: bytes) -> Any:
     """What clients tell each other; brokers do not look, so that anything may stand there."""
     try:
-        version = part_version(stored)
+        version = read_version_prefix(data)
         if version < 0:
-            return shown(stored)
+            return printable(data)
         readable = min(version, message.__schema__.versions.high)
-        value, _ = decode_prefix(message, readable, stored, VERSION.size)
-        return {"version": version, **_fields(value, readable)}
+        value, _ = decode_prefix(message, readable, data, VERSION.size)
+        return {"version": version, **_field_values(value, readable)}
     except DecodeError:
-        return shown(stored)
+        return printable(data)

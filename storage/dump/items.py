@@ -35,12 +35,12 @@ OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class DumpItem:
     kind: str
     values: Mapping[str, Any]
 
 
-Facts = Iterator[Fact]
+DumpItems = Iterator[DumpItem]
 
 
 class Decoding(Enum):
@@ -53,7 +53,7 @@ class Decoding(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class DumpOptions:
     """What is to be dumped, and how closely it is to be looked at."""
 
     records: bool = False
@@ -63,32 +63,32 @@ class Wishes:
     last_offset: int = OFFSET_MAX
     bytes_max: int | None = None  # of each file
 
-    def wants(self, *, first: int, last: int) -> bool:
+    def includes(self, *, first: int, last: int) -> bool:
         """Whether offsets from ``first`` to ``last`` are among those asked for."""
         return last >= self.first_offset and first <= self.last_offset
 
 
-def damage(why: str, *, position: int | None = None, line: int | None = None) -> Fact:
-    return Fact("damage", {"position": position, "line": line, "why": why})
+def damage_item(reason: str, *, position: int | None = None, line: int | None = None) -> DumpItem:
+    return DumpItem("damage", {"position": position, "line": line, "why": reason})
 
 
-def note(why: str, *, position: int | None = None) -> Fact:
-    return Fact("note", {"position": position, "why": why})
+def note_item(reason: str, *, position: int | None = None) -> DumpItem:
+    return DumpItem("note", {"position": position, "why": reason})
 
 
-def shown(content: bytes | None) -> str | dict[str, str] | None:
+def printable(content: bytes | None) -> str | dict[str, str] | None:
     """Bytes as a fact carries them."""
     if content is None:
         return None
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return _in_base64(content)
+        return _to_base64(content)
     # Whatever else cannot be printed could be an order to a terminal.
     if text.replace("\t", "").replace("\n", "").replace("\r", "").isprintable():
         return text
-    return _in_base64(content)
+    return _to_base64(content)
 
 
-def _in_base64(content: bytes) -> dict[str, str]:
+def _to_base64(content: bytes) -> dict[str, str]:
     return {"base64": b64encode(content).decode()}

@@ -31,16 +31,23 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.compression import DECOMPRESSED_BYTES_MAX
 from odradek.protocol.records.crc32c import crc32c
-from odradek.protocol.records.legacy import CHECKED_FROM_POSITION
-from odradek.protocol.records.legacy import CHECKSUM_POSITION as LEGACY_CHECKSUM_POSITION
+from odradek.protocol.records.legacy_batch import CHECKSUM_INPUT_POSITION
+from odradek.protocol.records.legacy_batch import CHECKSUM_POSITION as LEGACY_CHECKSUM_POSITION
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch, batch_at, magic_of
 from odradek.storage import batch_scan, files, offset_index
-from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES, BatchPlace
-from odradek.storage.dump import internal, reading
-from odradek.storage.dump.facts import Fact, Facts, Wishes, damage, note, shown
-from odradek.storage.dump.reading import SegmentFile
-from odradek.storage.paths import Content
+from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES, BatchLocation
+from odradek.storage.dump import file_reader, internal_records
+from odradek.storage.dump.file_reader import SegmentFile
+from odradek.storage.dump.items import (
+    DumpItem,
+    DumpItems,
+    DumpOptions,
+    damage_item,
+    note_item,
+    printable,
+)
+from odradek.storage.paths import LogFileType
 
 #: Larger than what a broker accepts by default, and nothing to speak of in memory.
 LARGE_BATCH_BYTES = 16 * 1024 * 1024
@@ -50,9 +57,9 @@ _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _CHECKSUM = Struct(">I")
 
 
-def dump(file: SegmentFile, wishes: Wishes) -> Facts:
-    with reading.opened(file.path) as (descriptor, size_bytes):
-        yield Fact(
+def dump(file: SegmentFile, options: DumpOptions) -> DumpItems:
+    with file_reader.open_for_dump(file.path) as (descriptor, size_bytes):
+        yield DumpItem(
             "file",
             {
                 "content": "batches",
@@ -60,188 +67,203 @@ def dump(file: SegmentFile, wishes: Wishes) -> Facts:
                 "base_offset": file.base_offset,
             },
         )
-        yield from _Walk(file, wishes, descriptor, size_bytes).facts()
+        yield from _SegmentDumper(file, options, descriptor, size_bytes).items()
 
 
-class _Walk:
+class _SegmentDumper:
     """One pass over one file."""
 
-    def __init__(self, file: SegmentFile, wishes: Wishes, descriptor: int, end: int) -> None:
+    def __init__(self, file: SegmentFile, options: DumpOptions, descriptor: int, end: int) -> None:
         self._file = file
-        self._wishes = wishes
+        self._options = options
         self._descriptor = descriptor
         self._end = end
-        self._kinds = internal.kinds_for(file.path, wishes.decoding)
+        self._record_types = internal_records.record_types_for(file.path, options.decoding)
         self._position = 0
         self._last_offset = -1 if file.base_offset is None else file.base_offset - 1
-        self._doubtful_position: int | None = None
+        self._corrupt_position: int | None = None
         self._is_done = False
 
-    def facts(self) -> Facts:
+    def items(self) -> DumpItems:
         while not self._is_done and self._position < self._end:
-            for place in batch_scan.headers(self._descriptor, start=self._position, end=self._end):
-                if self._is_beyond(place):
-                    yield note("the rest was not asked for", position=place.position)
+            for location in batch_scan.scan_headers(
+                self._descriptor, start=self._position, end=self._end
+            ):
+                if self._is_past_limits(location):
+                    yield note_item("the rest was not asked for", position=location.position)
                     return
-                yield from self._at(place)
-                self._position = place.position + place.size_bytes
+                yield from self._dump_batch(location)
+                self._position = location.position + location.size_bytes
             if self._position < self._end:
-                yield from self._where_no_batch_is()
+                yield from self._dump_invalid_region()
 
-    def _is_beyond(self, place: BatchPlace) -> bool:
-        bytes_max, last_offset = self._wishes.bytes_max, self._last_offset
-        if bytes_max is not None and place.position + place.size_bytes > bytes_max:
+    def _is_past_limits(self, location: BatchLocation) -> bool:
+        bytes_max, last_offset = self._options.bytes_max, self._last_offset
+        if bytes_max is not None and location.position + location.size_bytes > bytes_max:
             return True
         # By the batch before, as an old one does not tell in its header where it begins.
-        return last_offset >= self._wishes.last_offset and not self._wishes.verify
+        return last_offset >= self._options.last_offset and not self._options.verify
 
-    def _at(self, place: BatchPlace) -> Facts:
-        before, self._last_offset = self._last_offset, place.last_offset
-        wishes = self._wishes
-        last = max(place.base_offset, place.last_offset)  # the second may be damaged
-        if not wishes.verify and not wishes.wants(first=before + 1, last=last):
+    def _dump_batch(self, location: BatchLocation) -> DumpItems:
+        previous, self._last_offset = self._last_offset, location.last_offset
+        options = self._options
+        last = max(location.base_offset, location.last_offset)  # the second may be damaged
+        if not options.verify and not options.includes(first=previous + 1, last=last):
             return
         try:
-            batch = self._read(place)
-        except CorruptMessage as broken:
-            yield from self._distrust(broken, place, before)
+            batch = self._read_batch(location)
+        except CorruptMessage as error:
+            yield from self._report_corrupt_batch(error, location, previous)
             return
-        first = place.base_offset if isinstance(batch, RecordBatch) else before + 1
-        wrong_checksum = _wrong_checksum(batch)
-        if wishes.wants(first=first, last=place.last_offset):
+        first = location.base_offset if isinstance(batch, RecordBatch) else previous + 1
+        wrong_checksum = _checksum_error(batch)
+        if options.includes(first=first, last=location.last_offset):
             is_valid = wrong_checksum is None
-            yield Fact("batch", {"position": place.position, **_header(batch, is_valid=is_valid)})
-        self._doubtful_position = None
+            yield DumpItem(
+                "batch", {"position": location.position, **_header_values(batch, is_valid=is_valid)}
+            )
+        self._corrupt_position = None
         if wrong_checksum is not None:
-            yield from self._distrust(wrong_checksum, place, before)
-        yield from self._misplaced(place, before)
+            yield from self._report_corrupt_batch(wrong_checksum, location, previous)
+        yield from self._check_offsets(location, previous)
         # What a wrong checksum says is enough, unless the records themselves are asked for.
-        if wishes.records or (wishes.verify and wrong_checksum is None):
-            yield from self._records(batch, place.position)
+        if options.records or (options.verify and wrong_checksum is None):
+            yield from self._dump_records(batch, location.position)
 
-    def _distrust(self, broken: CorruptMessage, place: BatchPlace, before: int) -> Facts:
+    def _report_corrupt_batch(
+        self, error: CorruptMessage, location: BatchLocation, previous_last_offset: int
+    ) -> DumpItems:
         """The offsets and the length of a broken batch may be as wrong as the rest of it."""
-        self._doubtful_position = place.position
-        self._last_offset = before
-        yield damage(str(broken), position=place.position)
+        self._corrupt_position = location.position
+        self._last_offset = previous_last_offset
+        yield damage_item(str(error), position=location.position)
 
-    def _read(self, place: BatchPlace) -> AnyBatch:
-        if place.size_bytes > LARGE_BATCH_BYTES:
-            self._check_large(place)
-        content = files.read_at(self._descriptor, place.size_bytes, place.position)
+    def _read_batch(self, location: BatchLocation) -> AnyBatch:
+        if location.size_bytes > LARGE_BATCH_BYTES:
+            self._check_large_batch(location)
+        content = files.read_at(self._descriptor, location.size_bytes, location.position)
         return batch_at(content, 0)
 
-    def _check_large(self, place: BatchPlace) -> None:
-        head = files.read_at(self._descriptor, ATTRIBUTES_POSITION, place.position)
+    def _check_large_batch(self, location: BatchLocation) -> None:
+        head = files.read_at(self._descriptor, ATTRIBUTES_POSITION, location.position)
         if len(head) < ATTRIBUTES_POSITION:
             raise CorruptMessage("the file has become shorter")
         is_legacy = head[MAGIC_POSITION] < MAGIC
         at = LEGACY_CHECKSUM_POSITION if is_legacy else CHECKSUM_POSITION
         (checksum,) = _CHECKSUM.unpack_from(head, at)
-        start = place.position + (CHECKED_FROM_POSITION if is_legacy else ATTRIBUTES_POSITION)
+        start = location.position + (CHECKSUM_INPUT_POSITION if is_legacy else ATTRIBUTES_POSITION)
         computed = 0
-        for piece in reading.pieces(
-            self._descriptor, start=start, end=place.position + place.size_bytes
+        for chunk in file_reader.read_chunks(
+            self._descriptor, start=start, end=location.position + location.size_bytes
         ):
-            computed = zlib.crc32(piece, computed) if is_legacy else crc32c(piece, computed)
+            computed = zlib.crc32(chunk, computed) if is_legacy else crc32c(chunk, computed)
         if checksum != computed:
             raise CorruptMessage(
-                f"checksum {checksum:08x}, but the {place.size_bytes} bytes have {computed:08x}"
+                f"checksum {checksum:08x}, but the {location.size_bytes} bytes have {computed:08x}"
             )
 
-    def _misplaced(self, place: BatchPlace, before: int) -> Facts:
+    def _check_offsets(self, location: BatchLocation, previous_last_offset: int) -> DumpItems:
         """What is wrong with the offsets of a batch, given those around it."""
-        if place.base_offset <= before:
-            yield damage(
-                f"offsets from {place.base_offset} on, where {before + 1} is next",
-                position=place.position,
+        if location.base_offset <= previous_last_offset:
+            yield damage_item(
+                f"base offset {location.base_offset} is below the next offset "
+                f"{previous_last_offset + 1}",
+                position=location.position,
             )
-        base, following = self._file.base_offset, self._file.next_base_offset
-        if base is not None and place.last_offset - base > RELATIVE_OFFSET_MAX:
-            yield damage(
-                f"offset {place.last_offset} is too far from the segment's base {base}",
-                position=place.position,
+        base, next_base = self._file.base_offset, self._file.next_base_offset
+        if base is not None and location.last_offset - base > RELATIVE_OFFSET_MAX:
+            yield damage_item(
+                f"offset {location.last_offset} is too far from the segment's base offset {base}",
+                position=location.position,
             )
-        if following is not None and place.last_offset >= following:
-            yield damage(
-                f"offset {place.last_offset} belongs to the next segment, from {following} on",
-                position=place.position,
+        if next_base is not None and location.last_offset >= next_base:
+            yield damage_item(
+                f"offset {location.last_offset} belongs to the next segment, "
+                f"base offset {next_base}",
+                position=location.position,
             )
 
-    def _records(self, batch: AnyBatch, position: int) -> Facts:
-        wishes = self._wishes
+    def _dump_records(self, batch: AnyBatch, position: int) -> DumpItems:
+        options = self._options
         max_bytes = max(DECOMPRESSED_BYTES_MAX, batch.size_bytes)
         try:
             for record in batch.records(max_bytes=max_bytes):
-                why, meaning = self._meaning(record, is_control=batch.is_control)
-                if wishes.records and wishes.wants(first=record.offset, last=record.offset):
-                    yield Fact("record", {"position": position, **_content(record), **meaning})
-                if why is not None:
-                    yield damage(f"record {record.offset}: {why}", position=position)
-        except CorruptMessage as broken:
-            yield damage(f"the records: {broken}", position=position)
+                reason, decoded = self._decode_record(record, is_control=batch.is_control)
+                if options.records and options.includes(first=record.offset, last=record.offset):
+                    yield DumpItem(
+                        "record", {"position": position, **_record_values(record), **decoded}
+                    )
+                if reason is not None:
+                    yield damage_item(f"record {record.offset}: {reason}", position=position)
+        except CorruptMessage as error:
+            yield damage_item(f"invalid records: {error}", position=position)
 
-    def _meaning(
+    def _decode_record(
         self, record: Record, *, is_control: bool
     ) -> tuple[DecodeError | None, dict[str, Any]]:
         """What the broker wrote this record for, or why that cannot be told."""
         try:
             if is_control:
-                return None, {"control": internal.control(record)}
-            if self._kinds is not None:
-                return None, {"decoded": internal.decoded(record, self._kinds)}
-        except DecodeError as broken:
-            return broken, {}
+                return None, {"control": internal_records.decode_control_record(record)}
+            if self._record_types is not None:
+                return None, {
+                    "decoded": internal_records.decode_internal_record(record, self._record_types)
+                }
+        except DecodeError as error:
+            return error, {}
         return None, {}
 
-    def _where_no_batch_is(self) -> Facts:
+    def _dump_invalid_region(self) -> DumpItems:
         position, end = self._position, self._end
         # A few zeros are more likely the beginning of an offset.
-        is_room = end - position >= SMALLEST_BATCH_BYTES
-        if is_room and reading.is_zero(self._descriptor, start=position, end=end):
+        may_be_preallocated = end - position >= SMALLEST_BATCH_BYTES
+        if may_be_preallocated and file_reader.is_zero(self._descriptor, start=position, end=end):
             self._is_done = True
-            yield Fact("room", {"position": position, "size_bytes": end - position})
-            if self._wishes.verify and self._file.is_sealed:
-                yield damage("zeros at the end of a sealed segment", position=position)
+            yield DumpItem("room", {"position": position, "size_bytes": end - position})
+            if self._options.verify and self._file.is_sealed:
+                yield damage_item("zeros at the end of a sealed segment", position=position)
             return
-        yield damage(self._why_no_batch(), position=position)
-        doubtful = self._doubtful_position
-        resumed = self._next_by_index(position if doubtful is None else doubtful)
+        yield damage_item(self._describe_invalid_region(), position=position)
+        corrupt = self._corrupt_position
+        resumed = self._find_next_by_index(position if corrupt is None else corrupt)
         if resumed is None:
             self._is_done = True
             return
-        yield note("the index leads to a batch here: going on", position=resumed)
+        yield note_item("the index leads to a batch here: going on", position=resumed)
         self._position = resumed
 
-    def _why_no_batch(self) -> str:
-        left = self._end - self._position
+    def _describe_invalid_region(self) -> str:
+        remaining = self._end - self._position
         head = files.read_at(self._descriptor, MAGIC_POSITION + 1, self._position)
-        if left < SMALLEST_BATCH_BYTES or len(head) <= MAGIC_POSITION:
-            return f"{left} bytes at the end, too few for a batch"
+        if remaining < SMALLEST_BATCH_BYTES or len(head) <= MAGIC_POSITION:
+            return f"{remaining} bytes at the end, too few for a batch"
         length, magic = _LENGTH_AND_MAGIC.unpack(head)
         size_bytes = length + LOG_OVERHEAD_BYTES
         if not 0 <= magic <= MAGIC or size_bytes < SMALLEST_BATCH_BYTES:
-            return f"no batch has magic {magic} and {size_bytes} bytes"
-        return f"a batch of {size_bytes} bytes is cut short after {left}"
+            return f"invalid batch header: magic {magic}, {size_bytes} bytes"
+        return f"a batch of {size_bytes} bytes is truncated after {remaining} bytes"
 
-    def _next_by_index(self, position: int) -> int | None:
+    def _find_next_by_index(self, position: int) -> int | None:
         """The first batch beyond ``position`` that an entry of the index leads to."""
-        for _, candidate in self._index_entries():
+        for _, candidate in self._read_index_entries():
             if position < candidate < self._end:
-                places = batch_scan.headers(self._descriptor, start=candidate, end=self._end)
-                if next(places, None) is not None:
+                batches = batch_scan.scan_headers(self._descriptor, start=candidate, end=self._end)
+                if next(batches, None) is not None:
                     return candidate
         return None
 
-    def _index_entries(self) -> Iterator[tuple[int, int]]:
+    def _read_index_entries(self) -> Iterator[tuple[int, int]]:
         try:
-            with reading.opened(self._file.beside(Content.OFFSET_INDEX)) as (index, size_bytes):
-                yield from reading.entries(index, offset_index.ENTRY, end=size_bytes)
+            with file_reader.open_for_dump(self._file.sibling_path(LogFileType.OFFSET_INDEX)) as (
+                index,
+                size_bytes,
+            ):
+                yield from file_reader.read_entries(index, offset_index.ENTRY, end=size_bytes)
         except FileNotFoundError:
             return
 
 
-def _wrong_checksum(batch: AnyBatch) -> CorruptMessage | None:
+def _checksum_error(batch: AnyBatch) -> CorruptMessage | None:
     try:
         batch.check_crc()
     except CorruptMessage as wrong:
@@ -249,7 +271,7 @@ def _wrong_checksum(batch: AnyBatch) -> CorruptMessage | None:
     return None
 
 
-def _header(batch: AnyBatch, *, is_valid: bool) -> dict[str, Any]:
+def _header_values(batch: AnyBatch, *, is_valid: bool) -> dict[str, Any]:
     magic = magic_of(batch)
     values: dict[str, Any] = {
         "size_bytes": batch.size_bytes,
@@ -290,15 +312,15 @@ def _codec_name(batch: AnyBatch) -> str | None:
         return None
 
 
-def _content(record: Record) -> dict[str, Any]:
+def _record_values(record: Record) -> dict[str, Any]:
     headers = [
-        {"key": shown(key.encode("utf-8", "surrogateescape")), "value": shown(value)}
+        {"key": printable(key.encode("utf-8", "surrogateescape")), "value": printable(value)}
         for key, value in record.headers
     ]
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": shown(record.key),
-        "value": shown(record.value),
+        "key": printable(record.key),
+        "value": printable(record.value),
         "headers": headers,
     }

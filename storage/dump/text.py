@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from odradek.storage.dump.facts import Fact
+from odradek.storage.dump.items import DumpItem
 
 Values = Mapping[str, Any]
 
@@ -26,14 +26,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TIMESTAMP = -1
 
 
-def line(fact: Fact) -> str:
+def format_line(item: DumpItem) -> str:
     """Without its end; ``file`` and ``damage`` name the file themselves."""
-    return _LINES[fact.kind](fact.values)
+    return _FORMATTERS[item.kind](item.values)
 
 
 def _file(values: Values) -> str:
-    since = "" if values["base_offset"] is None else f" of offset {values['base_offset']}"
-    return f"{values['file']}: {values['content']}{since}, {_bytes(values['size_bytes'])}"
+    base = "" if values["base_offset"] is None else f", base offset {values['base_offset']}"
+    return f"{values['file']}: {values['content']}{base}, {_format_bytes(values['size_bytes'])}"
 
 
 def _batch(values: Values) -> str:
@@ -42,15 +42,15 @@ def _batch(values: Values) -> str:
 
 def _batch_parts(values: Values) -> Iterator[str]:
     first, last = values["base_offset"], values["last_offset"]
-    yield f"offsets up to {last}" if first is None else _range("offset", first, last)
+    yield f"offsets up to {last}" if first is None else _format_range("offset", first, last)
     if values["count"] is not None:
         yield "1 record" if values["count"] == 1 else f"{values['count']} records"
-    yield _bytes(values["size_bytes"])
+    yield _format_bytes(values["size_bytes"])
     if values["magic"] != 2:
         yield f"magic {values['magic']}"
     if values["codec"] != "none":
         yield values["codec"] or "unknown codec"
-    yield from _times(values)
+    yield from _timestamp_parts(values)
     if values["partition_leader_epoch"] >= 0:
         yield f"leader epoch {values['partition_leader_epoch']}"
     if values["producer_id"] >= 0:
@@ -59,20 +59,24 @@ def _batch_parts(values: Values) -> Iterator[str]:
     yield f"checksum {values['checksum']:08x}" + ("" if values["is_valid"] else " WRONG")
 
 
-def _times(values: Values) -> Iterator[str]:
+def _timestamp_parts(values: Values) -> Iterator[str]:
     largest = values["max_timestamp"]
     if largest is not None and largest != _NO_TIMESTAMP:
-        happened = "appended" if values["timestamp_type"] == "log_append_time" else "created until"
-        yield f"{happened} {_time(largest)}"
+        label = (
+            "LogAppendTime" if values["timestamp_type"] == "log_append_time" else "created until"
+        )
+        yield f"{label} {_format_timestamp(largest)}"
     if values["delete_horizon_ms"] is not None:
-        yield f"delete horizon {_time(values['delete_horizon_ms'])}"
+        yield f"delete horizon {_format_timestamp(values['delete_horizon_ms'])}"
 
 
 def _producer_of_batch(values: Values) -> str:
     producer = f"producer {values['producer_id']} epoch {values['producer_epoch']}"
     if values["base_sequence"] < 0:
         return producer
-    return f"{producer} {_range('sequence', values['base_sequence'], values['last_sequence'])}"
+    return (
+        f"{producer} {_format_range('sequence', values['base_sequence'], values['last_sequence'])}"
+    )
 
 
 def _record(values: Values) -> str:
@@ -81,7 +85,7 @@ def _record(values: Values) -> str:
 
 def _record_parts(values: Values) -> Iterator[str]:
     if values["timestamp"] != _NO_TIMESTAMP:
-        yield _time(values["timestamp"])
+        yield _format_timestamp(values["timestamp"])
     decoded = values.get("decoded")
     if values.get("control") is not None:
         yield _control(values["control"])
@@ -89,22 +93,24 @@ def _record_parts(values: Values) -> Iterator[str]:
         yield _part(decoded["key"])
         yield "deleted" if decoded["value"] is None else _part(decoded["value"])
     else:
-        yield f"key {_value(values['key'])}"
-        yield f"value {_value(values['value'])}"
+        yield f"key {_format_value(values['key'])}"
+        yield f"value {_format_value(values['value'])}"
     for header in values["headers"]:
-        yield f"header {_value(header['key'])} {_value(header['value'])}"
+        yield f"header {_format_value(header['key'])} {_format_value(header['value'])}"
 
 
-def _control(told: Values) -> str:
+def _control(control: Values) -> str:
     kind, *rest = (
-        f"{name.replace('_', ' ')} {_value(value)}" if name != "type" else str(value)
-        for name, value in told.items()
+        f"{name.replace('_', ' ')} {_format_value(value)}" if name != "type" else str(value)
+        for name, value in control.items()
     )
     return ", ".join((kind, *rest))
 
 
-def _part(told: Values) -> str:
-    return f"{told['type']} v{told['version']} {_value(told.get('fields', told.get('bytes')))}"
+def _part(part: Values) -> str:
+    return (
+        f"{part['type']} v{part['version']} {_format_value(part.get('fields', part.get('bytes')))}"
+    )
 
 
 def _index_entry(values: Values) -> str:
@@ -112,7 +118,9 @@ def _index_entry(values: Values) -> str:
 
 
 def _time_index_entry(values: Values) -> str:
-    return f"  {values['slot']}: {_time(values['timestamp'])} at offset {values['offset']}"
+    return (
+        f"  {values['slot']}: {_format_timestamp(values['timestamp'])} at offset {values['offset']}"
+    )
 
 
 def _aborted_transaction(values: Values) -> str:
@@ -127,13 +135,13 @@ def _producer(values: Values) -> str:
     parts = [f"producer {values['producer_id']} epoch {values['producer_epoch']}"]
     last, delta = values["last_offset"], values["offset_delta"]
     if last >= 0:
-        offsets = _range("offset", last - delta, last)
+        offsets = _format_range("offset", last - delta, last)
         parts.append(f"{offsets}, last sequence {values['last_sequence']}")
-    parts.append(_time(values["last_timestamp"]))
+    parts.append(_format_timestamp(values["last_timestamp"]))
     if values["coordinator_epoch"] >= 0:
         parts.append(f"coordinator epoch {values['coordinator_epoch']}")
     if values["transaction_first_offset"] >= 0:
-        parts.append(f"transaction open since offset {values['transaction_first_offset']}")
+        parts.append(f"ongoing transaction from offset {values['transaction_first_offset']}")
     return "  " + ", ".join(parts)
 
 
@@ -146,33 +154,33 @@ def _partition_offset(values: Values) -> str:
 
 
 def _named_values(values: Values) -> str:
-    told = (f"{name} {_value(value)}" for name, value in values.items() if name != "file")
-    return "  " + ", ".join(told)
+    parts = (f"{name} {_format_value(value)}" for name, value in values.items() if name != "file")
+    return "  " + ", ".join(parts)
 
 
 def _text_line(values: Values) -> str:
-    return f"  line {values['line']}: {_value(values['text'])}"
+    return f"  line {values['line']}: {_format_value(values['text'])}"
 
 
-def _room(values: Values) -> str:
-    return f"  {values['position']}: {_bytes(values['size_bytes'])} of zeros: not closed"
+def _preallocated_space(values: Values) -> str:
+    return f"  {values['position']}: {_format_bytes(values['size_bytes'])} of preallocated zeros"
 
 
 def _note(values: Values) -> str:
-    where = "" if values["position"] is None else f"{values['position']}: "
-    return f"  {where}{values['why']}"
+    location = "" if values["position"] is None else f"{values['position']}: "
+    return f"  {location}{values['why']}"
 
 
 def _damage(values: Values) -> str:
-    where = values["file"]
+    location = values["file"]
     if values["line"] is not None:
-        where += f", line {values['line']}"
+        location += f", line {values['line']}"
     elif values["position"] is not None:
-        where += f", position {values['position']}"
-    return f"damage: {where}: {values['why']}"
+        location += f", position {values['position']}"
+    return f"damage: {location}: {values['why']}"
 
 
-_LINES: Mapping[str, Callable[[Values], str]] = {
+_FORMATTERS: Mapping[str, Callable[[Values], str]] = {
     "file": _file,
     "batch": _batch,
     "record": _record,
@@ -186,30 +194,30 @@ _LINES: Mapping[str, Callable[[Values], str]] = {
     "meta_properties": _named_values,
     "clean_shutdown": _named_values,
     "line": _text_line,
-    "room": _room,
+    "room": _preallocated_space,
     "note": _note,
     "damage": _damage,
 }
 
 
-def _range(of: str, first: int, last: int) -> str:
-    return f"{of} {first}" if first == last else f"{of}s {first} to {last}"
+def _format_range(noun: str, first: int, last: int) -> str:
+    return f"{noun} {first}" if first == last else f"{noun}s {first} to {last}"
 
 
-def _bytes(count: int) -> str:
+def _format_bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
-def _time(timestamp: int) -> str:
+def _format_timestamp(timestamp: int) -> str:
     """The number itself for a time that has no date in our calendar."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp)
+        time = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:
         return str(timestamp)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _value(told: Any) -> str:
-    if isinstance(told, dict) and told.keys() == {"base64"}:
-        return f"0x{b64decode(told['base64']).hex()}"
-    return json.dumps(told, ensure_ascii=False)
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return f"0x{b64decode(value['base64']).hex()}"
+    return json.dumps(value, ensure_ascii=False)

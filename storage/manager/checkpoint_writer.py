@@ -7,56 +7,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from odradek.storage.cleaner.schedule import CleanerSchedule
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.directory_checkpoints import Contents, DirectoryCheckpoints
-from odradek.storage.manager.disk_work import DiskWork, Step
+from odradek.storage.manager.directory_checkpoints import CheckpointContents, DirectoryCheckpoints
+from odradek.storage.manager.disk_task import DiskTask, Step
 from odradek.storage.manager.registry import LogRegistry
 
 
-class CheckpointWork:
+class CheckpointWriter:
     """Makes work that brings a directory's checkpoints up to date."""
 
-    def __init__(self, logs: LogRegistry, cleaner: CleanerSchedule) -> None:
+    def __init__(self, logs: LogRegistry, cleaner_manager: LogCleanerManager) -> None:
         self._logs = logs
-        self._cleaner = cleaner
+        self._cleaner_manager = cleaner_manager
         self._checkpoints: dict[LogDirectory, DirectoryCheckpoints] = {}
 
     def add(self, checkpoints: DirectoryCheckpoints) -> None:
         self._checkpoints[checkpoints.directory] = checkpoints
 
-    def of(self, directory: LogDirectory) -> DirectoryCheckpoints:
+    def checkpoints_of(self, directory: LogDirectory) -> DirectoryCheckpoints:
         return self._checkpoints[directory]
 
-    def work(
+    def write_task(
         self,
         directory: LogDirectory,
         *,
-        what: str = "writing checkpoints",
-        first: Step | None = None,
-        ended: Callable[[bool], None] | None = None,
-    ) -> DiskWork:
+        description: str = "writing checkpoints",
+        before_write: Step | None = None,
+        on_complete: Callable[[bool], None] | None = None,
+    ) -> DiskTask:
         """``first`` is run before the files are written, ``ended`` is told as by any work."""
         checkpoints = self._checkpoints[directory]
-        contents: Contents = {}
+        contents: CheckpointContents = {}
 
-        def begin() -> Step:
+        def prepare() -> Step:
             logs = self._logs.in_directory(directory)
             contents.clear()
-            contents.update(checkpoints.changes(logs, self._cleaner.offsets_in(directory.path)))
+            contents.update(
+                checkpoints.compute_changes(
+                    logs, self._cleaner_manager.checkpoint_offsets(directory.path)
+                )
+            )
             return run
 
         def run() -> None:
-            if first is not None:
-                first()
+            if before_write is not None:
+                before_write()
             checkpoints.write(contents)
 
-        def written(is_done: bool) -> None:
+        def on_written(is_done: bool) -> None:
             if is_done:
-                checkpoints.written(contents)
+                checkpoints.mark_written(contents)
             else:
-                checkpoints.broken_off(contents)
-            if ended is not None:
-                ended(is_done)
+                checkpoints.mark_interrupted(contents)
+            if on_complete is not None:
+                on_complete(is_done)
 
-        return DiskWork(directory, what, begin, ended=written, is_exclusive=True)
+        return DiskTask(directory, description, prepare, on_complete=on_written, is_exclusive=True)

@@ -34,22 +34,22 @@ from typing import Protocol
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner.compaction import discard
-from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.cleaner.states import STOPPING
-from odradek.storage.cleaner.swap import Swap
-from odradek.storage.cleaner.task import CleaningPlan, CleaningTask, Replacement
+from odradek.storage.cleaner.cleaner import remove_cleaned_files
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
+from odradek.storage.cleaner.log_cleaning_state import STOPPING
+from odradek.storage.cleaner.segment_swap import SegmentSwap
+from odradek.storage.cleaner.task import CleaningResult, CleaningTask, SegmentReplacement
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.manager.disk_work import DiskWork, Step
+from odradek.storage.manager.disk_task import DiskTask, Step
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
+from odradek.storage.open_segments import TooManyOpenFiles, is_too_many_open_files
 
 
-class RemoveLater(Protocol):
+class ScheduleDeletion(Protocol):
     """What becomes of segments that are out of the log and renamed."""
 
     def __call__(
-        self, hosted: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
+        self, hosted_log: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
     ) -> None: ...
 
 
@@ -58,81 +58,87 @@ class Compaction:
 
     def __init__(
         self,
-        hosted: HostedLog,
+        hosted_log: HostedLog,
         task: CleaningTask,
-        schedule: CleanerSchedule,
-        remove_later: RemoveLater,
+        cleaner_manager: LogCleanerManager,
+        schedule_deletion: ScheduleDeletion,
     ) -> None:
         self.task = task
-        self._hosted = hosted
-        self._schedule = schedule
-        self._remove_later = remove_later
+        self._hosted_log = hosted_log
+        self._cleaner_manager = cleaner_manager
+        self._schedule_deletion = schedule_deletion
         self._is_swapping = False
         self._is_done = False
 
     @property
     def partition(self) -> TopicPartition:
-        return self._hosted.partition
+        return self._hosted_log.partition
 
     @property
     def is_stopping(self) -> bool:
         """Whether somebody waits for its end, its log is out of use, or must not be compacted."""
-        hosted = self._hosted
-        is_wanted = hosted.is_usable and hosted.log.settings.is_compacted
-        return not is_wanted or self._schedule.states[self.partition] is STOPPING
+        hosted_log = self._hosted_log
+        is_cleanable = hosted_log.is_usable and hosted_log.log.settings.is_compacted
+        return not is_cleanable or self._cleaner_manager.states[self.partition] is STOPPING
 
-    def put_in_place(self, plan: CleaningPlan, *, now_ms: int) -> Iterator[DiskWork]:
+    def replace_segments(self, result: CleaningResult, *, now_ms: int) -> Iterator[DiskTask]:
         """To be carried out one by one: the next is made when the last is done."""
-        for replacement in plan.replacements:
+        for replacement in result.replacements:
             if self.is_stopping:
-                yield self._work("giving up", partial(discard, self.task.directory))
+                yield self._disk_task(
+                    "giving up", partial(remove_cleaned_files, self.task.directory)
+                )
                 return
             yield from self.swap(replacement, now_ms=now_ms)
-        self._schedule.cleaned(self._hosted.log, plan.end_offset)
+        self._cleaner_manager.done_cleaning(self._hosted_log.log, result.end_offset)
         self._is_done = True
 
-    def swap(self, replacement: Replacement, *, now_ms: int) -> Iterator[DiskWork]:
-        with self._hosted as log:
-            swap = Swap(log, replacement)
+    def swap(self, replacement: SegmentReplacement, *, now_ms: int) -> Iterator[DiskTask]:
+        with self._hosted_log as log:
+            swap = SegmentSwap(log, replacement)
         self._is_swapping = True
-        yield self._work("staging", swap.stage)
-        with self._hosted:
+        yield self._disk_task("staging", swap.stage)
+        with self._hosted_log:
             swap.publish()
-        yield self._work("finishing", swap.finish)
-        with self._hosted:
-            old = swap.settle()
+        yield self._disk_task("finishing", swap.finish)
+        with self._hosted_log:
+            old_segments = swap.complete()
         self._is_swapping = False
-        self._remove_later(self._hosted, old, now_ms=now_ms)
+        self._schedule_deletion(self._hosted_log, old_segments, now_ms=now_ms)
 
-    def _work(self, what: str, step: Step) -> DiskWork:
-        what = f"{what} the compaction of {self.partition}"
-        return DiskWork(self._hosted.directory, what, lambda: step)
+    def _disk_task(self, action: str, step: Step) -> DiskTask:
+        action = f"{action} the compaction of {self.partition}"
+        return DiskTask(self._hosted_log.directory, action, lambda: step)
 
     def __enter__(self) -> None:
-        if not self._hosted.directory.is_online:
-            raise self._hosted.directory.offline()
-        self._hosted.directory.begin_use()
+        if not self._hosted_log.directory.is_online:
+            raise self._hosted_log.directory.offline_error()
+        self._hosted_log.directory.begin_use()
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
+        exc_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        directory, log = self._hosted.directory, self._hosted.log
+        directory, log = self._hosted_log.directory, self._hosted_log.log
         directory.end_use()
-        is_refused = isinstance(failure, OutOfDescriptors)
-        if isinstance(failure, OSError):
-            is_refused = is_for_want_of_descriptors(failure)
-            if not is_refused:
-                raise directory.fail(failure, f"compacting {self.partition}") from failure
-        if self._is_done or not directory.is_online or (self._is_swapping and not is_refused):
+        is_out_of_descriptors = isinstance(error, TooManyOpenFiles)
+        if isinstance(error, OSError):
+            is_out_of_descriptors = is_too_many_open_files(error)
+            if not is_out_of_descriptors:
+                raise directory.mark_offline(error, f"compacting {self.partition}") from error
+        if (
+            self._is_done
+            or not directory.is_online
+            or (self._is_swapping and not is_out_of_descriptors)
+        ):
             return
         if self._is_swapping:
-            self._hosted.is_in_doubt = True
-        if isinstance(failure, CorruptMessage):
-            self._schedule.failed(log)
+            self._hosted_log.needs_recovery = True
+        if isinstance(error, CorruptMessage):
+            self._cleaner_manager.mark_partition_uncleanable(log)
         else:
-            self._schedule.stopped(log)
-        if isinstance(failure, OSError):
-            raise OutOfDescriptors(f"compacting {self.partition}: {failure}") from failure
+            self._cleaner_manager.on_cleaning_aborted(log)
+        if isinstance(error, OSError):
+            raise TooManyOpenFiles(f"compacting {self.partition}: {error}") from error

@@ -17,7 +17,7 @@ from odradek.protocol.errors import LogDirNotFound
 from odradek.storage import meta_properties
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.manager.observer import LogObserver
-from odradek.storage.meta_properties import DirectoryRefused
+from odradek.storage.meta_properties import InvalidLogDirectory
 
 
 class LogDirectories:
@@ -27,7 +27,7 @@ class LogDirectories:
         self.observer = observer
         #: Called before the observer when a directory fails.
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
-        self.all = tuple(LogDirectory(path, on_failure=self._failed) for path in paths)
+        self.all = tuple(LogDirectory(path, on_failure=self._on_log_dir_failure) for path in paths)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -40,7 +40,7 @@ class LogDirectories:
     def __iter__(self) -> Iterator[LogDirectory]:
         return iter(self.all)
 
-    def at(self, path: str) -> LogDirectory:
+    def get(self, path: str) -> LogDirectory:
         """As a client names it; LogDirNotFound if there is none of that name."""
         for directory in self.all:
             if str(directory.path) == path:
@@ -57,29 +57,35 @@ class LogDirectories:
                     directory.open()
             undo.pop_all()
 
-    def check_owner(self, *, broker_id: int | None, cluster_id: str | None) -> None:
+    def verify_meta_properties(self, *, broker_id: int | None, cluster_id: str | None) -> None:
         """DirectoryRefused if one is another's; None demands no more than that they agree."""
-        found = {each.path: each.meta for each in self.online if each.meta is not None}
-        meta_properties.check(found, broker_id=broker_id, cluster_id=cluster_id)
+        properties = {
+            directory.path: directory.meta_properties
+            for directory in self.online
+            if directory.meta_properties is not None
+        }
+        meta_properties.verify(properties, broker_id=broker_id, cluster_id=cluster_id)
 
-    def claim(self, *, broker_id: int, cluster_id: str) -> None:
+    def write_meta_properties(self, *, broker_id: int, cluster_id: str) -> None:
         """Write down whose they are, where it is not written yet."""
-        self.check_owner(broker_id=broker_id, cluster_id=cluster_id)
+        self.verify_meta_properties(broker_id=broker_id, cluster_id=cluster_id)
         for directory in self.online:
             with suppress(LogDirectoryOffline), directory.guard("writing meta.properties"):
-                directory.claim(broker_id=broker_id, cluster_id=cluster_id)
+                directory.write_meta_properties(broker_id=broker_id, cluster_id=cluster_id)
 
     def release(self) -> None:
         for directory in self.all:
             directory.release()
 
-    def _failed(self, directory: LogDirectory) -> None:
+    def _on_log_dir_failure(self, directory: LogDirectory) -> None:
         self.on_failure(directory)
-        self.observer.directory_failed(directory, is_last=not self.online)
+        self.observer.handle_log_dir_failure(directory, is_last=not self.online)
 
     def _check_distinct(self) -> None:
         seen: dict[Path, LogDirectory] = {}
         for directory in self.all:
-            same = seen.setdefault(directory.path.resolve(), directory)
-            if same is not directory:
-                raise DirectoryRefused(f"{directory.path} and {same.path} are the same directory")
+            first = seen.setdefault(directory.path.resolve(), directory)
+            if first is not directory:
+                raise InvalidLogDirectory(
+                    f"{directory.path} and {first.path} are the same directory"
+                )

@@ -35,16 +35,16 @@ from odradek.protocol.errors import KafkaStorageError
 from odradek.storage import clean_shutdown, files, meta_properties
 from odradek.storage.manager.lock import DirectoryLock
 from odradek.storage.meta_properties import MetaProperties
-from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
+from odradek.storage.open_segments import TooManyOpenFiles, is_too_many_open_files
 
 
 class LogDirectoryOffline(KafkaStorageError):
     """A log directory has failed: what is in it is out of reach until a restart."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path} is offline: {why}")
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is offline: {reason}")
         self.path = path
-        self.why = why
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +64,37 @@ class LogDirectory:
     def __init__(self, path: Path, *, on_failure: OnFailure) -> None:
         """``on_failure`` is called once, when the directory goes offline, before anybody else."""
         self.path = Path(os.path.abspath(path))
-        self.meta: MetaProperties | None = None
-        self.failure: LogDirectoryOffline | None = None
-        self.was_clean = False
+        self.meta_properties: MetaProperties | None = None
+        self.error: LogDirectoryOffline | None = None
+        self.had_clean_shutdown = False
         #: Whether work that must be the only one of its kind is under way: see disk_work.py.
-        self.is_busy = False
+        self.has_exclusive_task = False
         self._on_failure = on_failure
         self._lock: DirectoryLock | None = None
-        self._uses = 0
+        self._use_count = 0
 
     @property
     def is_online(self) -> bool:
-        return self.failure is None
+        return self.error is None
 
-    def guard(self, what: str) -> Guard:
+    def guard(self, operation: str) -> DirectoryGuard:
         """``with directory.guard("opening"):`` an OSError inside takes the directory offline."""
-        return Guard(self, what)
+        return DirectoryGuard(self, operation)
 
-    def fail(self, failure: OSError, what: str) -> LogDirectoryOffline:
+    def mark_offline(self, error: OSError, operation: str) -> LogDirectoryOffline:
         """Go offline, unless it is already; what to raise."""
-        if self.failure is None:
-            self.failure = LogDirectoryOffline(self.path, f"{what} failed: {failure}")
+        if self.error is None:
+            self.error = LogDirectoryOffline(self.path, f"{operation} failed: {error}")
             self._release_if_unused()
             self._on_failure(self)
-        return self.offline()
+        return self.offline_error()
 
     def begin_use(self) -> None:
         """Something may be writing from now on until ``end_use``."""
-        self._uses += 1
+        self._use_count += 1
 
     def end_use(self) -> None:
-        self._uses -= 1
+        self._use_count -= 1
         self._release_if_unused()
 
     @contextmanager
@@ -106,43 +106,43 @@ class LogDirectory:
             self.end_use()
 
     def _release_if_unused(self) -> None:
-        if self.failure is not None and not self._uses:
+        if self.error is not None and not self._use_count:
             self.release()
 
-    def offline(self) -> LogDirectoryOffline:
+    def offline_error(self) -> LogDirectoryOffline:
         """A new exception every time, since each collects the path it was raised on."""
-        assert self.failure is not None, self
-        return LogDirectoryOffline(self.path, self.failure.why)
+        assert self.error is not None, self
+        return LogDirectoryOffline(self.path, self.error.reason)
 
     def open(self) -> None:
         """DirectoryLocked or DirectoryRefused if it is not ours; OSError if it does not work."""
-        _make(self.path)
+        _create_with_parents(self.path)
         self._lock = DirectoryLock(self.path)
-        self.meta = meta_properties.read(self.path)
+        self.meta_properties = meta_properties.read(self.path)
 
-    def claim(self, *, broker_id: int, cluster_id: str) -> None:
+    def write_meta_properties(self, *, broker_id: int, cluster_id: str) -> None:
         """Write down whose the directory is, where it does not say so yet."""
-        meta = self.meta or MetaProperties()
-        claimed = replace(meta, broker_id=broker_id, cluster_id=cluster_id)
-        if claimed != self.meta:
-            meta_properties.write(self.path, claimed)
-            self.meta = claimed
+        meta = self.meta_properties or MetaProperties()
+        updated = replace(meta, broker_id=broker_id, cluster_id=cluster_id)
+        if updated != self.meta_properties:
+            meta_properties.write(self.path, updated)
+            self.meta_properties = updated
 
-    def read_marker(self) -> bool:
+    def read_clean_shutdown_marker(self) -> bool:
         """Whether everything was closed cleanly."""
-        self.was_clean = clean_shutdown.read(self.path) is not None
-        return self.was_clean
+        self.had_clean_shutdown = clean_shutdown.read(self.path) is not None
+        return self.had_clean_shutdown
 
-    def remove_marker(self) -> None:
+    def remove_clean_shutdown_marker(self) -> None:
         """It is not true any more; gone for good when this returns."""
-        if self.was_clean:
+        if self.had_clean_shutdown:
             clean_shutdown.remove(self.path)
 
     def space(self) -> DirectorySpace:
-        found = os.statvfs(self.path)
+        stats = os.statvfs(self.path)
         return DirectorySpace(
-            total_bytes=found.f_blocks * found.f_frsize,
-            usable_bytes=found.f_bavail * found.f_frsize,
+            total_bytes=stats.f_blocks * stats.f_frsize,
+            usable_bytes=stats.f_bavail * stats.f_frsize,
         )
 
     def release(self) -> None:
@@ -154,39 +154,39 @@ class LogDirectory:
         return f"LogDirectory({self.path}{'' if self.is_online else ', offline'})"
 
 
-class Guard:
+class DirectoryGuard:
     """Refuses to begin if the directory is offline, and takes it offline if the disk fails.
 
     It is for opening, making and closing whole logs: one that could not be is not in use.
     """
 
-    __slots__ = ("_directory", "_what")
+    __slots__ = ("_directory", "_operation")
 
-    def __init__(self, directory: LogDirectory, what: str) -> None:
+    def __init__(self, directory: LogDirectory, operation: str) -> None:
         self._directory = directory
-        self._what = what
+        self._operation = operation
 
     def __enter__(self) -> None:
-        if self._directory.failure is not None:
-            raise self._directory.offline()
+        if self._directory.error is not None:
+            raise self._directory.offline_error()
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
+        exc_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        if isinstance(failure, OSError):
-            if is_for_want_of_descriptors(failure):
-                raise OutOfDescriptors(f"{self._what} failed: {failure}") from failure
-            raise self._directory.fail(failure, self._what) from failure
+        if isinstance(error, OSError):
+            if is_too_many_open_files(error):
+                raise TooManyOpenFiles(f"{self._operation} failed: {error}") from error
+            raise self._directory.mark_offline(error, self._operation) from error
 
 
-def _make(path: Path) -> None:
+def _create_with_parents(path: Path) -> None:
     """With the directories above it, each durable before the next."""
     missing = [path, *path.parents]
-    missing = missing[: next(at for at, each in enumerate(missing) if each.exists())]
-    for each in reversed(missing):
-        files.create_directory(each)
+    missing = missing[: next(index for index, parent in enumerate(missing) if parent.exists())]
+    for parent in reversed(missing):
+        files.create_directory(parent)
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is not a directory")

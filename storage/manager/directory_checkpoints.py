@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.storage.checkpoint import CorruptCheckpoint
 from odradek.storage.manager.directory import LogDirectory
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.offset_checkpoints import (
@@ -23,11 +23,11 @@ from odradek.storage.offset_checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    OffsetCheckpoint,
+    OffsetCheckpointFile,
 )
 
 Offsets = Mapping[TopicPartition, int]
-Contents = dict[OffsetCheckpoint, Offsets]
+CheckpointContents = dict[OffsetCheckpointFile, Offsets]
 
 #: In the order in which they are written: no start is beyond the high watermark after any crash.
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS)
@@ -38,72 +38,77 @@ class DirectoryCheckpoints:
 
     def __init__(self, directory: LogDirectory) -> None:
         self.directory = directory
-        self._kept: set[TopicPartition] = set()
-        self._in_files: Contents = {}
+        self._retained_partitions: set[TopicPartition] = set()
+        self._file_contents: CheckpointContents = {}
         #: Which may say something else by now than when they were last written.
-        self._broken_off: set[OffsetCheckpoint] = set()
+        self._interrupted: set[OffsetCheckpointFile] = set()
 
-    def read(self, notice: Callable[[str], None]) -> None:
+    def read(self, warn: Callable[[str], None]) -> None:
         """What the files say; ``notice`` is told of damage."""
         for checkpoint in (*CHECKPOINTS, CLEANER_OFFSETS):
             try:
-                self._in_files[checkpoint] = checkpoint.read(self.directory.path)
-            except CheckpointDamaged as damage:
-                notice(f"{damage}; all of its offsets are forgotten")
+                self._file_contents[checkpoint] = checkpoint.read(self.directory.path)
+            except CorruptCheckpoint as error:
+                warn(f"{error}; ignoring all offsets of this file")
 
-    def offset(self, checkpoint: OffsetCheckpoint, partition: TopicPartition) -> int | None:
+    def offset(self, checkpoint: OffsetCheckpointFile, partition: TopicPartition) -> int | None:
         """What the file says of a partition."""
-        return self._in_files.get(checkpoint, {}).get(partition)
+        return self._file_contents.get(checkpoint, {}).get(partition)
 
-    def keep(self, partition: TopicPartition) -> None:
+    def retain(self, partition: TopicPartition) -> None:
         """Its log could not be opened: what the files say of it stays in them."""
-        self._kept.add(partition)
+        self._retained_partitions.add(partition)
 
-    def forget(self, partition: TopicPartition) -> None:
+    def stop_retaining(self, partition: TopicPartition) -> None:
         """Its log, which could not be opened, is being deleted."""
-        self._kept.discard(partition)
+        self._retained_partitions.discard(partition)
 
     @property
-    def has_refused_logs(self) -> bool:
-        return bool(self._kept)
+    def has_unloadable_logs(self) -> bool:
+        return bool(self._retained_partitions)
 
-    def changes(self, logs: Iterable[HostedLog], cleaner_offsets: Offsets) -> Contents:
+    def compute_changes(
+        self, logs: Iterable[HostedLog], cleaner_offsets: Offsets
+    ) -> CheckpointContents:
         """What must be written for the files to be true of the logs, all that are here."""
-        wanted: dict[OffsetCheckpoint, dict[TopicPartition, int]]
-        wanted = {checkpoint: self._kept_lines(checkpoint) for checkpoint in CHECKPOINTS}
-        for hosted in logs:
-            log = hosted.log
-            is_in_doubt = hosted.is_in_doubt
-            wanted[HIGH_WATERMARKS][log.partition] = log.high_watermark
+        contents: dict[OffsetCheckpointFile, dict[TopicPartition, int]]
+        contents = {checkpoint: self._retained_offsets(checkpoint) for checkpoint in CHECKPOINTS}
+        for hosted_log in logs:
+            log = hosted_log.log
+            needs_recovery = hosted_log.needs_recovery
+            contents[HIGH_WATERMARKS][log.partition] = log.high_watermark
             # What is in doubt may have been cut, and written anew since it was last synced.
-            wanted[RECOVERY_POINTS][log.partition] = 0 if is_in_doubt else log.recovery_point
+            contents[RECOVERY_POINTS][log.partition] = 0 if needs_recovery else log.recovery_point
             if (
-                is_in_doubt
-                or hosted.is_shedding
-                or log.start_offset > log.segments.first.base_offset
+                needs_recovery
+                or hosted_log.is_deleting_segments
+                or log.log_start_offset > log.segments.first.base_offset
             ):
-                wanted[LOG_START_OFFSETS][log.partition] = log.start_offset
-        wanted[CLEANER_OFFSETS] = {**self._kept_lines(CLEANER_OFFSETS), **cleaner_offsets}
+                contents[LOG_START_OFFSETS][log.partition] = log.log_start_offset
+        contents[CLEANER_OFFSETS] = {**self._retained_offsets(CLEANER_OFFSETS), **cleaner_offsets}
         return {
             checkpoint: offsets
-            for checkpoint, offsets in wanted.items()
-            if offsets != self._in_files.get(checkpoint) or checkpoint in self._broken_off
+            for checkpoint, offsets in contents.items()
+            if offsets != self._file_contents.get(checkpoint) or checkpoint in self._interrupted
         }
 
-    def write(self, contents: Contents) -> None:
+    def write(self, contents: CheckpointContents) -> None:
         """Durable when it returns."""
         for checkpoint, offsets in contents.items():
             checkpoint.write(self.directory.path, offsets)
 
-    def written(self, contents: Contents) -> None:
+    def mark_written(self, contents: CheckpointContents) -> None:
         """``contents`` are in the files."""
-        self._in_files.update(contents)
-        self._broken_off -= contents.keys()
+        self._file_contents.update(contents)
+        self._interrupted -= contents.keys()
 
-    def broken_off(self, contents: Contents) -> None:
+    def mark_interrupted(self, contents: CheckpointContents) -> None:
         """Any of ``contents`` may be in the files, or not."""
-        self._broken_off |= contents.keys()
+        self._interrupted |= contents.keys()
 
-    def _kept_lines(self, checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
-        in_file = self._in_files.get(checkpoint, {})
-        return {partition: in_file[partition] for partition in self._kept & in_file.keys()}
+    def _retained_offsets(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:
+        in_file = self._file_contents.get(checkpoint, {})
+        return {
+            partition: in_file[partition]
+            for partition in self._retained_partitions & in_file.keys()
+        }

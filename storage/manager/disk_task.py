@@ -30,41 +30,41 @@ from types import TracebackType
 
 from odradek.protocol.errors import KafkaStorageError
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.open_segments import OutOfDescriptors, is_for_want_of_descriptors
+from odradek.storage.open_segments import TooManyOpenFiles, is_too_many_open_files
 
 Step = Callable[[], None]
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     """For work that was pointless from the beginning."""
 
 
-def _ignore(is_done: bool) -> None:
+def _ignore_completion(is_done: bool) -> None:
     """Nobody wants to know."""
 
 
-class DiskWork:
+class DiskTask:
     """Something to be done in one log directory."""
 
     __slots__ = (
-        "_begin",
-        "_ended",
-        "_is_pointless",
+        "_is_obsolete",
+        "_on_complete",
+        "_prepare",
         "_step",
+        "description",
         "directory",
         "is_exclusive",
         "is_running",
-        "what",
     )
 
     def __init__(
         self,
         directory: LogDirectory,
-        what: str,
-        begin: Callable[[], Step],
+        description: str,
+        prepare: Callable[[], Step],
         *,
-        ended: Callable[[bool], None] = _ignore,
-        is_pointless: Callable[[], bool] = lambda: False,
+        on_complete: Callable[[bool], None] = _ignore_completion,
+        is_obsolete: Callable[[], bool] = lambda: False,
         is_exclusive: bool = False,
     ) -> None:
         """``begin`` returns what is to be run; ``ended`` is told whether it was done.
@@ -73,13 +73,13 @@ class DiskWork:
         is asked before the one and before the other.
         """
         self.directory = directory
-        self.what = what
+        self.description = description
         self.is_exclusive = is_exclusive
         self.is_running = False
-        self._begin = begin
-        self._ended = ended
-        self._is_pointless = is_pointless
-        self._step: Step = _nothing
+        self._prepare = prepare
+        self._on_complete = on_complete
+        self._is_obsolete = is_obsolete
+        self._step: Step = _no_op
 
     def run(self) -> None:
         """Sleeps in the kernel."""
@@ -92,54 +92,56 @@ class DiskWork:
 
     def __enter__(self) -> None:
         directory = self.directory
-        if directory.failure is not None:
-            raise directory.offline()
-        if self._is_pointless():
+        if directory.error is not None:
+            raise directory.offline_error()
+        if self._is_obsolete():
             return
         if self.is_exclusive:
-            assert not directory.is_busy, f"{self} beside other work"
+            assert not directory.has_exclusive_task, f"{self} runs beside another exclusive task"
         try:
-            self._step = self._begin()
-        except OSError as failure:
-            raise self._failed(failure) from failure
-        except OutOfDescriptors:
-            self._ended(False)
+            self._step = self._prepare()
+        except OSError as error:
+            raise self._handle_os_error(error) from error
+        except TooManyOpenFiles:
+            self._on_complete(False)
             raise
-        directory.is_busy = directory.is_busy or self.is_exclusive
+        directory.has_exclusive_task = directory.has_exclusive_task or self.is_exclusive
         directory.begin_use()
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
+        exc_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> bool:
         """True if a failure means nothing any more."""
-        step, self._step = self._step, _nothing
-        assert not self.is_running, f"{self} was left before it had been run"
-        is_begun = step is not _nothing
-        if is_begun:
+        step, self._step = self._step, _no_op
+        assert not self.is_running, f"{self} was exited while it was running"
+        was_prepared = step is not _no_op
+        if was_prepared:
             # Else it is another's work that keeps it busy.
-            self.directory.is_busy = self.directory.is_busy and not self.is_exclusive
+            self.directory.has_exclusive_task = (
+                self.directory.has_exclusive_task and not self.is_exclusive
+            )
             self.directory.end_use()
-        is_pointless = not is_begun or self._is_pointless()
-        if isinstance(failure, OSError) and not is_pointless:
-            raise self._failed(failure) from failure
-        self._ended(failure is None and not is_pointless)
-        return isinstance(failure, OSError)
+        is_obsolete = not was_prepared or self._is_obsolete()
+        if isinstance(error, OSError) and not is_obsolete:
+            raise self._handle_os_error(error) from error
+        self._on_complete(error is None and not is_obsolete)
+        return isinstance(error, OSError)
 
-    def _failed(self, failure: OSError) -> KafkaStorageError:
+    def _handle_os_error(self, error: OSError) -> KafkaStorageError:
         """What to raise."""
-        if not is_for_want_of_descriptors(failure):
-            return self.directory.fail(failure, self.what)
-        self._ended(False)
-        return OutOfDescriptors(f"{self.what} failed: {failure}")
+        if not is_too_many_open_files(error):
+            return self.directory.mark_offline(error, self.description)
+        self._on_complete(False)
+        return TooManyOpenFiles(f"{self.description} failed: {error}")
 
     def __repr__(self) -> str:
-        return f"DiskWork({self.directory.path}, {self.what})"
+        return f"DiskTask({self.directory.path}, {self.description})"
 
 
-def carry_out(work: DiskWork) -> None:
+def execute(task: DiskTask) -> None:
     """For whoever may sleep."""
-    with work:
-        work.run()
+    with task:
+        task.run()

@@ -38,9 +38,9 @@ class DirectoryLock:
         self._descriptor = files.open_for_writing(path)
         try:
             _lock(self._descriptor)
-        except BlockingIOError as held:
+        except BlockingIOError as error:
             self.release()
-            raise DirectoryLocked(f"{directory} is in use: another broker holds {path}") from held
+            raise DirectoryLocked(f"{directory} is in use: another broker holds {path}") from error
         except OSError:
             self.release()
             raise

@@ -29,37 +29,37 @@ from typing import Protocol, TypeVar
 from odradek.protocol.errors import DecodeError, KafkaError, KafkaStorageError
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.log_loader import Findings, LogPlace, open_log
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
 from odradek.storage.manager.directory_checkpoints import DirectoryCheckpoints
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.manager.moving import is_moving_away, stay
-from odradek.storage.manager.recovering import (
-    Recovered,
+from odradek.storage.manager.log_dir_move import has_move_marker, remove_move_marker
+from odradek.storage.manager.log_recovery import (
+    LogRecoveryResult,
     RecoveryProgress,
-    recover_alone,
-    unnoticed,
+    ignore_progress,
+    recover_in_worker,
 )
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from odradek.storage.paths import (
-    Content,
     DirectoryName,
-    Purpose,
-    directory_named,
-    file_named,
+    DirectoryType,
+    LogFileType,
     new_directory_name,
+    parse_directory_name,
+    parse_file_name,
 )
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
 #: KRaft's own log is not a topic's.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-class RunAll(Protocol):
+class TaskRunner(Protocol):
     """Runs all tasks, at once or not, and hands out what they return as it comes.
 
     Tasks and what they return can be pickled, unless it is said otherwise.  If a worker dies it may
@@ -67,10 +67,10 @@ class RunAll(Protocol):
     called again then, and takes new ones.
     """
 
-    def __call__(self, tasks: Sequence[Callable[[], Answer]], /) -> Iterable[Answer]: ...
+    def __call__(self, tasks: Sequence[Callable[[], Result]], /) -> Iterable[Result]: ...
 
 
-def one_after_the_other(tasks: Sequence[Callable[[], Answer]], /) -> Iterator[Answer]:
+def run_sequentially(tasks: Sequence[Callable[[], Result]], /) -> Iterator[Result]:
     return (task() for task in tasks)
 
 
@@ -79,48 +79,48 @@ class DuplicateLog(Exception):
 
 
 @dataclass(slots=True)
-class Found:
+class CandidateLog:
     """A partition's directory, and what is known of it before it is opened."""
 
     directory: LogDirectory
-    name: DirectoryName
-    place: LogPlace
-    is_clean: bool
+    directory_name: DirectoryName
+    params: LoadLogParams
+    had_clean_shutdown: bool
     #: Not in ``place``, as no high watermark confirms it: the end of the log has to.
-    doubtful_start: int = 0
-    failure: OSError | KafkaError | DecodeError | None = None
+    unconfirmed_start_offset: int = 0
+    error: OSError | KafkaError | DecodeError | None = None
     # Of one of several logs of a partition only:
     is_replaced: bool = False
-    is_blank: bool = False
+    is_unwritten: bool = False
     topic_id: Uuid | None = None
 
     @property
     def partition(self) -> TopicPartition:
-        return self.place.partition
+        return self.params.partition
 
     @property
-    def key(self) -> tuple[TopicPartition, Purpose]:
-        return self.partition, self.name.purpose
+    def key(self) -> tuple[TopicPartition, DirectoryType]:
+        return self.partition, self.directory_name.directory_type
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class UnloadableLog:
     """A log that is there and could not be opened."""
 
     directory: LogDirectory
     path: Path
     partition: TopicPartition
-    why: str
-    target: Path | None = None  # a ``-delete`` name that it may have already
+    reason: str
+    delete_path: Path | None = None  # a ``-delete`` name that it may have already
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedLogs:
     """What was found in all directories."""
 
     logs: list[HostedLog] = field(default_factory=list)
-    refused: dict[TopicPartition, Refused] = field(default_factory=dict)
-    to_remove: list[tuple[LogDirectory, Path]] = field(default_factory=list)
+    unloadable: dict[TopicPartition, UnloadableLog] = field(default_factory=dict)
+    to_delete: list[tuple[LogDirectory, Path]] = field(default_factory=list)
     checkpoints: dict[LogDirectory, DirectoryCheckpoints] = field(default_factory=dict)
 
 
@@ -130,183 +130,200 @@ class LogDirLoader:
     def __init__(
         self,
         directories: LogDirectories,
-        topics: TopicTable,
+        topic_settings: TopicSettingsRegistry,
         *,
         now_ms: int,
-        progress: RecoveryProgress = unnoticed,
+        progress: RecoveryProgress = ignore_progress,
     ) -> None:
         self._directories = directories
-        self._notice = directories.observer.noticed
-        self._topics = topics
+        self._warn = directories.observer.on_warning
+        self._topic_settings = topic_settings
         self._now_ms = now_ms
         self._progress = progress
-        self._found: list[Found] = []
+        self._candidates: list[CandidateLog] = []
         self._unclean_counts: Counter[LogDirectory] = Counter()
         self._recovered_counts: Counter[LogDirectory] = Counter()
-        self._loaded = Loaded()
+        self._loaded = LoadedLogs()
 
-    def load(self, run_all: RunAll) -> Loaded:
+    def load(self, run_all: TaskRunner) -> LoadedLogs:
         """``run_all`` is given the recoveries, which read much and compute much."""
         for directory in self._directories.online:
             with suppress(LogDirectoryOffline), directory.guard("looking for logs"):
-                self._survey(directory)
+                self._scan_directory(directory)
         self._resolve_duplicates()
-        self._set_orphans_aside()
+        self._delete_orphaned_future_logs()
         for directory in self._directories.online:
             with suppress(LogDirectoryOffline), directory.guard("removing the marker"):
-                directory.remove_marker()
+                directory.remove_clean_shutdown_marker()
         self._recover(run_all)
-        for found in self._found:
-            if found.directory.is_online:
-                self._open(found)
-        self._loaded.logs = [hosted for hosted in self._loaded.logs if hosted.is_usable]
+        for candidate in self._candidates:
+            if candidate.directory.is_online:
+                self._open(candidate)
+        self._loaded.logs = [hosted_log for hosted_log in self._loaded.logs if hosted_log.is_usable]
         return self._loaded
 
     # Survey
 
-    def _survey(self, directory: LogDirectory) -> None:
-        was_clean = directory.read_marker()
+    def _scan_directory(self, directory: LogDirectory) -> None:
+        was_clean = directory.read_clean_shutdown_marker()
         checkpoints = DirectoryCheckpoints(directory)
-        checkpoints.read(self._notice)
+        checkpoints.read(self._warn)
         self._loaded.checkpoints[directory] = checkpoints
-        found = []
+        candidates = []
         for entry in sorted(files.system.listdir(directory.path)):
-            path, name = directory.path / entry, directory_named(entry)
+            path, name = directory.path / entry, parse_directory_name(entry)
             if not path.is_dir():
                 continue
             if name is None or name.partition.topic == CLUSTER_METADATA_TOPIC:
-                self._notice(f"{path} is not a log's directory, and is left alone")
-            elif name.purpose is Purpose.DELETE:
-                self._loaded.to_remove.append((directory, path))
-            elif name.purpose is Purpose.STRAY:
-                self._notice(f"{path} belongs to no topic, and is left alone")
+                self._warn(f"Skipping {path}: it is not the directory of a log")
+            elif name.directory_type is DirectoryType.DELETE:
+                self._loaded.to_delete.append((directory, path))
+            elif name.directory_type is DirectoryType.STRAY:
+                self._warn(f"Skipping {path}: it is a stray log of no topic")
             else:
-                log = Found(directory, name, self._place(path, name, checkpoints), was_clean)
-                _doubt_start(log, checkpoints)
-                found.append(log)
-        self._found += found
+                candidate = CandidateLog(
+                    directory, name, self._load_params(path, name, checkpoints), was_clean
+                )
+                _defer_unconfirmed_start_offset(candidate, checkpoints)
+                candidates.append(candidate)
+        self._candidates += candidates
 
-    def _place(
+    def _load_params(
         self, path: Path, name: DirectoryName, checkpoints: DirectoryCheckpoints
-    ) -> LogPlace:
-        return self._topics.place(
+    ) -> LoadLogParams:
+        return self._topic_settings.load_params(
             path,
             name.partition,
             recovery_point=checkpoints.offset(RECOVERY_POINTS, name.partition) or 0,
-            start_offset=checkpoints.offset(LOG_START_OFFSETS, name.partition) or 0,
+            log_start_offset=checkpoints.offset(LOG_START_OFFSETS, name.partition) or 0,
             now_ms=self._now_ms,
         )
 
     def _resolve_duplicates(self) -> None:
-        kept: dict[tuple[TopicPartition, Purpose], Found] = {}
-        for found in self._found:
-            other = kept.setdefault(found.key, found)
-            if other is found:
+        candidates_by_key: dict[tuple[TopicPartition, DirectoryType], CandidateLog] = {}
+        for candidate in self._candidates:
+            other = candidates_by_key.setdefault(candidate.key, candidate)
+            if other is candidate:
                 continue
-            old = self._out_of_date(other, found)
-            kept[found.key] = found if old is other else other
-            self._notice(f"{old.place.directory} has been replaced elsewhere, and is removed")
-            self._set_aside(old)
-        self._found = list(kept.values())
+            stale = self._find_stale(other, candidate)
+            candidates_by_key[candidate.key] = candidate if stale is other else other
+            self._warn(f"Removing {stale.params.directory}: a log elsewhere has replaced it")
+            self._mark_deleted(stale)
+        self._candidates = list(candidates_by_key.values())
 
-    def _set_orphans_aside(self) -> None:
+    def _delete_orphaned_future_logs(self) -> None:
         """Copies whose logs are nowhere: deleted while the copy's directory was away, or lost."""
         if self._directories.offline:
             return  # where they may be; they may be on a disk, too, that nobody misses
-        logs = {found.partition for found in self._found if found.name.purpose is Purpose.LOG}
-        for found in [each for each in self._found if each.partition not in logs]:
-            path = found.place.directory
-            with suppress(LogDirectoryOffline), found.directory.guard(f"looking at {path}"):
-                found.is_blank = _is_blank(path)
-            outcome = "removed" if found.is_blank else "kept until somebody removes it"
-            self._notice(f"{path} is a copy of a log that is gone, and is {outcome}")
-            if found.is_blank:
-                self._found.remove(found)
-                self._set_aside(found)
+        logs = {
+            candidate.partition
+            for candidate in self._candidates
+            if candidate.directory_name.directory_type is DirectoryType.LOG
+        }
+        for candidate in [
+            candidate for candidate in self._candidates if candidate.partition not in logs
+        ]:
+            path = candidate.params.directory
+            with suppress(LogDirectoryOffline), candidate.directory.guard(f"reading {path}"):
+                candidate.is_unwritten = _is_unwritten(path)
+            outcome = "removed" if candidate.is_unwritten else "kept until somebody removes it"
+            self._warn(f"Found future log {path} without a current log: {outcome}")
+            if candidate.is_unwritten:
+                self._candidates.remove(candidate)
+                self._mark_deleted(candidate)
 
-    def _out_of_date(self, one: Found, other: Found) -> Found:
+    def _find_stale(self, one: CandidateLog, other: CandidateLog) -> CandidateLog:
         """Which of the two logs of a partition has to go: DuplicateLog if that is not known."""
         both = (one, other)
-        for each in both:
-            with suppress(LogDirectoryOffline), each.directory.guard("comparing logs"):
-                each.is_replaced = is_moving_away(each.place.directory)
-                each.is_blank = _is_blank(each.place.directory)
-                each.topic_id = _topic_id(each.place.directory, Findings())
-        offline = [each for each in both if not each.directory.is_online]
-        replaced = [each for each in both if each.is_replaced]
+        for candidate in both:
+            with suppress(LogDirectoryOffline), candidate.directory.guard("comparing logs"):
+                candidate.is_replaced = has_move_marker(candidate.params.directory)
+                candidate.is_unwritten = _is_unwritten(candidate.params.directory)
+                candidate.topic_id = _read_topic_id(candidate.params.directory, LogLoadReport())
+        offline = [candidate for candidate in both if not candidate.directory.is_online]
+        replaced = [candidate for candidate in both if candidate.is_replaced]
         if offline or len(replaced) == 1:
             return (offline or replaced)[0]
         # A new topic of the same name is another matter.
-        blank = [each for each in both if each.is_blank]
+        unwritten = [candidate for candidate in both if candidate.is_unwritten]
         is_same_topic = one.topic_id == other.topic_id or None in (one.topic_id, other.topic_id)
-        if blank and is_same_topic:
-            return blank[-1]
+        if unwritten and is_same_topic:
+            return unwritten[-1]
         raise DuplicateLog(
-            f"{one.partition} is both in {one.place.directory} and in {other.place.directory}: "
+            f"Duplicate logs found for {one.partition}: {one.params.directory} and "
+            f"{other.params.directory}; "
             "remove the one that is out of date, most likely the one on a disk that has failed"
         )
 
-    def _set_aside(self, found: Found) -> None:
-        path = found.place.directory
-        target = path.with_name(str(new_directory_name(found.partition, Purpose.DELETE)))
-        with suppress(LogDirectoryOffline), found.directory.guard(f"renaming {path}"):
+    def _mark_deleted(self, candidate: CandidateLog) -> None:
+        path = candidate.params.directory
+        target = path.with_name(str(new_directory_name(candidate.partition, DirectoryType.DELETE)))
+        with suppress(LogDirectoryOffline), candidate.directory.guard(f"renaming {path}"):
             files.rename_durably(path, target)
-            self._loaded.to_remove.append((found.directory, target))
+            self._loaded.to_delete.append((candidate.directory, target))
 
     # Recovery
 
-    def _recover(self, run_all: RunAll) -> None:
-        unclean: dict[LogDirectory, list[Found]] = {}
-        for found in self._found:
-            if not found.is_clean and found.directory.is_online:
-                unclean.setdefault(found.directory, []).append(found)
+    def _recover(self, run_all: TaskRunner) -> None:
+        unclean: dict[LogDirectory, list[CandidateLog]] = {}
+        for candidate in self._candidates:
+            if not candidate.had_clean_shutdown and candidate.directory.is_online:
+                unclean.setdefault(candidate.directory, []).append(candidate)
         for directory, logs in unclean.items():
             self._unclean_counts[directory] = len(logs)
-            self._report(directory)
+            self._report_progress(directory)
         with ExitStack() as uses:
             for directory in unclean:
                 uses.enter_context(directory.in_use())
             self._recover_all(run_all, unclean)
 
-    def _recover_all(self, run_all: RunAll, unclean: dict[LogDirectory, list[Found]]) -> None:
+    def _recover_all(
+        self, run_all: TaskRunner, unclean: dict[LogDirectory, list[CandidateLog]]
+    ) -> None:
         # Alternately, so that few workers keep all disks busy.
-        turns = chain.from_iterable(zip_longest(*unclean.values()))
-        left = self._recover_by(run_all, [found for found in turns if found is not None])
+        interleaved = chain.from_iterable(zip_longest(*unclean.values()))
+        remaining = self._recover_with(
+            run_all, [candidate for candidate in interleaved if candidate is not None]
+        )
         # A worker that died took the others with it: whose it was shows if each is by itself.
         for directory in unclean:
-            again = [found for found in left if found.directory is directory]
-            lost = self._recover_by(run_all, again) if again and directory.is_online else []
-            if lost:
-                what = f"recovering {lost[0].partition}, or one of {len(lost) - 1} others,"
-                directory.fail(OSError(errno.EIO, "a worker died"), what)
+            retries = [candidate for candidate in remaining if candidate.directory is directory]
+            failed = self._recover_with(run_all, retries) if retries and directory.is_online else []
+            if failed:
+                operation = (
+                    f"recovering {failed[0].partition} or one of {len(failed) - 1} other logs"
+                )
+                directory.mark_offline(OSError(errno.EIO, "a worker died"), operation)
 
-    def _recover_by(self, run_all: RunAll, logs: Sequence[Found]) -> list[Found]:
+    def _recover_with(
+        self, run_all: TaskRunner, candidates: Sequence[CandidateLog]
+    ) -> list[CandidateLog]:
         """Those of the logs that a worker took with it when it died."""
-        left = dict(enumerate(logs))
+        remaining = dict(enumerate(candidates))
         tasks = [
-            partial(recover_alone, number, found.place, self._progress)
-            for number, found in left.items()
+            partial(recover_in_worker, index, candidate.params, self._progress)
+            for index, candidate in remaining.items()
         ]
         with suppress(BrokenExecutor):
             for recovered in run_all(tasks):
-                self._recovered(left.pop(recovered.number), recovered)
-        return list(left.values())
+                self._on_recovered(remaining.pop(recovered.index), recovered)
+        return list(remaining.values())
 
-    def _recovered(self, found: Found, recovered: Recovered) -> None:
-        for note in recovered.findings.notes:
-            self._notice(note)
-        found.failure = recovered.failure
-        if isinstance(recovered.failure, OSError):
+    def _on_recovered(self, candidate: CandidateLog, result: LogRecoveryResult) -> None:
+        for problem in result.report.problems:
+            self._warn(problem)
+        candidate.error = result.error
+        if isinstance(result.error, OSError):
             with (
                 suppress(KafkaStorageError),
-                found.directory.guard(f"recovering {found.partition}"),
+                candidate.directory.guard(f"recovering {candidate.partition}"),
             ):
-                raise recovered.failure
-        self._recovered_counts[found.directory] += 1
-        self._report(found.directory)
+                raise result.error
+        self._recovered_counts[candidate.directory] += 1
+        self._report_progress(candidate.directory)
 
-    def _report(self, directory: LogDirectory) -> None:
-        self._directories.observer.recovering(
+    def _report_progress(self, directory: LogDirectory) -> None:
+        self._directories.observer.on_recovery_progress(
             directory,
             done=self._recovered_counts[directory],
             total=self._unclean_counts[directory],
@@ -314,86 +331,95 @@ class LogDirLoader:
 
     # Opening
 
-    def _open(self, found: Found) -> None:
-        findings = Findings()
+    def _open(self, candidate: CandidateLog) -> None:
+        report = LogLoadReport()
         try:
-            with found.directory.guard(f"opening {found.partition}"):
-                if found.failure is not None:
-                    raise found.failure
-                hosted = self._opened(found, findings)
+            with candidate.directory.guard(f"opening {candidate.partition}"):
+                if candidate.error is not None:
+                    raise candidate.error
+                hosted_log = self._load_log(candidate, report)
         except LogDirectoryOffline:
             return
-        except (KafkaError, DecodeError) as damage:
-            self._refuse(found, damage)
+        except (KafkaError, DecodeError) as error:
+            self._mark_unloadable(candidate, error)
             return
         finally:
-            for note in findings.notes:
-                self._notice(note)
-        self._loaded.logs.append(hosted)
+            for problem in report.problems:
+                self._warn(problem)
+        self._loaded.logs.append(hosted_log)
 
-    def _opened(self, found: Found, findings: Findings) -> HostedLog:
-        if is_moving_away(found.place.directory):
-            stay(found.place.directory)
-        log = open_log(found.place, findings, was_closed=found.is_clean)
-        checkpoints = self._loaded.checkpoints[found.directory]
-        high_watermark = checkpoints.offset(HIGH_WATERMARKS, found.partition) or 0
-        log.advance_high_watermark(min(max(high_watermark, log.start_offset), log.end_offset))
-        if found.doubtful_start > log.end_offset:
-            findings.note(
-                f"{log.directory}: a start at {found.doubtful_start} is beyond the high watermark "
-                f"{high_watermark} and the end {log.end_offset}, and is forgotten"
-            )
-        elif found.doubtful_start > log.start_offset:
-            log.advance_high_watermark(max(log.high_watermark, found.doubtful_start))
-            log.advance_start(found.doubtful_start)
-        hosted = HostedLog(
-            log,
-            found.directory,
-            topic_id=_topic_id(found.place.directory, findings),
-            is_future=found.name.purpose is Purpose.FUTURE,
+    def _load_log(self, candidate: CandidateLog, report: LogLoadReport) -> HostedLog:
+        if has_move_marker(candidate.params.directory):
+            remove_move_marker(candidate.params.directory)
+        log = open_log(candidate.params, report, had_clean_shutdown=candidate.had_clean_shutdown)
+        checkpoints = self._loaded.checkpoints[candidate.directory]
+        high_watermark = checkpoints.offset(HIGH_WATERMARKS, candidate.partition) or 0
+        log.update_high_watermark(
+            min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         )
-        hosted.is_mended = not found.is_clean or bool(findings.notes)
-        return hosted
+        if candidate.unconfirmed_start_offset > log.log_end_offset:
+            report.add_problem(
+                f"{log.directory}: ignoring the checkpointed log start offset "
+                f"{candidate.unconfirmed_start_offset}: it is beyond the high watermark "
+                f"{high_watermark} and the log end offset {log.log_end_offset}"
+            )
+        elif candidate.unconfirmed_start_offset > log.log_start_offset:
+            log.update_high_watermark(max(log.high_watermark, candidate.unconfirmed_start_offset))
+            log.maybe_increment_log_start_offset(candidate.unconfirmed_start_offset)
+        hosted_log = HostedLog(
+            log,
+            candidate.directory,
+            topic_id=_read_topic_id(candidate.params.directory, report),
+            is_future=candidate.directory_name.directory_type is DirectoryType.FUTURE,
+        )
+        hosted_log.is_repaired = not candidate.had_clean_shutdown or bool(report.problems)
+        return hosted_log
 
-    def _refuse(self, found: Found, damage: KafkaError | DecodeError) -> None:
-        path = found.place.directory
-        why = f"{path} cannot be opened: {damage}"
-        if found.name.purpose is Purpose.FUTURE:
+    def _mark_unloadable(self, candidate: CandidateLog, error: KafkaError | DecodeError) -> None:
+        path = candidate.params.directory
+        reason = f"{path} cannot be opened: {error}"
+        if candidate.directory_name.directory_type is DirectoryType.FUTURE:
             # The log itself is elsewhere, and can be copied again.
-            self._notice(f"{why}; it is only a copy, and is removed")
-            self._set_aside(found)
+            self._warn(f"{reason}; removing it, because it is a future log")
+            self._mark_deleted(candidate)
             return
-        self._notice(why)
-        self._loaded.checkpoints[found.directory].keep(found.partition)
-        self._loaded.refused[found.partition] = Refused(found.directory, path, found.partition, why)
+        self._warn(reason)
+        self._loaded.checkpoints[candidate.directory].retain(candidate.partition)
+        self._loaded.unloadable[candidate.partition] = UnloadableLog(
+            candidate.directory, path, candidate.partition, reason
+        )
 
 
-def _doubt_start(found: Found, checkpoints: DirectoryCheckpoints) -> None:
+def _defer_unconfirmed_start_offset(
+    candidate: CandidateLog, checkpoints: DirectoryCheckpoints
+) -> None:
     """A start beyond the high watermark may be right, as Kafka writes the two at different times.
 
     If it is wrong and lies beyond the end, all of the log would go.
     """
-    place = found.place
-    high_watermark = checkpoints.offset(HIGH_WATERMARKS, place.partition)
-    if high_watermark is not None and place.start_offset > max(
-        high_watermark, place.recovery_point
+    params = candidate.params
+    high_watermark = checkpoints.offset(HIGH_WATERMARKS, params.partition)
+    if high_watermark is not None and params.log_start_offset > max(
+        high_watermark, params.recovery_point
     ):
-        found.doubtful_start = place.start_offset
-        found.place = replace(place, start_offset=0)
+        candidate.unconfirmed_start_offset = params.log_start_offset
+        candidate.params = replace(params, log_start_offset=0)
 
 
-def _is_blank(directory: Path) -> bool:
+def _is_unwritten(directory: Path) -> bool:
     """Whether nothing has ever been written to the log: making it may have failed half-way."""
-    names = [file_named(name) for name in files.system.listdir(directory)]
-    batches = [name for name in names if name is not None and name.content is Content.BATCHES]
-    return all(name.offset == 0 and not files.size_of(directory / str(name)) for name in batches)
+    file_names = [parse_file_name(name) for name in files.system.listdir(directory)]
+    log_files = [
+        name for name in file_names if name is not None and name.file_type is LogFileType.LOG
+    ]
+    return all(name.offset == 0 and not files.size_of(directory / str(name)) for name in log_files)
 
 
-def _topic_id(directory: Path, findings: Findings) -> Uuid | None:
+def _read_topic_id(directory: Path, report: LogLoadReport) -> Uuid | None:
     """None if it is not known; it will be told again."""
     try:
         return partition_metadata.read(directory)
-    except CheckpointDamaged as damage:
-        findings.note(f"{damage}; the file is removed")
+    except CorruptCheckpoint as error:
+        report.add_problem(f"{error}; removing the file")
         files.remove(directory / partition_metadata.FILE_NAME)
         return None

@@ -24,39 +24,39 @@ from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.log import Log
-from odradek.storage.manager.checkpoint_work import CheckpointWork
-from odradek.storage.manager.disk_work import DiskWork
-from odradek.storage.manager.doomed_logs import DoomedLogs
+from odradek.storage.manager.checkpoint_writer import CheckpointWriter
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.manager.pending_deletes import PendingDeletes
 from odradek.storage.manager.registry import LogRegistry
-from odradek.storage.paths import Purpose, new_directory_name
+from odradek.storage.paths import DirectoryType, new_directory_name
+from odradek.storage.unified_log import UnifiedLog
 
-MARK = "moving-away"
+MOVE_MARKER_FILE_NAME = "moving-away"
 
 
-def is_moving_away(directory: Path) -> bool:
+def has_move_marker(directory: Path) -> bool:
     """Whether a log of the same name, if there is one, has replaced this one."""
-    return (directory / MARK).exists()
+    return (directory / MOVE_MARKER_FILE_NAME).exists()
 
 
-def stay(directory: Path) -> None:
+def remove_move_marker(directory: Path) -> None:
     """There is no other.  Durable when it returns."""
-    files.remove_durably(directory / MARK)
+    files.remove_durably(directory / MOVE_MARKER_FILE_NAME)
 
 
-def unmarking(current: HostedLog) -> DiskWork:
+def remove_move_marker_task(current: HostedLog) -> DiskTask:
     """It is not moved after all: nothing that is made elsewhere later on is to replace it."""
 
-    def ended(is_done: bool) -> None:
-        current.is_marked = not is_done
+    def on_complete(is_done: bool) -> None:
+        current.has_move_marker = not is_done
 
-    return DiskWork(
+    return DiskTask(
         current.directory,
-        f"unmarking {current.partition}",
-        lambda: partial(stay, current.log.directory),
-        ended=ended,
-        is_pointless=lambda: current.is_deleted,
+        f"removing the move marker of {current.partition}",
+        lambda: partial(remove_move_marker, current.log.directory),
+        on_complete=on_complete,
+        is_obsolete=lambda: current.is_deleted,
     )
 
 
@@ -68,73 +68,80 @@ class LogDirMove:
         self.current = logs.current[partition]
         self.future = logs.future[partition]
 
-    def prepare(self, *, now_ms: int) -> list[DiskWork]:
+    def prepare(self, *, now_ms: int) -> list[DiskTask]:
         """To be carried out in this order."""
         current, future = self.current, self.future
-        flush = future.plan_flush(now_ms=now_ms)
-        mark, target = current.log.directory / MARK, str(future.directory.path).encode()
-
-        def ended(is_done: bool) -> None:
-            current.is_marked = is_done
-
-        marking = DiskWork(
-            current.directory,
-            f"marking {current.partition}",
-            lambda: partial(files.replace, mark, target),
-            ended=ended,
-            is_pointless=lambda: current.is_deleted,
+        flush_task = future.flush_task(now_ms=now_ms)
+        marker, target_path = (
+            current.log.directory / MOVE_MARKER_FILE_NAME,
+            str(future.directory.path).encode(),
         )
-        return [marking] if flush is None else [flush, marking]
+
+        def on_complete(is_done: bool) -> None:
+            current.has_move_marker = is_done
+
+        mark_task = DiskTask(
+            current.directory,
+            f"marking {current.partition} as moving away",
+            lambda: partial(files.replace, marker, target_path),
+            on_complete=on_complete,
+            is_obsolete=lambda: current.is_deleted,
+        )
+        return [mark_task] if flush_task is None else [flush_task, mark_task]
 
     @property
     def is_ready(self) -> bool:
         """Whether the copy has everything that the log has, on disk where that has it so."""
-        log, copy = self.current.log, self.future.log
+        log, future_log = self.current.log, self.future.log
         return (
-            self.current.is_marked
-            and copy.end_offset == log.end_offset
-            and copy.recovery_point >= log.recovery_point
+            self.current.has_move_marker
+            and future_log.log_end_offset == log.log_end_offset
+            and future_log.recovery_point >= log.recovery_point
         )
 
-    def swap(self, doomed: DoomedLogs) -> None:
+    def swap(self, pending_deletes: PendingDeletes) -> None:
         """The copy becomes the log.  Only when it is named can the old one be deleted."""
         current, future = self.current, self.future
         with future as log:
-            path = log.directory.with_name(str(new_directory_name(log.partition, Purpose.LOG)))
+            path = log.directory.with_name(
+                str(new_directory_name(log.partition, DirectoryType.LOG))
+            )
             files.rename(log.directory, path)
-            _follow(log, path)
+            _update_parent_dir(log, path)
             # Records may have been deleted since the copy was told of a start.
-            start_offset = min(current.log.start_offset, log.end_offset)
-            seen = max(current.log.high_watermark, log.start_offset, start_offset)
-            log.advance_high_watermark(min(seen, log.end_offset))
-            log.advance_start(start_offset)
+            start_offset = min(current.log.log_start_offset, log.log_end_offset)
+            high_watermark = max(current.log.high_watermark, log.log_start_offset, start_offset)
+            log.update_high_watermark(min(high_watermark, log.log_end_offset))
+            log.maybe_increment_log_start_offset(start_offset)
         self._logs.remove(current)
         self._logs.remove(future)
         future.is_future = False
-        future.is_name_synced = False
+        future.is_directory_synced = False
         self._logs.add(future)
-        doomed.doom(current, keep=True)
+        pending_deletes.add(current, hold_name=True)
 
-    def naming(self, checkpoints: CheckpointWork, *, ended: Callable[[bool], None]) -> DiskWork:
+    def finish_task(
+        self, checkpoint_writer: CheckpointWriter, *, on_complete: Callable[[bool], None]
+    ) -> DiskTask:
         """The copy's new name, and its offsets, survive a power cut."""
         future = self.future
 
-        def named(is_done: bool) -> None:
-            future.is_name_synced |= is_done
-            ended(is_done)
+        def on_named(is_done: bool) -> None:
+            future.is_directory_synced |= is_done
+            on_complete(is_done)
 
-        return checkpoints.work(
+        return checkpoint_writer.write_task(
             future.directory,
-            what=f"naming {future.partition}",
-            first=partial(files.sync_directory, future.directory.path),
-            ended=named,
+            description=f"syncing the new name of {future.partition}",
+            before_write=partial(files.sync_directory, future.directory.path),
+            on_complete=on_named,
         )
 
 
-def _follow(log: Log, directory: Path) -> None:
+def _update_parent_dir(log: UnifiedLog, directory: Path) -> None:
     """The log's directory has been renamed."""
     log.directory = directory
-    log.epochs.move(directory)
-    log.producers.snapshots.directory = directory
+    log.leader_epoch_cache.update_parent_dir(directory)
+    log.producer_state_manager.snapshots.directory = directory
     for segment in log.segments:
-        segment.relocate(directory)
+        segment.update_parent_dir(directory)

@@ -29,97 +29,103 @@ from odradek.protocol.errors import InconsistentTopicId, KafkaStorageError
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.clean_shutdown import NO_BROKER_EPOCH
-from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.log_truncation import Truncation, plan_new_beginning, plan_truncation
-from odradek.storage.manager.checkpoint_work import CheckpointWork
-from odradek.storage.manager.closing import close_directory, close_logs
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
+from odradek.storage.log_truncation import TruncationPlan, plan_full_truncation, plan_truncation
+from odradek.storage.manager.checkpoint_writer import CheckpointWriter
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
-from odradek.storage.manager.disk_work import DiskWork, carry_out
-from odradek.storage.manager.doomed_logs import DoomedLogs
+from odradek.storage.manager.disk_task import DiskTask, execute
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.manager.loading import (
+from odradek.storage.manager.log_creation import LogCreator
+from odradek.storage.manager.log_dir_loader import (
     LogDirLoader,
-    Refused,
-    RunAll,
-    one_after_the_other,
+    TaskRunner,
+    UnloadableLog,
+    run_sequentially,
 )
-from odradek.storage.manager.making import LogMaking
-from odradek.storage.manager.mending import LogMending
-from odradek.storage.manager.moving import LogDirMove
-from odradek.storage.manager.recovering import RecoveryProgress, unnoticed
+from odradek.storage.manager.log_dir_move import LogDirMove
+from odradek.storage.manager.log_recovery import RecoveryProgress, ignore_progress
+from odradek.storage.manager.log_repair import LogRepairer
+from odradek.storage.manager.log_shutdown import close_directory, close_logs
+from odradek.storage.manager.maintenance import LogMaintenanceTasks
+from odradek.storage.manager.pending_deletes import PendingDeletes
 from odradek.storage.manager.registry import LogRegistry
-from odradek.storage.manager.upkeep import LogUpkeep
-from odradek.storage.open_segments import OutOfDescriptors, retriable
-from odradek.storage.paths import Purpose, new_directory_name
+from odradek.storage.open_segments import TooManyOpenFiles, retriable
+from odradek.storage.paths import DirectoryType, new_directory_name
 from odradek.storage.settings import TopicSettings
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
 
 class LogManager:
     """The logs in all log directories, which have been opened."""
 
-    def __init__(self, directories: LogDirectories, topics: TopicTable) -> None:
+    def __init__(self, directories: LogDirectories, topic_settings: TopicSettingsRegistry) -> None:
         self.directories = directories
-        self.topics = topics
+        self.topic_settings = topic_settings
         self.logs = LogRegistry()
-        self.cleaner = CleanerSchedule()
-        self.upkeep = LogUpkeep(self.logs, self.cleaner)
-        self._checkpoints = CheckpointWork(self.logs, self.cleaner)
-        self._doomed = DoomedLogs(self._checkpoints, self.upkeep.removals)
-        self._making = LogMaking(self.logs, self._doomed, topics)
-        self._mending = LogMending(
-            self.logs, topics, self.cleaner, self._checkpoints, directories.observer.noticed
+        self.cleaner_manager = LogCleanerManager()
+        self.maintenance = LogMaintenanceTasks(self.logs, self.cleaner_manager)
+        self._checkpoint_writer = CheckpointWriter(self.logs, self.cleaner_manager)
+        self._pending_deletes = PendingDeletes(self._checkpoint_writer, self.maintenance.removals)
+        self._log_creator = LogCreator(self.logs, self._pending_deletes, topic_settings)
+        self._log_repairer = LogRepairer(
+            self.logs,
+            topic_settings,
+            self.cleaner_manager,
+            self._checkpoint_writer,
+            directories.observer.on_warning,
         )
-        self._refused: dict[TopicPartition, Refused] = {}
-        self._refused_to_delete: list[Refused] = []
-        self._refused_on_their_way: list[Refused] = []
-        self._to_name: list[LogDirMove] = []
-        directories.on_failure = self._directory_failed
+        self._unloadable_logs: dict[TopicPartition, UnloadableLog] = {}
+        self._unloadable_to_delete: list[UnloadableLog] = []
+        self._unloadable_being_deleted: list[UnloadableLog] = []
+        self._moves_to_finish: list[LogDirMove] = []
+        directories.on_failure = self._handle_log_dir_failure
 
     def load(
         self,
         *,
         now_ms: int,
-        run_all: RunAll = one_after_the_other,
-        progress: RecoveryProgress = unnoticed,
+        run_all: TaskRunner = run_sequentially,
+        progress: RecoveryProgress = ignore_progress,
     ) -> None:
         """Open every log there is; ``run_all`` gets what has to be recovered.
 
         DuplicateLog if a partition has two and it is not known which is out of date.
         """
-        loader = LogDirLoader(self.directories, self.topics, now_ms=now_ms, progress=progress)
+        loader = LogDirLoader(
+            self.directories, self.topic_settings, now_ms=now_ms, progress=progress
+        )
         loaded = loader.load(run_all)
-        self._refused = loaded.refused
-        for hosted in loaded.logs:
-            self.logs.add(hosted)
+        self._unloadable_logs = loaded.unloadable
+        for hosted_log in loaded.logs:
+            self.logs.add(hosted_log)
         for directory, checkpoints in loaded.checkpoints.items():
             with suppress(LogDirectoryOffline), directory.guard("going through its checkpoints"):
                 # Lines of logs that are gone must not meet new logs of the same names.
-                self.cleaner.open(directory.path)
-                present = {hosted.partition for hosted in self.logs.in_directory(directory)}
-                self.cleaner.forget_others(directory.path, present)
-                self._checkpoints.add(checkpoints)
-                carry_out(self._checkpoints.work(directory))
-        for directory, path in loaded.to_remove:
-            self.upkeep.removals.add_log(directory, path, now_ms + self._delete_delay_ms)
+                self.cleaner_manager.load_checkpoint(directory.path)
+                present = {hosted_log.partition for hosted_log in self.logs.in_directory(directory)}
+                self.cleaner_manager.retain_partitions(directory.path, present)
+                self._checkpoint_writer.add(checkpoints)
+                execute(self._checkpoint_writer.write_task(directory))
+        for directory, path in loaded.to_delete:
+            self.maintenance.removals.add_log(directory, path, now_ms + self._delete_delay_ms)
 
     @property
     def _delete_delay_ms(self) -> int:
-        return self.topics.defaults.file_delete_delay_ms
+        return self.topic_settings.defaults.file_delete_delay_ms
 
     # Finding and making
 
     def find(self, partition: TopicPartition) -> HostedLog | None:
         """KafkaStorageError if it is there and could not be opened."""
-        if partition in self._refused:
-            raise KafkaStorageError(self._refused[partition].why)
+        if partition in self._unloadable_logs:
+            raise KafkaStorageError(self._unloadable_logs[partition].reason)
         return self.logs.current.get(partition)
 
     def find_future(self, partition: TopicPartition) -> HostedLog | None:
         return self.logs.future.get(partition)
 
-    def create(
+    def get_or_create_log(
         self,
         partition: TopicPartition,
         *,
@@ -132,85 +138,99 @@ class LogManager:
 
         One that is not new should have been there: it may be in a directory that is offline.
         """
-        hosted = self.find(partition)
-        if hosted is None:
+        hosted_log = self.find(partition)
+        if hosted_log is None:
             if not is_new:
                 self._check_all_online(partition)
-            places = self.directories.online if directory is None else [directory]
-            return self._making.make(partition, Purpose.LOG, places, topic_id, now_ms)
-        with hosted as log, retriable():
-            if topic_id is not None and hosted.topic_id is None:
-                partition_metadata.write(log.directory, topic_id, is_synced=False)
-                hosted.topic_id, hosted.is_name_synced = topic_id, False
-        if topic_id is not None and topic_id != hosted.topic_id:
-            raise InconsistentTopicId(
-                f"{partition} is of the topic with id {hosted.topic_id}, not {topic_id}"
+            directories = self.directories.online if directory is None else [directory]
+            return self._log_creator.create(
+                partition, DirectoryType.LOG, directories, topic_id, now_ms
             )
-        return hosted
+        with hosted_log as log, retriable():
+            if topic_id is not None and hosted_log.topic_id is None:
+                partition_metadata.write(log.directory, topic_id, is_synced=False)
+                hosted_log.topic_id, hosted_log.is_directory_synced = topic_id, False
+        if topic_id is not None and topic_id != hosted_log.topic_id:
+            raise InconsistentTopicId(
+                f"the log of {partition} has topic ID {hosted_log.topic_id}, not {topic_id}"
+            )
+        return hosted_log
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
         """The topic's settings have changed; None are those of topics that have none."""
-        self.topics.change(topic, settings)
+        self.topic_settings.update(topic, settings)
         self._configure_all()
 
     def configure_defaults(self, defaults: TopicSettings) -> None:
         """The settings of topics that have none of their own have changed."""
-        self.topics.defaults = defaults
+        self.topic_settings.defaults = defaults
         self._configure_all()
 
     def _configure_all(self) -> None:
-        for hosted in self.logs:
-            settings = self.topics[hosted.partition.topic]
-            if settings is not hosted.log.settings:
-                hosted.log.configure(settings)
+        for hosted_log in self.logs:
+            settings = self.topic_settings[hosted_log.partition.topic]
+            if settings is not hosted_log.log.settings:
+                hosted_log.log.configure(settings)
 
     # Cutting and deleting
 
-    def truncate(self, hosted: HostedLog, offset: int, *, now_ms: int) -> DiskWork:
+    def truncate(self, hosted_log: HostedLog, offset: int, *, now_ms: int) -> DiskTask:
         """Cut the end of a log.  Nothing must be appended to it before the work is done.
 
         Else a power cut could leave new records where old ones are known to be synced, or old
         records behind new ones.  Nor must it be cut again.  Before the first segment, it is as
         ``truncate_fully``.
         """
-        self._check_nobody_else_works_on(hosted, offset)
-        with hosted as log:
-            notice = self.directories.observer.noticed
-            truncation = plan_truncation(log, offset, now_ms=now_ms, notice=notice)
-        return self._truncated(hosted, truncation, now_ms)
+        self._check_cleaning_not_in_progress(hosted_log, offset)
+        with hosted_log as log:
+            warn = self.directories.observer.on_warning
+            truncation = plan_truncation(log, offset, now_ms=now_ms, warn=warn)
+        return self._truncation_task(hosted_log, truncation, now_ms)
 
-    def truncate_fully(
-        self, hosted: HostedLog, new_start: int, *, start_offset: int | None = None, now_ms: int
-    ) -> DiskWork:
+    def truncate_fully_and_start_at(
+        self,
+        hosted_log: HostedLog,
+        new_offset: int,
+        *,
+        log_start_offset: int | None = None,
+        now_ms: int,
+    ) -> DiskTask:
         """Begin the log anew.  Nothing must be appended to it before the work is done.
 
         Unlike ``truncate`` it sleeps by itself, once for each segment, unless they are bare: so it
         is for a log that was truncated to its first offset, and is carried out, before.
         """
-        self._check_nobody_else_works_on(hosted)
-        with hosted as log:
-            truncation = plan_new_beginning(log, new_start, start_offset=start_offset)
-        return self._truncated(hosted, truncation, now_ms)
+        self._check_cleaning_not_in_progress(hosted_log)
+        with hosted_log as log:
+            truncation = plan_full_truncation(log, new_offset, log_start_offset=log_start_offset)
+        return self._truncation_task(hosted_log, truncation, now_ms)
 
-    def _truncated(self, hosted: HostedLog, truncation: Truncation, now_ms: int) -> DiskWork:
-        if not hosted.is_future:
-            self.cleaner.truncated(hosted.log, hosted.log.end_offset)
-        hosted.is_being_cut = True
+    def _truncation_task(
+        self, hosted_log: HostedLog, plan: TruncationPlan, now_ms: int
+    ) -> DiskTask:
+        if not hosted_log.is_future:
+            self.cleaner_manager.maybe_truncate_checkpoint(
+                hosted_log.log, hosted_log.log.log_end_offset
+            )
+        hosted_log.is_truncating = True
 
         def run() -> None:
             # One that has been deleted meanwhile may have another name already.
-            if not hosted.is_deleted:
-                truncation.run()
+            if not hosted_log.is_deleted:
+                plan.run()
 
-        def ended(is_done: bool) -> None:
-            hosted.is_being_cut = False
+        def on_complete(is_done: bool) -> None:
+            hosted_log.is_truncating = False
             if is_done:
-                self.upkeep.remove_later(hosted, truncation.dropped, now_ms=now_ms)
+                self.maintenance.schedule_deletion(hosted_log, plan.dropped_segments, now_ms=now_ms)
             else:
-                hosted.is_in_doubt = True
+                hosted_log.needs_recovery = True
 
-        return self._checkpoints.work(
-            hosted.directory, what=f"truncating {hosted.partition}", first=run, ended=ended
+        return self._checkpoint_writer.write_task(
+            hosted_log.directory,
+            description=f"truncating {hosted_log.partition}",
+            before_write=run,
+            on_complete=on_complete,
         )
 
     def delete(self, partition: TopicPartition) -> bool:
@@ -218,52 +238,52 @@ class LogManager:
 
         ``deletions`` have to follow.  One that could not be opened can be deleted all the same.
         """
-        refused = self._refused.pop(partition, None)
-        if refused is not None:
-            self._refused_to_delete.append(refused)
+        unloadable = self._unloadable_logs.pop(partition, None)
+        if unloadable is not None:
+            self._unloadable_to_delete.append(unloadable)
         current = self.find(partition)
-        if current is None and refused is None:
+        if current is None and unloadable is None:
             self._check_all_online(partition)
         logs = [current, self.find_future(partition)]
-        found = [hosted for hosted in logs if hosted is not None]
-        for hosted in found:
-            if not hosted.directory.is_online:
-                raise hosted.directory.offline()
-            self._check_nobody_else_works_on(hosted)
-        for hosted in found:
-            self.logs.remove(hosted)
-            self._doomed.doom(hosted)
-        self.cleaner.deleted(partition)
-        return bool(found) or refused is not None
+        hosted_logs = [hosted_log for hosted_log in logs if hosted_log is not None]
+        for hosted_log in hosted_logs:
+            if not hosted_log.directory.is_online:
+                raise hosted_log.directory.offline_error()
+            self._check_cleaning_not_in_progress(hosted_log)
+        for hosted_log in hosted_logs:
+            self.logs.remove(hosted_log)
+            self._pending_deletes.add(hosted_log)
+        self.cleaner_manager.remove_partition(partition)
+        return bool(hosted_logs) or unloadable is not None
 
-    def deletions(self, *, now_ms: int) -> list[DiskWork]:
+    def deletion_tasks(self, *, now_ms: int) -> list[DiskTask]:
         """What remains to be done about logs that have been deleted or replaced."""
-        to_name, self._to_name = self._to_name, []
-        works = [self._naming(move) for move in to_name if move.future.directory.is_online]
-        works += self._doomed.works(delay_ms=self._delete_delay_ms, now_ms=now_ms)
-        refused, self._refused_to_delete = self._refused_to_delete, []
-        online = [each for each in refused if each.directory.is_online]
-        return works + [self._delete_refused(each, now_ms) for each in online]
+        moves, self._moves_to_finish = self._moves_to_finish, []
+        tasks = [self._finish_move_task(move) for move in moves if move.future.directory.is_online]
+        tasks += self._pending_deletes.rename_tasks(delay_ms=self._delete_delay_ms, now_ms=now_ms)
+        unloadable_logs, self._unloadable_to_delete = self._unloadable_to_delete, []
+        online = [unloadable for unloadable in unloadable_logs if unloadable.directory.is_online]
+        return tasks + [self._unloadable_deletion_task(unloadable, now_ms) for unloadable in online]
 
-    def _delete_refused(self, refused: Refused, now_ms: int) -> DiskWork:
-        directory, path = refused.directory, refused.path
-        name = str(new_directory_name(refused.partition, Purpose.DELETE))
-        target = refused.target or path.with_name(name)
-        self._checkpoints.of(directory).forget(refused.partition)
-        self._refused_on_their_way.append(refused)
+    def _unloadable_deletion_task(self, unloadable: UnloadableLog, now_ms: int) -> DiskTask:
+        directory, path = unloadable.directory, unloadable.path
+        name = str(new_directory_name(unloadable.partition, DirectoryType.DELETE))
+        target = unloadable.delete_path or path.with_name(name)
+        self._checkpoint_writer.checkpoints_of(directory).stop_retaining(unloadable.partition)
+        self._unloadable_being_deleted.append(unloadable)
 
-        def ended(is_done: bool) -> None:
-            self._refused_on_their_way.remove(refused)
+        def on_complete(is_done: bool) -> None:
+            self._unloadable_being_deleted.remove(unloadable)
             if is_done:
-                self.upkeep.removals.add_log(directory, target, now_ms + self._delete_delay_ms)
+                self.maintenance.removals.add_log(directory, target, now_ms + self._delete_delay_ms)
             else:
-                self._refused_to_delete.append(replace(refused, target=target))
+                self._unloadable_to_delete.append(replace(unloadable, delete_path=target))
 
-        return self._checkpoints.work(
+        return self._checkpoint_writer.write_task(
             directory,
-            what=f"deleting {path}",
-            first=partial(_rename, path, target),
-            ended=ended,
+            description=f"deleting {path}",
+            before_write=partial(_rename, path, target),
+            on_complete=on_complete,
         )
 
     # Moving to another directory
@@ -276,120 +296,123 @@ class LogManager:
         assert directory is not current.directory, current
         assert partition not in self.logs.future, current
         with current:
-            return self._making.make(
-                partition, Purpose.FUTURE, [directory], current.topic_id, now_ms
+            return self._log_creator.create(
+                partition, DirectoryType.FUTURE, [directory], current.topic_id, now_ms
             )
 
     def delete_future(self, partition: TopicPartition) -> None:
         """Give up a copy on the way.  ``deletions`` have to follow."""
         future = self.logs.future[partition]
         if not future.directory.is_online:
-            raise future.directory.offline()
-        self._check_nobody_else_works_on(future)
+            raise future.directory.offline_error()
+        self._check_cleaning_not_in_progress(future)
         self.logs.remove(future)
-        self._doomed.doom(future)
+        self._pending_deletes.add(future)
 
-    def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskWork]:
+    def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskTask]:
         """The copy has caught up.  To be carried out in this order."""
         return LogDirMove(partition, self.logs).prepare(now_ms=now_ms)
 
-    def finish_move(self, partition: TopicPartition) -> DiskWork | None:
+    def finish_move(self, partition: TopicPartition) -> DiskTask | None:
         """Go over to the copy; None if it has fallen behind, and has to be prepared again.
 
         When the work is done, ``deletions`` have to follow.
         """
         move = LogDirMove(partition, self.logs)
         with move.current, move.future:
-            self._check_nobody_else_works_on(move.current)
-            self._check_nobody_else_works_on(move.future)
-            if not move.is_ready or move.future.is_being_cut:
+            self._check_cleaning_not_in_progress(move.current)
+            self._check_cleaning_not_in_progress(move.future)
+            if not move.is_ready or move.future.is_truncating:
                 return None
-        move.swap(self._doomed)
+        move.swap(self._pending_deletes)
         source, target = move.current.directory, move.future.directory
-        self.cleaner.moved(partition, source=source.path, target=target.path)
-        return self._naming(move)
+        self.cleaner_manager.alter_checkpoint_dir(partition, source=source.path, target=target.path)
+        return self._finish_move_task(move)
 
-    def _naming(self, move: LogDirMove) -> DiskWork:
-        def ended(is_done: bool) -> None:
+    def _finish_move_task(self, move: LogDirMove) -> DiskTask:
+        def on_complete(is_done: bool) -> None:
             if is_done:
-                self._doomed.unkeep(move.current)
+                self._pending_deletes.release_name(move.current)
             else:
-                self._to_name.append(move)
+                self._moves_to_finish.append(move)
 
-        return move.naming(self._checkpoints, ended=ended)
+        return move.finish_task(self._checkpoint_writer, on_complete=on_complete)
 
     # Checkpoints and the end
 
-    def mendings(self, *, now_ms: int) -> list[DiskWork]:
+    def repair_tasks(self, *, now_ms: int) -> list[DiskTask]:
         """What makes logs usable again that want of descriptors has left in doubt."""
-        return self._mending.works(now_ms=now_ms)
+        return self._log_repairer.repair_tasks(now_ms=now_ms)
 
-    def checkpoint(self, directory: LogDirectory) -> DiskWork:
+    def checkpoint_task(self, directory: LogDirectory) -> DiskTask:
         """Write down recovery points, start offsets and high watermarks, where they changed."""
-        return self._checkpoints.work(directory)
+        return self._checkpoint_writer.write_task(directory)
 
-    def checkpoints(self) -> list[DiskWork]:
-        return [self.checkpoint(directory) for directory in self.directories.online]
+    def checkpoint_tasks(self) -> list[DiskTask]:
+        return [self.checkpoint_task(directory) for directory in self.directories.online]
 
     def close(
         self,
         *,
         now_ms: int,
-        run_all: RunAll = one_after_the_other,
+        run_all: TaskRunner = run_sequentially,
         broker_epoch: int = NO_BROKER_EPOCH,
-        keeps_locks: bool = False,
+        keep_locks: bool = False,
     ) -> None:
         """All is synced, and the next start finds nothing to recover.
 
         ``run_all`` gets what sleeps; its tasks cannot be pickled.  Whoever else works in the
         directories keeps their locks, and releases them when it has ended too.
         """
-        for work in self.deletions(now_ms=now_ms):
-            with suppress(LogDirectoryOffline, OutOfDescriptors):
-                carry_out(work)
+        for task in self.deletion_tasks(now_ms=now_ms):
+            with suppress(LogDirectoryOffline, TooManyOpenFiles):
+                execute(task)
         close_logs(self.logs, run_all, now_ms=now_ms)
         for directory in self.directories.online:
             close_directory(
                 directory,
-                self._checkpoints,
+                self._checkpoint_writer,
                 is_clean=not self._has_unfinished_logs(directory),
                 broker_epoch=broker_epoch,
             )
-        if not keeps_locks:
+        if not keep_locks:
             self.directories.release()
 
     def _has_unfinished_logs(self, directory: LogDirectory) -> bool:
         """Whether work on the names or lengths of files was broken off."""
-        refused = [*self._refused_on_their_way, *self._refused_to_delete]
+        unloadable_logs = [*self._unloadable_being_deleted, *self._unloadable_to_delete]
         return (
-            any(each.is_being_cut or each.is_in_doubt for each in self.logs.in_directory(directory))
-            or any(each.directory is directory for each in refused)
-            or any(move.future.directory is directory for move in self._to_name)
-            or self._doomed.are_in(directory)
+            any(
+                hosted_log.is_truncating or hosted_log.needs_recovery
+                for hosted_log in self.logs.in_directory(directory)
+            )
+            or any(unloadable.directory is directory for unloadable in unloadable_logs)
+            or any(move.future.directory is directory for move in self._moves_to_finish)
+            or self._pending_deletes.has_any_in(directory)
         )
 
-    def abandon(self) -> None:
+    def close_handlers(self) -> None:
         """Let go of everything as it is; the next start has to recover it."""
-        for hosted in self.logs:
-            hosted.log.abandon()
+        for hosted_log in self.logs:
+            hosted_log.log.close_handlers()
         self.directories.release()
 
     def _check_all_online(self, partition: TopicPartition) -> None:
         if offline := self.directories.offline:
             raise KafkaStorageError(f"{partition} may be in {offline[0].path}, which is offline")
 
-    def _check_nobody_else_works_on(self, hosted: HostedLog, offset: int = 0) -> None:
+    def _check_cleaning_not_in_progress(self, hosted_log: HostedLog, offset: int = 0) -> None:
         """Compaction and retention leave the active segment alone."""
-        log = hosted.log
+        log = hosted_log.log
         is_sealed = len(log.segments) == 0 or offset < log.segments.active.base_offset
-        assert not (is_sealed and self.cleaner.is_at_work_on(log)), hosted
+        assert not (is_sealed and self.cleaner_manager.is_cleaning_in_progress(log)), hosted_log
 
-    def _directory_failed(self, directory: LogDirectory) -> None:
-        for hosted in self.logs.in_directory(directory):
-            hosted.log.abandon()
-            if hosted.is_future:
-                self.logs.remove(hosted)
-        self.cleaner.close(directory.path)
+    def _handle_log_dir_failure(self, directory: LogDirectory) -> None:
+        for hosted_log in self.logs.in_directory(directory):
+            hosted_log.log.close_handlers()
+            if hosted_log.is_future:
+                self.logs.remove(hosted_log)
+        self.cleaner_manager.handle_log_dir_failure(directory.path)
 
 
 def _rename(path: Path, target: Path) -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Protocol
 
 from odradek.protocol.errors import DecodeError, KafkaError
-from odradek.storage.log_loader import Findings, LogPlace, recover
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, recover_log
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class LogRecoveryResult:
     """What came back from a worker: ``number`` says from which."""
 
-    number: int
-    findings: Findings
-    failure: OSError | KafkaError | DecodeError | None = None
+    index: int
+    report: LogLoadReport
+    error: OSError | KafkaError | DecodeError | None = None
 
 
 class RecoveryProgress(Protocol):
@@ -31,17 +31,19 @@ class RecoveryProgress(Protocol):
     def __call__(self, log_directory: Path, /, *, done: int, total: int) -> None: ...
 
 
-def unnoticed(log_directory: Path, /, *, done: int, total: int) -> None:
+def ignore_progress(log_directory: Path, /, *, done: int, total: int) -> None:
     """Nobody wants to know."""
 
 
-def recover_alone(number: int, place: LogPlace, progress: RecoveryProgress) -> Recovered:
+def recover_in_worker(
+    index: int, params: LoadLogParams, progress: RecoveryProgress
+) -> LogRecoveryResult:
     """May run in a worker process."""
 
-    def report(done: int, total: int) -> None:
-        progress(place.directory, done=done, total=total)
+    def report_progress(done: int, total: int) -> None:
+        progress(params.directory, done=done, total=total)
 
     try:
-        return Recovered(number, recover(place, progress=report))
-    except (OSError, KafkaError, DecodeError) as failure:
-        return Recovered(number, Findings(), failure)
+        return LogRecoveryResult(index, recover_log(params, progress=report_progress))
+    except (OSError, KafkaError, DecodeError) as error:
+        return LogRecoveryResult(index, LogLoadReport(), error)

@@ -18,107 +18,112 @@ from collections.abc import Callable
 
 from odradek.protocol.errors import DecodeError, KafkaError
 from odradek.storage import files
-from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.log import Log
-from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
-from odradek.storage.manager.checkpoint_work import CheckpointWork
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log, recover_log
+from odradek.storage.manager.checkpoint_writer import CheckpointWriter
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
-from odradek.storage.open_segments import OutOfDescriptors
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.open_segments import TooManyOpenFiles
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
+from odradek.storage.unified_log import UnifiedLog
 
 
-class LogMending:
+class LogRepairer:
     """Opens logs again."""
 
     def __init__(
         self,
         logs: LogRegistry,
-        topics: TopicTable,
-        cleaner: CleanerSchedule,
-        checkpoints: CheckpointWork,
-        notice: Callable[[str], None],
+        topic_settings: TopicSettingsRegistry,
+        cleaner_manager: LogCleanerManager,
+        checkpoint_writer: CheckpointWriter,
+        warn: Callable[[str], None],
     ) -> None:
         self._logs = logs
-        self._topics = topics
-        self._cleaner = cleaner
-        self._checkpoints = checkpoints
-        self._notice = notice
-        self._under_way: set[HostedLog] = set()
+        self._topic_settings = topic_settings
+        self._cleaner_manager = cleaner_manager
+        self._checkpoint_writer = checkpoint_writer
+        self._warn = warn
+        self._in_progress: set[HostedLog] = set()
 
-    def works(self, *, now_ms: int) -> list[DiskWork]:
+    def repair_tasks(self, *, now_ms: int) -> list[DiskTask]:
         """For each log that can be mended now; those of one directory one after the other."""
-        ready = [hosted for hosted in self._logs if self._can_be_mended(hosted)]
-        self._under_way.update(ready)
-        return [self._work(hosted, now_ms) for hosted in ready]
+        ready = [hosted_log for hosted_log in self._logs if self._can_be_repaired(hosted_log)]
+        self._in_progress.update(ready)
+        return [self._repair_task(hosted_log, now_ms) for hosted_log in ready]
 
-    def _can_be_mended(self, hosted: HostedLog) -> bool:
-        is_left_alone = not (
-            hosted.is_flushing
-            or hosted.is_being_cut
-            or hosted in self._under_way
-            or self._cleaner.is_at_work_on(hosted.log)
+    def _can_be_repaired(self, hosted_log: HostedLog) -> bool:
+        is_idle = not (
+            hosted_log.is_flushing
+            or hosted_log.is_truncating
+            or hosted_log in self._in_progress
+            or self._cleaner_manager.is_cleaning_in_progress(hosted_log.log)
         )
-        return hosted.is_in_doubt and hosted.directory.is_online and is_left_alone
+        return hosted_log.needs_recovery and hosted_log.directory.is_online and is_idle
 
-    def _work(self, hosted: HostedLog, now_ms: int) -> DiskWork:
-        before = hosted.log
-        place = self._topics.place(
-            before.directory,
-            before.partition,
-            recovery_point=before.recovery_point,
-            start_offset=before.start_offset,
+    def _repair_task(self, hosted_log: HostedLog, now_ms: int) -> DiskTask:
+        old_log = hosted_log.log
+        params = self._topic_settings.load_params(
+            old_log.directory,
+            old_log.partition,
+            recovery_point=old_log.recovery_point,
+            log_start_offset=old_log.log_start_offset,
             now_ms=now_ms,
         )
-        findings = Findings()
-        opened: list[Log] = []
+        report = LogLoadReport()
+        opened_logs: list[UnifiedLog] = []
 
         def run() -> None:
             # One that has been deleted meanwhile may have another name already.
-            if not hosted.is_deleted:
-                _let_go(before)
-                opened.append(_opened_again(place, findings))
+            if not hosted_log.is_deleted:
+                _sync_and_close(old_log)
+                opened_logs.append(_recover_and_open(params, report))
 
-        def ended(is_done: bool) -> None:
-            self._under_way.discard(hosted)
-            if is_done and not hosted.is_deleted:
-                self._take_over(hosted, opened[-1])
-                for note in findings.notes:
-                    self._notice(note)
+        def on_complete(is_done: bool) -> None:
+            self._in_progress.discard(hosted_log)
+            if is_done and not hosted_log.is_deleted:
+                self._replace_log(hosted_log, opened_logs[-1])
+                for problem in report.problems:
+                    self._warn(problem)
 
-        return self._checkpoints.work(
-            hosted.directory, what=f"opening {before.partition} again", first=run, ended=ended
+        return self._checkpoint_writer.write_task(
+            hosted_log.directory,
+            description=f"repairing {old_log.partition}",
+            before_write=run,
+            on_complete=on_complete,
         )
 
-    def _take_over(self, hosted: HostedLog, log: Log) -> None:
-        before = hosted.log
-        seen = max(before.high_watermark, log.start_offset)
-        log.advance_high_watermark(min(seen, log.end_offset))
-        if before.epochs.latest_epoch > log.epochs.latest_epoch:
+    def _replace_log(self, hosted_log: HostedLog, log: UnifiedLog) -> None:
+        old_log = hosted_log.log
+        high_watermark = max(old_log.high_watermark, log.log_start_offset)
+        log.update_high_watermark(min(high_watermark, log.log_end_offset))
+        if old_log.leader_epoch_cache.latest_epoch > log.leader_epoch_cache.latest_epoch:
             # Noted by a leader who has not appended yet.
-            log.epochs.assign(before.epochs.latest_epoch, start_offset=log.end_offset)
-        log.last_flush_ms = before.last_flush_ms
-        log.configure(self._topics[log.partition.topic])
-        hosted.log = log
-        hosted.is_mended = True
-        hosted.is_in_doubt = hosted.is_shedding = False
-        if not hosted.is_future:
-            self._cleaner.truncated(log, log.end_offset)
+            log.leader_epoch_cache.assign(
+                old_log.leader_epoch_cache.latest_epoch, start_offset=log.log_end_offset
+            )
+        log.last_flush_ms = old_log.last_flush_ms
+        log.configure(self._topic_settings[log.partition.topic])
+        hosted_log.log = log
+        hosted_log.is_repaired = True
+        hosted_log.needs_recovery = hosted_log.is_deleting_segments = False
+        if not hosted_log.is_future:
+            self._cleaner_manager.maybe_truncate_checkpoint(log, log.log_end_offset)
 
 
-def _let_go(log: Log) -> None:
+def _sync_and_close(log: UnifiedLog) -> None:
     for segment in log.segments:
         if segment.is_open:
             files.sync(segment.file.descriptor)
-    log.abandon()
+    log.close_handlers()
 
 
-def _opened_again(place: LogPlace, findings: Findings) -> Log:
+def _recover_and_open(params: LoadLogParams, report: LogLoadReport) -> UnifiedLog:
     try:
-        findings.add(recover(place))
-        return open_log(place, findings)
-    except OutOfDescriptors:
+        report.merge(recover_log(params))
+        return open_log(params, report)
+    except TooManyOpenFiles:
         raise
-    except (KafkaError, DecodeError) as damage:
-        raise OSError(errno.EIO, f"{place.directory} cannot be opened again: {damage}") from damage
+    except (KafkaError, DecodeError) as error:
+        raise OSError(errno.EIO, f"{params.directory} cannot be recovered: {error}") from error

@@ -15,69 +15,79 @@ from dataclasses import dataclass
 from functools import partial
 
 from odradek.storage import clean_shutdown
-from odradek.storage.manager.checkpoint_work import CheckpointWork
+from odradek.storage.manager.checkpoint_writer import CheckpointWriter
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
-from odradek.storage.manager.disk_work import carry_out
-from odradek.storage.manager.hosted_log import HostedLog, sync_names
-from odradek.storage.manager.loading import RunAll
-from odradek.storage.open_segments import OutOfDescriptors, retriable
+from odradek.storage.manager.disk_task import execute
+from odradek.storage.manager.hosted_log import HostedLog, sync_log_directory
+from odradek.storage.manager.log_dir_loader import TaskRunner
+from odradek.storage.open_segments import TooManyOpenFiles, retriable
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class LogCloseResult:
     """What became of a log: ``number`` says of which."""
 
-    number: int
-    failure: OSError | OutOfDescriptors | None = None
+    index: int
+    error: OSError | TooManyOpenFiles | None = None
 
 
-def close_alone(number: int, hosted: HostedLog, now_ms: int) -> Closed:
+def close_log(index: int, hosted_log: HostedLog, now_ms: int) -> LogCloseResult:
     """May run on a disk thread; nobody else uses the log any more."""
     try:
         with retriable():
-            hosted.log.close(now_ms=now_ms)
-            if not hosted.is_name_synced:
-                sync_names(hosted.log.directory)
-    except (OSError, OutOfDescriptors) as failure:
-        return Closed(number, failure)
-    return Closed(number)
+            hosted_log.log.close(now_ms=now_ms)
+            if not hosted_log.is_directory_synced:
+                sync_log_directory(hosted_log.log.directory)
+    except (OSError, TooManyOpenFiles) as error:
+        return LogCloseResult(index, error)
+    return LogCloseResult(index)
 
 
-def close_logs(logs: Iterable[HostedLog], run_all: RunAll, *, now_ms: int) -> None:
-    usable = [hosted for hosted in logs if hosted.is_usable and not _is_closed(hosted)]
+def close_logs(logs: Iterable[HostedLog], run_all: TaskRunner, *, now_ms: int) -> None:
+    usable = [
+        hosted_log
+        for hosted_log in logs
+        if hosted_log.is_usable and not _is_already_clean(hosted_log)
+    ]
     with ExitStack() as uses:
-        for directory in {hosted.directory for hosted in usable}:
+        for directory in {hosted_log.directory for hosted_log in usable}:
             uses.enter_context(directory.in_use())
         _close_all(usable, run_all, now_ms)
 
 
-def _close_all(usable: Sequence[HostedLog], run_all: RunAll, now_ms: int) -> None:
-    tasks = [partial(close_alone, number, hosted, now_ms) for number, hosted in enumerate(usable)]
+def _close_all(logs: Sequence[HostedLog], run_all: TaskRunner, now_ms: int) -> None:
+    tasks = [partial(close_log, index, hosted_log, now_ms) for index, hosted_log in enumerate(logs)]
     for closed in run_all(tasks):
-        hosted = usable[closed.number]
-        if isinstance(closed.failure, OSError):
-            hosted.directory.fail(closed.failure, f"closing {hosted.partition}")
-        elif closed.failure is not None:
-            hosted.is_in_doubt = True
+        hosted_log = logs[closed.index]
+        if isinstance(closed.error, OSError):
+            hosted_log.directory.mark_offline(closed.error, f"closing {hosted_log.partition}")
+        elif closed.error is not None:
+            hosted_log.needs_recovery = True
 
 
-def _is_closed(hosted: HostedLog) -> bool:
+def _is_already_clean(hosted_log: HostedLog) -> bool:
     """Whether everything is as it was found after a clean shutdown: most logs are idle."""
-    log = hosted.log
+    log = hosted_log.log
     return (
-        not hosted.is_mended
-        and hosted.is_name_synced
-        and log.recovery_point == log.end_offset == log.producers.snapshot_offset
-        and log.epochs.is_flushed
+        not hosted_log.is_repaired
+        and hosted_log.is_directory_synced
+        and log.recovery_point
+        == log.log_end_offset
+        == log.producer_state_manager.last_snapshot_offset
+        and log.leader_epoch_cache.is_flushed
         and not any(segment.is_open for segment in log.segments)
     )
 
 
 def close_directory(
-    directory: LogDirectory, checkpoints: CheckpointWork, *, is_clean: bool, broker_epoch: int
+    directory: LogDirectory,
+    checkpoint_writer: CheckpointWriter,
+    *,
+    is_clean: bool,
+    broker_epoch: int,
 ) -> None:
     """Its logs are closed; ``is_clean`` if there are no others that a start would find."""
-    with suppress(LogDirectoryOffline, OutOfDescriptors), directory.guard("closing it"):
-        carry_out(checkpoints.work(directory))
-        if is_clean and not checkpoints.of(directory).has_refused_logs:
+    with suppress(LogDirectoryOffline, TooManyOpenFiles), directory.guard("closing it"):
+        execute(checkpoint_writer.write_task(directory))
+        if is_clean and not checkpoint_writer.checkpoints_of(directory).has_unloadable_logs:
             clean_shutdown.write(directory.path, broker_epoch=broker_epoch)

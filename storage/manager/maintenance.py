@@ -13,170 +13,190 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from odradek.storage.cleaner.schedule import Candidate, CleanerSchedule
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager, LogToClean
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.task import cleaning_task
-from odradek.storage.deletion import set_snapshots_aside
-from odradek.storage.log import Log
+from odradek.storage.cleaner.task import build_cleaning_task
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.manager.compacting import Compaction
+from odradek.storage.manager.compaction import Compaction
 from odradek.storage.manager.directory import LogDirectoryOffline
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.registry import LogRegistry
 from odradek.storage.manager.removal_queue import RemovalQueue
-from odradek.storage.open_segments import OutOfDescriptors
-from odradek.storage.retention import Outlived, files_aside, take_outlived
+from odradek.storage.open_segments import TooManyOpenFiles
+from odradek.storage.retention import DeletableSegment, delete_old_segments, plan_file_deletion
+from odradek.storage.segment_deletion import mark_snapshots_deleted
+from odradek.storage.unified_log import UnifiedLog
 
 #: Of one log, or of all in a directory: the round goes on with the next.
-REFUSALS = (LogDirectoryOffline, OutOfDescriptors)
+SKIPPABLE_ERRORS = (LogDirectoryOffline, TooManyOpenFiles)
 
 
-class RetentionRound(NamedTuple):
+class RetentionResult(NamedTuple):
     """What the logs have lost, and why; and the work that sets it aside."""
 
-    outlived: list[Outlived]
-    works: list[DiskWork]
+    deletable_segments: list[DeletableSegment]
+    tasks: list[DiskTask]
 
 
-class LogUpkeep:
+class LogMaintenanceTasks:
     """Goes over all logs that can be used."""
 
-    def __init__(self, logs: LogRegistry, cleaner: CleanerSchedule) -> None:
+    def __init__(self, logs: LogRegistry, cleaner_manager: LogCleanerManager) -> None:
         self._logs = logs
-        self._cleaner = cleaner
+        self._cleaner_manager = cleaner_manager
         self.removals = RemovalQueue()
 
-    def flushes_due(self, now_ms: int) -> list[DiskWork]:
+    def due_flush_tasks(self, now_ms: int) -> list[DiskTask]:
         """Of logs that have waited long enough, hold enough, or have begun another segment."""
-        works = (self._flush_due(hosted, now_ms) for hosted in self._logs.usable)
-        return [work for work in works if work is not None]
+        tasks = (self._due_flush_task(hosted_log, now_ms) for hosted_log in self._logs.usable)
+        return [task for task in tasks if task is not None]
 
-    def _flush_due(self, hosted: HostedLog, now_ms: int) -> DiskWork | None:
-        log = hosted.log
-        if log.recovery_point >= log.end_offset:
+    def _due_flush_task(self, hosted_log: HostedLog, now_ms: int) -> DiskTask | None:
+        log = hosted_log.log
+        if log.recovery_point >= log.log_end_offset:
             return None
         if log.last_flush_ms is None:
             log.last_flush_ms = now_ms
         is_late = now_ms - log.last_flush_ms >= log.settings.flush_ms
-        if is_late or hosted.has_flush_due_by_count:
-            return hosted.plan_flush(now_ms=now_ms)
+        if is_late or hosted_log.has_flush_due_by_count:
+            return hosted_log.flush_task(now_ms=now_ms)
         sealed_up_to = log.segments.active.base_offset
         if log.recovery_point < sealed_up_to:
-            return hosted.plan_flush(now_ms=now_ms, up_to=sealed_up_to)
+            return hosted_log.flush_task(now_ms=now_ms, flush_offset=sealed_up_to)
         return None
 
-    def apply_retention(self, now_ms: int) -> RetentionRound:
+    def apply_retention(self, now_ms: int) -> RetentionResult:
         """Take old segments out of the logs, where nobody else works on them.
 
         Until the work is done the logs must not be truncated, moved or deleted, and have to be
         paused for that, as if they were compacted.
         """
-        hosts = {hosted.log: hosted for hosted in self._logs.usable}
-        turn = self._cleaner.begin_retention(hosts)
-        found: dict[Log, list[Outlived]] = {}
+        hosted_logs = {hosted_log.log: hosted_log for hosted_log in self._logs.usable}
+        eligible_logs = self._cleaner_manager.begin_retention(hosted_logs)
+        deletable: dict[UnifiedLog, list[DeletableSegment]] = {}
         try:
-            for log in turn:
-                if gone := self._taken(hosts[log], now_ms):
-                    found[log] = gone
+            for log in eligible_logs:
+                if segments := self._delete_old_segments(hosted_logs[log], now_ms):
+                    deletable[log] = segments
         finally:
             # The cleaner has heard of those that have failed.
-            self._cleaner.end_retention(
-                log for log in turn if log not in found and hosts[log].directory.is_online
+            self._cleaner_manager.end_retention(
+                log
+                for log in eligible_logs
+                if log not in deletable and hosted_logs[log].directory.is_online
             )
-        kept = {log: gone for log, gone in found.items() if hosts[log].directory.is_online}
-        return RetentionRound(
-            [each for gone in kept.values() for each in gone],
-            [self._setting_aside(hosts[log], gone, now_ms) for log, gone in kept.items()],
+        online = {
+            log: segments
+            for log, segments in deletable.items()
+            if hosted_logs[log].directory.is_online
+        }
+        return RetentionResult(
+            [segment for segments in online.values() for segment in segments],
+            [
+                self._file_deletion_task(hosted_logs[log], segments, now_ms)
+                for log, segments in online.items()
+            ],
         )
 
-    def _taken(self, hosted: HostedLog, now_ms: int) -> list[Outlived]:
-        start_offset = hosted.log.start_offset
-        with suppress(*REFUSALS), hosted as log, _left_as_found(log):
-            return take_outlived(log, now_ms=now_ms)
-        if hosted.log.start_offset != start_offset:
+    def _delete_old_segments(self, hosted_log: HostedLog, now_ms: int) -> list[DeletableSegment]:
+        start_offset = hosted_log.log.log_start_offset
+        with suppress(*SKIPPABLE_ERRORS), hosted_log as log, _restore_open_state(log):
+            return delete_old_segments(log, now_ms=now_ms)
+        if hosted_log.log.log_start_offset != start_offset:
             # Some are out of the log, and nobody knows which.
-            hosted.is_in_doubt = True
+            hosted_log.needs_recovery = True
         return []
 
-    def _setting_aside(self, hosted: HostedLog, gone: Sequence[Outlived], now_ms: int) -> DiskWork:
-        segments = [each.segment for each in gone]
-        step = files_aside(hosted.log, gone)
-        hosted.is_shedding = True
+    def _file_deletion_task(
+        self, hosted_log: HostedLog, deleted: Sequence[DeletableSegment], now_ms: int
+    ) -> DiskTask:
+        segments = [deletable.segment for deletable in deleted]
+        step = plan_file_deletion(hosted_log.log, deleted)
+        hosted_log.is_deleting_segments = True
 
-        def ended(is_done: bool) -> None:
-            if not hosted.directory.is_online:
+        def on_complete(is_done: bool) -> None:
+            if not hosted_log.directory.is_online:
                 return
-            if is_done and hosted.is_usable:
-                with hosted as log:
-                    set_snapshots_aside(segments, log.producers.snapshots)
-                self.remove_later(hosted, segments, now_ms=now_ms)
+            if is_done and hosted_log.is_usable:
+                with hosted_log as log:
+                    mark_snapshots_deleted(segments, log.producer_state_manager.snapshots)
+                self.schedule_deletion(hosted_log, segments, now_ms=now_ms)
             # If it was broken off, old files have their names still.
-            hosted.is_in_doubt |= not is_done
-            hosted.is_shedding = False
-            self._cleaner.end_retention([hosted.log])
+            hosted_log.needs_recovery |= not is_done
+            hosted_log.is_deleting_segments = False
+            self._cleaner_manager.end_retention([hosted_log.log])
 
-        return DiskWork(
-            hosted.directory,
-            f"setting old segments of {hosted.partition} aside",
+        return DiskTask(
+            hosted_log.directory,
+            f"renaming old segments of {hosted_log.partition}",
             lambda: step,
-            ended=ended,
-            is_pointless=lambda: hosted.is_deleted,
+            on_complete=on_complete,
+            is_obsolete=lambda: hosted_log.is_deleted,
         )
 
-    def remove_later(
-        self, hosted: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
+    def schedule_deletion(
+        self, hosted_log: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
     ) -> None:
         """Segments that are out of the log and renamed, by whomever."""
         if segments:
-            due_ms = now_ms + hosted.log.settings.file_delete_delay_ms
-            self.removals.add_segments(hosted, segments, due_ms)
+            due_ms = now_ms + hosted_log.log.settings.file_delete_delay_ms
+            self.removals.add_segments(hosted_log, segments, due_ms)
 
-    def removals_due(self, now_ms: int) -> list[DiskWork]:
+    def due_removal_tasks(self, now_ms: int) -> list[DiskTask]:
         return self.removals.take_due(now_ms)
 
     def next_compaction(self, now_ms: int, settings: CleanerSettings) -> Compaction | None:
         """Of the log that needs it most, which has begun: see compacting.py."""
         candidates = []
-        for hosted in self._logs.usable:
-            if hosted.is_future:
+        for hosted_log in self._logs.usable:
+            if hosted_log.is_future:
                 continue
-            with suppress(*REFUSALS), hosted as log, _left_as_found(log):
-                found = self._cleaner.consider(log, now_ms=now_ms)
-                if found is not None:
-                    candidates.append(found)
-        usable = [each for each in candidates if self._logs.current[each.partition].is_usable]
-        chosen = self._cleaner.choose_among(usable)
-        return None if chosen is None else self._compaction(chosen, settings, now_ms)
+            with suppress(*SKIPPABLE_ERRORS), hosted_log as log, _restore_open_state(log):
+                candidate = self._cleaner_manager.log_to_clean(log, now_ms=now_ms)
+                if candidate is not None:
+                    candidates.append(candidate)
+        usable = [
+            candidate
+            for candidate in candidates
+            if self._logs.current[candidate.partition].is_usable
+        ]
+        log_to_clean = self._cleaner_manager.grab_filthiest(usable)
+        return (
+            None if log_to_clean is None else self._start_compaction(log_to_clean, settings, now_ms)
+        )
 
-    def _compaction(
-        self, chosen: Candidate, settings: CleanerSettings, now_ms: int
+    def _start_compaction(
+        self, log_to_clean: LogToClean, settings: CleanerSettings, now_ms: int
     ) -> Compaction | None:
-        hosted = self._logs.current[chosen.partition]
-        with suppress(*REFUSALS), hosted as log, _left_as_found(log):
-            task = cleaning_task(
+        hosted_log = self._logs.current[log_to_clean.partition]
+        with suppress(*SKIPPABLE_ERRORS), hosted_log as log, _restore_open_state(log):
+            task = build_cleaning_task(
                 log,
                 settings,
-                first_dirty_offset=chosen.first_dirty_offset,
-                end_offset=chosen.end_offset,
+                first_dirty_offset=log_to_clean.first_dirty_offset,
+                first_uncleanable_offset=log_to_clean.first_uncleanable_offset,
                 now_ms=now_ms,
             )
-            return Compaction(hosted, task, self._cleaner, self.remove_later)
-        if hosted.directory.is_online:
-            self._cleaner.stopped(hosted.log)
+            return Compaction(hosted_log, task, self._cleaner_manager, self.schedule_deletion)
+        if hosted_log.directory.is_online:
+            self._cleaner_manager.on_cleaning_aborted(hosted_log.log)
         return None
 
-    def expire_producers(self, now_ms: int) -> int:
+    def remove_expired_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for long; how many."""
-        return sum(hosted.log.producers.expire(now_ms) for hosted in self._logs.usable)
+        return sum(
+            hosted_log.log.producer_state_manager.remove_expired_producers(now_ms)
+            for hosted_log in self._logs.usable
+        )
 
 
 @contextmanager
-def _left_as_found(log: Log) -> Iterator[None]:
+def _restore_open_state(log: UnifiedLog) -> Iterator[None]:
     """Close what is opened meanwhile: a look at idle logs must not cost three descriptors each."""
     closed = [segment for segment in log.segments if not segment.is_open]
     try:
         yield
     finally:
         for segment in closed:
-            segment.abandon()
+            segment.close_handlers()

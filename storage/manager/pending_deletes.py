@@ -18,80 +18,84 @@ from pathlib import Path
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.manager.checkpoint_work import CheckpointWork
+from odradek.storage.manager.checkpoint_writer import CheckpointWriter
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.removal_queue import RemovalQueue
-from odradek.storage.paths import Purpose, new_directory_name
+from odradek.storage.paths import DirectoryType, new_directory_name
 
 
-class DoomedLogs:
+class PendingDeletes:
     """By the directory that they are in."""
 
-    def __init__(self, checkpoints: CheckpointWork, removals: RemovalQueue) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, checkpoint_writer: CheckpointWriter, removals: RemovalQueue) -> None:
+        self._checkpoint_writer = checkpoint_writer
         self._removals = removals
         self._logs: dict[LogDirectory, list[HostedLog]] = {}
-        self._kept: set[HostedLog] = set()
-        self._new_paths: dict[HostedLog, Path] = {}
+        self._held: set[HostedLog] = set()
+        self._delete_paths: dict[HostedLog, Path] = {}
 
-    def doom(self, hosted: HostedLog, *, keep: bool = False) -> None:
+    def add(self, hosted_log: HostedLog, *, hold_name: bool = False) -> None:
         """``keep`` its name until ``unkeep``, while nothing else could be found by it."""
-        hosted.is_deleted = True
-        hosted.log.abandon()
-        self._logs.setdefault(hosted.directory, []).append(hosted)
-        if keep:
-            self._kept.add(hosted)
+        hosted_log.is_deleted = True
+        hosted_log.log.close_handlers()
+        self._logs.setdefault(hosted_log.directory, []).append(hosted_log)
+        if hold_name:
+            self._held.add(hosted_log)
 
-    def unkeep(self, hosted: HostedLog) -> None:
-        self._kept.discard(hosted)
+    def release_name(self, hosted_log: HostedLog) -> None:
+        self._held.discard(hosted_log)
 
-    def has(self, directory: LogDirectory, partition: TopicPartition) -> bool:
-        return any(hosted.partition == partition for hosted in self._logs.get(directory, ()))
+    def contains(self, directory: LogDirectory, partition: TopicPartition) -> bool:
+        return any(
+            hosted_log.partition == partition for hosted_log in self._logs.get(directory, ())
+        )
 
-    def are_in(self, directory: LogDirectory) -> bool:
+    def has_any_in(self, directory: LogDirectory) -> bool:
         return bool(self._logs.get(directory))
 
-    def works(self, *, delay_ms: int, now_ms: int) -> list[DiskWork]:
+    def rename_tasks(self, *, delay_ms: int, now_ms: int) -> list[DiskTask]:
         """For each directory, to be carried out once; removal is due ``delay_ms`` from now."""
-        works = []
+        tasks = []
         for directory, logs in self._logs.items():
-            ready = [hosted for hosted in logs if hosted not in self._kept]
-            self._kept |= set(ready)
+            ready = [hosted_log for hosted_log in logs if hosted_log not in self._held]
+            self._held |= set(ready)
             if directory.is_online and ready:
-                works.append(self._work(directory, ready, due_ms=now_ms + delay_ms))
-        return works
+                tasks.append(self._rename_task(directory, ready, due_ms=now_ms + delay_ms))
+        return tasks
 
-    def _work(self, directory: LogDirectory, logs: Sequence[HostedLog], *, due_ms: int) -> DiskWork:
-        names = {hosted.log.directory: self._new_path(hosted) for hosted in logs}
+    def _rename_task(
+        self, directory: LogDirectory, logs: Sequence[HostedLog], *, due_ms: int
+    ) -> DiskTask:
+        names = {hosted_log.log.directory: self._delete_path(hosted_log) for hosted_log in logs}
 
-        def ended(is_done: bool) -> None:
-            self._kept -= set(logs)
+        def on_complete(is_done: bool) -> None:
+            self._held -= set(logs)
             if not is_done:
                 return
-            for hosted in logs:
-                self._logs[directory].remove(hosted)
-                del self._new_paths[hosted]
+            for hosted_log in logs:
+                self._logs[directory].remove(hosted_log)
+                del self._delete_paths[hosted_log]
             for path in names.values():
                 self._removals.add_log(directory, path, due_ms)
 
-        return self._checkpoints.work(
+        return self._checkpoint_writer.write_task(
             directory,
-            what="deleting logs",
-            first=partial(_rename, names, directory.path),
-            ended=ended,
+            description="deleting logs",
+            before_write=partial(_rename_all, names, directory.path),
+            on_complete=on_complete,
         )
 
-    def _new_path(self, hosted: HostedLog) -> Path:
+    def _delete_path(self, hosted_log: HostedLog) -> Path:
         """The same whenever it is asked for: work that was broken off is handed out again."""
-        name = str(new_directory_name(hosted.partition, Purpose.DELETE))
-        return self._new_paths.setdefault(hosted, hosted.log.directory.with_name(name))
+        name = str(new_directory_name(hosted_log.partition, DirectoryType.DELETE))
+        return self._delete_paths.setdefault(hosted_log, hosted_log.log.directory.with_name(name))
 
 
-def _rename(names: Mapping[Path, Path], directory: Path) -> None:
+def _rename_all(names: Mapping[Path, Path], directory: Path) -> None:
     """Those that do not have their new names yet."""
-    for before, after in names.items():
-        if not after.exists():
-            files.rename(before, after)
+    for path, delete_path in names.items():
+        if not delete_path.exists():
+            files.rename(path, delete_path)
     files.sync_directory(directory)

@@ -23,7 +23,7 @@ class LogRegistry:
     def __init__(self) -> None:
         self.current: dict[TopicPartition, HostedLog] = {}
         self.future: dict[TopicPartition, HostedLog] = {}
-        self._in: dict[LogDirectory, dict[TopicPartition, HostedLog]] = {}
+        self._by_directory: dict[LogDirectory, dict[TopicPartition, HostedLog]] = {}
 
     def __iter__(self) -> Iterator[HostedLog]:
         yield from self.current.values()
@@ -31,28 +31,28 @@ class LogRegistry:
 
     @property
     def usable(self) -> list[HostedLog]:
-        return [hosted for hosted in self if hosted.is_usable]
+        return [hosted_log for hosted_log in self if hosted_log.is_usable]
 
     def has(self, directory: LogDirectory, partition: TopicPartition) -> bool:
-        return partition in self._in.get(directory, ())
+        return partition in self._by_directory.get(directory, ())
 
     def in_directory(self, directory: LogDirectory) -> list[HostedLog]:
         """Current and future ones."""
-        return list(self._in.get(directory, {}).values())
+        return list(self._by_directory.get(directory, {}).values())
 
-    def add(self, hosted: HostedLog) -> None:
-        partition = hosted.partition
-        logs = self.future if hosted.is_future else self.current
-        inside = self._in.setdefault(hosted.directory, {})
-        assert partition not in logs, hosted
-        assert partition not in inside, hosted
-        logs[partition] = inside[partition] = hosted
+    def add(self, hosted_log: HostedLog) -> None:
+        partition = hosted_log.partition
+        logs = self.future if hosted_log.is_future else self.current
+        directory_logs = self._by_directory.setdefault(hosted_log.directory, {})
+        assert partition not in logs, hosted_log
+        assert partition not in directory_logs, hosted_log
+        logs[partition] = directory_logs[partition] = hosted_log
 
-    def remove(self, hosted: HostedLog) -> None:
-        partition = hosted.partition
-        del (self.future if hosted.is_future else self.current)[partition]
-        del self._in[hosted.directory][partition]
+    def remove(self, hosted_log: HostedLog) -> None:
+        partition = hosted_log.partition
+        del (self.future if hosted_log.is_future else self.current)[partition]
+        del self._by_directory[hosted_log.directory][partition]
 
-    def emptiest_first(self, directories: Iterable[LogDirectory]) -> list[LogDirectory]:
+    def sort_by_log_count(self, directories: Iterable[LogDirectory]) -> list[LogDirectory]:
         """By the number of their logs; of several with as many, in the order given."""
-        return sorted(directories, key=lambda directory: len(self._in.get(directory, ())))
+        return sorted(directories, key=lambda directory: len(self._by_directory.get(directory, ())))

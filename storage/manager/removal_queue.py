@@ -15,67 +15,71 @@ from itertools import count
 from pathlib import Path
 
 from odradek.storage import files
-from odradek.storage.deletion import remove
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.disk_work import DiskWork, Step
+from odradek.storage.manager.disk_task import DiskTask, Step
 from odradek.storage.manager.hosted_log import HostedLog
+from odradek.storage.segment_deletion import delete_segment_files
 
 
 class RemovalQueue:
     """Work that becomes due."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, DiskWork]] = []
-        self._numbers = count()
+        self._queue: list[tuple[int, int, DiskTask]] = []
+        self._sequence = count()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queue)
 
     @property
     def next_due_ms(self) -> int | None:
-        return self._waiting[0][0] if self._waiting else None
+        return self._queue[0][0] if self._queue else None
 
-    def add_segments(self, hosted: HostedLog, segments: Sequence[LogSegment], due_ms: int) -> None:
+    def add_segments(
+        self, hosted_log: HostedLog, segments: Sequence[LogSegment], due_ms: int
+    ) -> None:
         """Segments of a log that have been set aside."""
 
-        def begin() -> Step:
+        def prepare() -> Step:
             # The log may have moved since.
             for segment in segments:
-                segment.directory = hosted.log.directory
-            return partial(remove, segments)
+                segment.directory = hosted_log.log.directory
+            return partial(delete_segment_files, segments)
 
-        def ended(is_done: bool) -> None:
-            if not is_done and not hosted.is_deleted:
-                self.add_segments(hosted, segments, due_ms)
+        def on_complete(is_done: bool) -> None:
+            if not is_done and not hosted_log.is_deleted:
+                self.add_segments(hosted_log, segments, due_ms)
 
-        work = DiskWork(
-            hosted.directory,
-            f"removing segments of {hosted.partition}",
-            begin,
-            ended=ended,
-            is_pointless=lambda: hosted.is_deleted,
+        task = DiskTask(
+            hosted_log.directory,
+            f"removing segments of {hosted_log.partition}",
+            prepare,
+            on_complete=on_complete,
+            is_obsolete=lambda: hosted_log.is_deleted,
         )
-        self._add(work, due_ms)
+        self._add(task, due_ms)
 
     def add_log(self, directory: LogDirectory, path: Path, due_ms: int) -> None:
         """A partition's directory that has been renamed."""
         step = partial(files.remove_directory, path)
 
-        def ended(is_done: bool) -> None:
+        def on_complete(is_done: bool) -> None:
             if not is_done:
                 self.add_log(directory, path, due_ms)
 
-        self._add(DiskWork(directory, f"removing {path}", lambda: step, ended=ended), due_ms)
+        self._add(
+            DiskTask(directory, f"removing {path}", lambda: step, on_complete=on_complete), due_ms
+        )
 
-    def take_due(self, now_ms: int) -> list[DiskWork]:
+    def take_due(self, now_ms: int) -> list[DiskTask]:
         """Of directories that have failed meanwhile nothing more is removed."""
         due = []
-        while self._waiting and self._waiting[0][0] <= now_ms:
-            *_, work = heappop(self._waiting)
-            if work.directory.is_online:
-                due.append(work)
+        while self._queue and self._queue[0][0] <= now_ms:
+            *_, task = heappop(self._queue)
+            if task.directory.is_online:
+                due.append(task)
         return due
 
-    def _add(self, work: DiskWork, due_ms: int) -> None:
-        heappush(self._waiting, (due_ms, next(self._numbers), work))
+    def _add(self, task: DiskTask, due_ms: int) -> None:
+        heappush(self._queue, (due_ms, next(self._sequence), task))

@@ -18,9 +18,16 @@ from dataclasses import replace
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.producers.append import BATCHES_KEPT, PACKED_BATCH, ProducerState
-from odradek.storage.producers.state import Decision, ProducerStates
-from odradek.storage.segment_list import SegmentList
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.producer_state.producer_state_entry import (
+    NUM_BATCHES_TO_RETAIN,
+    PACKED_BATCH,
+    ProducerStateEntry,
+)
+from odradek.storage.producer_state.producer_state_manager import (
+    ProducerAppendInfo,
+    ProducerStateManager,
+)
 
 #: How much of the log's end is read: five batches of 16 KB for a dozen producers.
 TAIL_BYTES = 1024 * 1024
@@ -29,32 +36,40 @@ TAIL_BYTES = 1024 * 1024
 _TIMESTAMP_POSITION = PACKED_BATCH.size - 8
 
 
-def recall(producers: ProducerStates, segments: SegmentList, *, end: int) -> None:
+def restore_batch_metadata(
+    producer_state_manager: ProducerStateManager, segments: LogSegments, *, end: int
+) -> None:
     """``producers`` know the log up to ``end``, each at least its last batch."""
-    if not len(producers):
+    if not len(producer_state_manager):
         return
-    found: dict[int, list[bytes]] = defaultdict(list)
-    for batch in _tail(segments, end):
-        state = producers.states.get(batch.producer_id)
-        is_known = state is not None and batch.producer_epoch == state.epoch
+    packed_by_producer: dict[int, list[bytes]] = defaultdict(list)
+    for batch in _read_tail_batches(segments, end):
+        entry = producer_state_manager.active_producers.get(batch.producer_id)
+        is_known = entry is not None and batch.producer_epoch == entry.epoch
         if is_known and not batch.is_control and batch.is_valid():
-            found[batch.producer_id].append(_packed(batch))
-    decision = Decision()
-    for producer_id, packed in found.items():
-        decision.states[producer_id] = _with(producers.states[producer_id], packed)
-    producers.apply(decision)
+            packed_by_producer[batch.producer_id].append(_pack_batch(batch))
+    append_info = ProducerAppendInfo()
+    for producer_id, packed in packed_by_producer.items():
+        append_info.updated_entries[producer_id] = _with_batches(
+            producer_state_manager.active_producers[producer_id], packed
+        )
+    producer_state_manager.update(append_info)
 
 
-def _tail(segments: SegmentList, end: int) -> Iterator[AnyBatch]:
+def _read_tail_batches(segments: LogSegments, end: int) -> Iterator[AnyBatch]:
     """The batches in the last bytes of the log, in order."""
-    wanted, tail = TAIL_BYTES, []
+    remaining_bytes, tail = TAIL_BYTES, []
     for segment in reversed(segments.between(segments.first.base_offset, end)):
-        if wanted <= 0:
+        if remaining_bytes <= 0:
             break
-        entry = segment.index.entry_after(segment.size_bytes - wanted - 1)
-        start = 0 if entry is None or segment.size_bytes <= wanted else entry.position
+        index_entry = segment.offset_index.entry_after(segment.size_bytes - remaining_bytes - 1)
+        start = (
+            0
+            if index_entry is None or segment.size_bytes <= remaining_bytes
+            else index_entry.position
+        )
         tail.append((segment, start))
-        wanted -= segment.size_bytes
+        remaining_bytes -= segment.size_bytes
     for segment, start in reversed(tail):
         with suppress(CorruptMessage):  # whoever reads the batches will be told
             for _, batch in segment.batches(start=start):
@@ -62,7 +77,7 @@ def _tail(segments: SegmentList, end: int) -> Iterator[AnyBatch]:
                     yield batch
 
 
-def _packed(batch: AnyBatch) -> bytes:
+def _pack_batch(batch: AnyBatch) -> bytes:
     return PACKED_BATCH.pack(
         batch.last_sequence,
         batch.last_offset,
@@ -71,9 +86,9 @@ def _packed(batch: AnyBatch) -> bytes:
     )
 
 
-def _with(state: ProducerState, packed: list[bytes]) -> ProducerState:
+def _with_batches(entry: ProducerStateEntry, packed: list[bytes]) -> ProducerStateEntry:
     """The state with all of these batches, if the last is the one it knows."""
-    newest_first = b"".join(reversed(packed[-BATCHES_KEPT:]))
-    if not newest_first.startswith(state.packed_batches[:_TIMESTAMP_POSITION] or b"?"):
-        return state
-    return replace(state, packed_batches=newest_first)
+    newest_first = b"".join(reversed(packed[-NUM_BATCHES_TO_RETAIN:]))
+    if not newest_first.startswith(entry.packed_batches[:_TIMESTAMP_POSITION] or b"?"):
+        return entry
+    return replace(entry, packed_batches=newest_first)

@@ -36,24 +36,27 @@ from odradek.protocol.records.batch import (
     NO_SEQUENCE,
     SEQUENCE_MAX,
     TRANSACTIONAL_FLAG,
-    sequence_after,
+    increment_sequence,
 )
-from odradek.protocol.records.control import EndTransactionMarker, marker_of
+from odradek.protocol.records.control_records import (
+    EndTransactionMarker,
+    parse_end_transaction_marker,
+)
 from odradek.protocol.records.record import NO_TIMESTAMP
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.protocol.types import TopicPartition
 
-BATCHES_KEPT = 5
+NUM_BATCHES_TO_RETAIN = 5
 NO_COORDINATOR_EPOCH = -1
 
 PACKED_BATCH = Struct(">iqiq")
 _pack_batch = PACKED_BATCH.pack
 #: By the length of so many packed batches.
-_last_sequences_in = {
+_unpack_last_sequences = {
     count * PACKED_BATCH.size: Struct(">" + count * "i20x").unpack_from
-    for count in range(1, BATCHES_KEPT + 1)
+    for count in range(1, NUM_BATCHES_TO_RETAIN + 1)
 }
-_KEPT_BESIDE_NEWEST_BYTES = (BATCHES_KEPT - 1) * PACKED_BATCH.size
+_OLDER_BATCHES_BYTES_MAX = (NUM_BATCHES_TO_RETAIN - 1) * PACKED_BATCH.size
 
 
 class AppendOrigin(Enum):
@@ -64,7 +67,7 @@ class AppendOrigin(Enum):
     REPLICATION = "the leader, or our own log being read again: what it took is taken"
 
 
-class AppendedBatch(NamedTuple):
+class BatchMetadata(NamedTuple):
     """One of the last batches of a producer."""
 
     last_sequence: int
@@ -84,34 +87,34 @@ class AppendedBatch(NamedTuple):
 
 # Never changed, yet not frozen: that would double the time it takes to make one.
 @dataclass(slots=True)
-class ProducerState:
+class ProducerStateEntry:
     """What a partition knows of one producer.  Treat as immutable."""
 
     epoch: int
     coordinator_epoch: int  # of the coordinator that last ended a transaction
     last_timestamp: int
-    transaction_first_offset: int | None  # None: no transaction is open
+    current_txn_first_offset: int | None  # None: no transaction is open
     packed_batches: bytes
 
     @property
-    def batches(self) -> list[AppendedBatch]:
+    def batches(self) -> list[BatchMetadata]:
         """The last ones of this epoch, newest first."""
-        return [AppendedBatch(*fields) for fields in PACKED_BATCH.iter_unpack(self.packed_batches)]
+        return [BatchMetadata(*fields) for fields in PACKED_BATCH.iter_unpack(self.packed_batches)]
 
     @property
-    def last_batch(self) -> AppendedBatch | None:
+    def last_batch(self) -> BatchMetadata | None:
         packed = self.packed_batches
-        return AppendedBatch(*PACKED_BATCH.unpack_from(packed)) if packed else None
+        return BatchMetadata(*PACKED_BATCH.unpack_from(packed)) if packed else None
 
     @property
     def last_sequence(self) -> int:
         packed = self.packed_batches
-        return _last_sequences_in[len(packed)](packed)[0] if packed else NO_SEQUENCE
+        return _unpack_last_sequences[len(packed)](packed)[0] if packed else NO_SEQUENCE
 
     def is_in_transaction(self, epoch: int) -> bool:
-        return self.transaction_first_offset is not None and self.epoch == epoch
+        return self.current_txn_first_offset is not None and self.epoch == epoch
 
-    def is_continued_by(self, batch: AnyBatch) -> bool:
+    def is_next_in_sequence(self, batch: AnyBatch) -> bool:
         """Whether ``batch`` is next in sequence, and in a transaction just if one is open.
 
         Then all checks are passed by.  Where sequences went back, it is False for the sake of
@@ -120,14 +123,14 @@ class ProducerState:
         packed = self.packed_batches
         if not packed or batch.producer_epoch != self.epoch:
             return False
-        last_sequences = _last_sequences_in[len(packed)](packed)
+        last_sequences = _unpack_last_sequences[len(packed)](packed)
         last = last_sequences[0]
         if batch.base_sequence != last + 1 or last != max(last_sequences):
             return False
-        is_open = self.transaction_first_offset is not None
+        is_open = self.current_txn_first_offset is not None
         return is_open == (batch.attributes & TRANSACTIONAL_FLAG != 0)
 
-    def original_of(self, batch: AnyBatch) -> AppendedBatch | None:
+    def find_duplicate_batch(self, batch: AnyBatch) -> BatchMetadata | None:
         """The batch of which ``batch`` is a retry: the first, if the log has it twice."""
         if batch.producer_epoch != self.epoch:
             return None
@@ -137,7 +140,7 @@ class ProducerState:
                 return appended
         return None
 
-    def after(self, batch: AnyBatch) -> ProducerState:
+    def with_batch(self, batch: AnyBatch) -> ProducerStateEntry:
         """The state once ``batch``, which is no control batch, has been appended."""
         epoch, timestamp = batch.producer_epoch, batch.max_timestamp
         first_offset, last_offset = batch.base_offset, batch.last_offset
@@ -145,24 +148,26 @@ class ProducerState:
             batch.last_sequence, last_offset, last_offset - first_offset, timestamp
         )
         if epoch == self.epoch:
-            packed += self.packed_batches[:_KEPT_BESIDE_NEWEST_BYTES]
-        transaction = self.transaction_first_offset
+            packed += self.packed_batches[:_OLDER_BATCHES_BYTES_MAX]
+        transaction = self.current_txn_first_offset
         if transaction is None and batch.attributes & TRANSACTIONAL_FLAG:
             transaction = first_offset
-        return ProducerState(epoch, self.coordinator_epoch, timestamp, transaction, packed)
+        return ProducerStateEntry(epoch, self.coordinator_epoch, timestamp, transaction, packed)
 
-    def after_marker(self, marker: MarkerBatch) -> ProducerState:
+    def with_end_txn_marker(self, marker: MarkerBatch) -> ProducerStateEntry:
         """The state once the transaction, if one was open, has been ended."""
-        return ProducerState(
+        return ProducerStateEntry(
             epoch=marker.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
             last_timestamp=marker.timestamp,
-            transaction_first_offset=None,
+            current_txn_first_offset=None,
             packed_batches=self.packed_batches if marker.producer_epoch == self.epoch else b"",
         )
 
 
-UNKNOWN_PRODUCER = ProducerState(NO_PRODUCER_EPOCH, NO_COORDINATOR_EPOCH, NO_TIMESTAMP, None, b"")
+UNKNOWN_PRODUCER = ProducerStateEntry(
+    NO_PRODUCER_EPOCH, NO_COORDINATOR_EPOCH, NO_TIMESTAMP, None, b""
+)
 
 
 class MarkerBatch(NamedTuple):
@@ -176,10 +181,12 @@ class MarkerBatch(NamedTuple):
     is_commit: bool
 
 
-def marker_in(batch: AnyBatch) -> MarkerBatch | None:
+def read_marker_batch(batch: AnyBatch) -> MarkerBatch | None:
     """None if compaction has emptied the control batch, or if it is about something else."""
     record = next(batch.records(), None)
-    marker: EndTransactionMarker | None = marker_of(record) if record is not None else None
+    marker: EndTransactionMarker | None = (
+        parse_end_transaction_marker(record) if record is not None else None
+    )
     if record is None or marker is None:
         return None
     return MarkerBatch(
@@ -192,43 +199,47 @@ def marker_in(batch: AnyBatch) -> MarkerBatch | None:
     )
 
 
-def check_epoch(
-    state: ProducerState, batch: AnyBatch | MarkerBatch, partition: TopicPartition
+def check_producer_epoch(
+    entry: ProducerStateEntry, batch: AnyBatch | MarkerBatch, partition: TopicPartition
 ) -> None:
-    if batch.producer_epoch < state.epoch:
+    if batch.producer_epoch < entry.epoch:
         raise InvalidProducerEpoch(
-            f"producer {batch.producer_id} wrote to {partition} with epoch {batch.producer_epoch}, "
-            f"but has written with epoch {state.epoch} before"
+            f"Epoch of producer {batch.producer_id} in {partition} is {batch.producer_epoch}, "
+            f"which is smaller than the last seen epoch {entry.epoch}"
         )
 
 
-def check_sequence(state: ProducerState, batch: AnyBatch, partition: TopicPartition) -> None:
+def check_sequence(entry: ProducerStateEntry, batch: AnyBatch, partition: TopicPartition) -> None:
     """An unknown producer may begin anywhere: what it wrote before may have been deleted."""
-    if state.epoch == NO_PRODUCER_EPOCH:
+    if entry.epoch == NO_PRODUCER_EPOCH:
         return
-    is_same_epoch = batch.producer_epoch == state.epoch
-    expected = sequence_after(state.last_sequence, 1) if is_same_epoch else 0
+    is_same_epoch = batch.producer_epoch == entry.epoch
+    expected = increment_sequence(entry.last_sequence, 1) if is_same_epoch else 0
     if batch.base_sequence != expected:
-        epoch = f"epoch {state.epoch}" if is_same_epoch else f"new epoch {batch.producer_epoch}"
+        epoch = f"epoch {entry.epoch}" if is_same_epoch else f"new epoch {batch.producer_epoch}"
         raise OutOfOrderSequenceNumber(
-            f"producer {batch.producer_id} wrote to {partition} from sequence "
-            f"{batch.base_sequence} on, but in {epoch} the next is {expected}"
+            f"Out of order sequence number for producer {batch.producer_id} in {partition}: "
+            f"{batch.base_sequence} (incoming sequence), but {epoch} expects sequence {expected}"
         )
 
 
-def check_in_transaction(state: ProducerState, batch: AnyBatch, partition: TopicPartition) -> None:
+def check_in_transaction(
+    entry: ProducerStateEntry, batch: AnyBatch, partition: TopicPartition
+) -> None:
     """While a transaction is open, all that its producer writes is part of it."""
-    if state.transaction_first_offset is not None and not batch.is_transactional:
+    if entry.current_txn_first_offset is not None and not batch.is_transactional:
         raise InvalidTxnState(
-            f"producer {batch.producer_id} wrote to {partition} outside a transaction, "
-            f"but has one open since offset {state.transaction_first_offset}"
+            f"Expected transactional write from producer {batch.producer_id} in {partition}: "
+            f"its transaction is open since offset {entry.current_txn_first_offset}"
         )
 
 
-def check_coordinator(state: ProducerState, marker: MarkerBatch, partition: TopicPartition) -> None:
-    if marker.coordinator_epoch < state.coordinator_epoch:
+def check_coordinator_epoch(
+    entry: ProducerStateEntry, marker: MarkerBatch, partition: TopicPartition
+) -> None:
+    if marker.coordinator_epoch < entry.coordinator_epoch:
         raise TransactionCoordinatorFenced(
-            f"a coordinator of epoch {marker.coordinator_epoch} ended a transaction of producer "
-            f"{marker.producer_id} in {partition}, but one of epoch {state.coordinator_epoch} "
-            f"has done so before"
+            f"Invalid coordinator epoch {marker.coordinator_epoch} for producer "
+            f"{marker.producer_id} in {partition}: smaller than the last seen coordinator epoch "
+            f"{entry.coordinator_epoch}"
         )

@@ -31,29 +31,29 @@ from typing import Protocol
 from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 from odradek.protocol.records.record_set import AnyBatch
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producers.append import (
+from odradek.storage.producer_state.producer_state_entry import (
     UNKNOWN_PRODUCER,
-    AppendedBatch,
     AppendOrigin,
-    ProducerState,
-    check_coordinator,
-    check_epoch,
+    BatchMetadata,
+    ProducerStateEntry,
+    check_coordinator_epoch,
     check_in_transaction,
+    check_producer_epoch,
     check_sequence,
-    marker_in,
+    read_marker_batch,
 )
-from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, ProducerSnapshots
-from odradek.storage.producers.unstable import (
-    CompletedTransaction,
-    OpenTransaction,
+from odradek.storage.producer_state.snapshot import CorruptSnapshot, ProducerSnapshots
+from odradek.storage.producer_state.unstable_transactions import (
+    CompletedTxn,
+    TxnMetadata,
     UnstableTransactions,
 )
-from odradek.storage.producers.verification_guards import VerificationGuard, VerificationGuards
+from odradek.storage.producer_state.verification_guards import VerificationGuard, VerificationGuards
 
-__all__ = ["AppendOrigin", "Decision", "ProducerSettings", "ProducerStates"]
+__all__ = ["AppendOrigin", "ProducerAppendInfo", "ProducerSettings", "ProducerStateManager"]
 
 #: A transaction this much older than its timeout allows is late: its coordinator has lost it.
-LATE_AFTER_TIMEOUT_MS = 5 * 60 * 1000
+LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 # An attribute of an Enum class takes 100 ns to find in Python 3.11, a global 10.
 _CLIENT = AppendOrigin.CLIENT
@@ -70,37 +70,43 @@ class ProducerSettings(Protocol):
     def transaction_partition_verification_enable(self) -> bool: ...
 
 
-class Decision:
+class ProducerAppendInfo:
     """What a set of batches means, once it is written.
 
     A set with a batch that is in the log already is not to be written: the client is told the
     offsets and the timestamp of the one it repeats.  (Clients send one batch to a partition.)
     """
 
-    __slots__ = ("completed", "duplicate_of", "started", "states", "verified")
+    __slots__ = (
+        "completed_txns",
+        "duplicate_batch",
+        "started_txns",
+        "updated_entries",
+        "verified_producer_ids",
+    )
 
-    def __init__(self, duplicate_of: AppendedBatch | None = None) -> None:
-        self.duplicate_of = duplicate_of
-        self.states: dict[int, ProducerState] = {}
-        self.started: list[OpenTransaction] = []
-        self.completed: list[CompletedTransaction] = []
-        self.verified: list[int] = []  # producers whose guard has served
+    def __init__(self, duplicate_batch: BatchMetadata | None = None) -> None:
+        self.duplicate_batch = duplicate_batch
+        self.updated_entries: dict[int, ProducerStateEntry] = {}
+        self.started_txns: list[TxnMetadata] = []
+        self.completed_txns: list[CompletedTxn] = []
+        self.verified_producer_ids: list[int] = []  # producers whose guard has served
 
 
 #: Of batches without a producer id.
-_UNCONCERNED = Decision()
+_NO_PRODUCER_IDS = ProducerAppendInfo()
 
 
-class ProducerStates:
+class ProducerStateManager:
     """The producers of one partition."""
 
     __slots__ = (
-        "_guards",
-        "_states",
-        "end_offset",
+        "_producers",
+        "_verification_guards",
+        "last_snapshot_offset",
+        "map_end_offset",
         "partition",
         "settings",
-        "snapshot_offset",
         "snapshots",
         "transactions",
     )
@@ -111,135 +117,144 @@ class ProducerStates:
         directory: Path,
         settings: ProducerSettings,
         *,
-        snapshots: Iterable[int] | None = None,
+        snapshot_offsets: Iterable[int] | None = None,
     ) -> None:
         """Knows of no producer yet: see ``reload``.  ``snapshots`` are listed if not given."""
         self.partition = partition
         self.settings = settings
-        self.snapshots = ProducerSnapshots(directory, snapshots)
-        self.snapshot_offset = 0
-        self.end_offset = 0
-        self._states: dict[int, ProducerState] = {}
+        self.snapshots = ProducerSnapshots(directory, snapshot_offsets)
+        self.last_snapshot_offset = 0
+        self.map_end_offset = 0
+        self._producers: dict[int, ProducerStateEntry] = {}
         self.transactions = UnstableTransactions()
-        self._guards = VerificationGuards()
+        self._verification_guards = VerificationGuards()
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._producers)
 
     @property
-    def states(self) -> Mapping[int, ProducerState]:
+    def active_producers(self) -> Mapping[int, ProducerStateEntry]:
         """By producer id; read-only."""
-        return MappingProxyType(self._states)
+        return MappingProxyType(self._producers)
 
     @property
     def is_empty(self) -> bool:
         """Whether going over the log again would find nothing that matters."""
-        return not self._states and not self.transactions.has_unreplicated
+        return not self._producers and not self.transactions.has_unreplicated
 
     def has_open_transaction(self, producer_id: int, *, epoch: int) -> bool:
         """Whether one is open in this epoch: one of an earlier epoch is not the producer's now."""
-        state = self._states.get(producer_id)
-        return state is not None and state.is_in_transaction(epoch)
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.is_in_transaction(epoch)
 
     # Appending
 
-    def decide(
+    def analyze_and_validate(
         self,
         batches: Iterable[AnyBatch],
         origin: AppendOrigin,
         *,
         guard: VerificationGuard | None = None,
-    ) -> Decision:
+    ) -> ProducerAppendInfo:
         """Refuse or understand a set of batches that is valid and has its offsets."""
-        decision = _UNCONCERNED
+        append_info = _NO_PRODUCER_IDS
         for batch in batches:
             producer_id = batch.producer_id
             if producer_id < 0:
                 continue
-            if decision is _UNCONCERNED:
-                decision = Decision()
-            known = self._states.get(producer_id, UNKNOWN_PRODUCER)
-            state = decision.states.get(producer_id, known)
+            if append_info is _NO_PRODUCER_IDS:
+                append_info = ProducerAppendInfo()
+            current_entry = self._producers.get(producer_id, UNKNOWN_PRODUCER)
+            entry = append_info.updated_entries.get(producer_id, current_entry)
             if batch.attributes & CONTROL_FLAG:
-                self._decide_marker(decision, state, batch, origin)
+                self._append_end_txn_marker(append_info, entry, batch, origin)
                 continue
-            is_usual = origin is _CLIENT and state.is_continued_by(batch)
-            if not is_usual and origin is not _REPLICATION:
-                if origin is _CLIENT and (original := known.original_of(batch)) is not None:
-                    return Decision(duplicate_of=original)
-                self._check(state, batch, origin, guard)
-            self._decide_data(decision, state, batch)
-        return decision
+            is_next = origin is _CLIENT and entry.is_next_in_sequence(batch)
+            if not is_next and origin is not _REPLICATION:
+                if (
+                    origin is _CLIENT
+                    and (duplicate := current_entry.find_duplicate_batch(batch)) is not None
+                ):
+                    return ProducerAppendInfo(duplicate_batch=duplicate)
+                self._validate_data_batch(entry, batch, origin, guard)
+            self._append_data_batch(append_info, entry, batch)
+        return append_info
 
-    def _check(
+    def _validate_data_batch(
         self,
-        state: ProducerState,
+        entry: ProducerStateEntry,
         batch: AnyBatch,
         origin: AppendOrigin,
         guard: VerificationGuard | None,
     ) -> None:
         partition = self.partition
-        check_epoch(state, batch, partition)
-        is_open = state.is_in_transaction(batch.producer_epoch)
-        begins = batch.attributes & TRANSACTIONAL_FLAG and not is_open
-        if begins and self.settings.transaction_partition_verification_enable:
-            self._guards.check(guard, batch, partition)
+        check_producer_epoch(entry, batch, partition)
+        is_open = entry.is_in_transaction(batch.producer_epoch)
+        starts_txn = batch.attributes & TRANSACTIONAL_FLAG and not is_open
+        if starts_txn and self.settings.transaction_partition_verification_enable:
+            self._verification_guards.check(guard, batch, partition)
         if origin is _CLIENT:
-            if state is UNKNOWN_PRODUCER:
-                self._guards.check_first_sequence(batch, partition)
-            check_sequence(state, batch, partition)
-        check_in_transaction(state, batch, partition)
+            if entry is UNKNOWN_PRODUCER:
+                self._verification_guards.check_first_sequence(batch, partition)
+            check_sequence(entry, batch, partition)
+        check_in_transaction(entry, batch, partition)
 
-    def _decide_data(self, decision: Decision, state: ProducerState, batch: AnyBatch) -> None:
-        producer_id = batch.producer_id
-        decision.states[producer_id] = state.after(batch)
-        if batch.attributes & TRANSACTIONAL_FLAG:
-            decision.verified.append(producer_id)
-            if state.transaction_first_offset is None:
-                decision.started.append(OpenTransaction(batch.base_offset, producer_id))
-
-    def _decide_marker(
-        self, decision: Decision, state: ProducerState, batch: AnyBatch, origin: AppendOrigin
+    def _append_data_batch(
+        self, append_info: ProducerAppendInfo, entry: ProducerStateEntry, batch: AnyBatch
     ) -> None:
-        marker = marker_in(batch)
+        producer_id = batch.producer_id
+        append_info.updated_entries[producer_id] = entry.with_batch(batch)
+        if batch.attributes & TRANSACTIONAL_FLAG:
+            append_info.verified_producer_ids.append(producer_id)
+            if entry.current_txn_first_offset is None:
+                append_info.started_txns.append(TxnMetadata(batch.base_offset, producer_id))
+
+    def _append_end_txn_marker(
+        self,
+        append_info: ProducerAppendInfo,
+        entry: ProducerStateEntry,
+        batch: AnyBatch,
+        origin: AppendOrigin,
+    ) -> None:
+        marker = read_marker_batch(batch)
         if marker is None:
             return
         if origin is not _REPLICATION:
-            check_epoch(state, marker, self.partition)
-            check_coordinator(state, marker, self.partition)
-        decision.states[marker.producer_id] = state.after_marker(marker)
-        decision.verified.append(marker.producer_id)
-        if state.transaction_first_offset is not None:
-            decision.completed.append(
-                CompletedTransaction(
+            check_producer_epoch(entry, marker, self.partition)
+            check_coordinator_epoch(entry, marker, self.partition)
+        append_info.updated_entries[marker.producer_id] = entry.with_end_txn_marker(marker)
+        append_info.verified_producer_ids.append(marker.producer_id)
+        if entry.current_txn_first_offset is not None:
+            append_info.completed_txns.append(
+                CompletedTxn(
                     producer_id=marker.producer_id,
-                    first_offset=state.transaction_first_offset,
+                    first_offset=entry.current_txn_first_offset,
                     last_offset=marker.offset,
                     is_aborted=not marker.is_commit,
                 )
             )
 
-    def apply(self, decision: Decision) -> None:
+    def update(self, append_info: ProducerAppendInfo) -> None:
         """What was decided has been written."""
-        assert decision.duplicate_of is None, decision
-        if decision is _UNCONCERNED:
+        assert append_info.duplicate_batch is None, append_info
+        if append_info is _NO_PRODUCER_IDS:
             return
-        self._states.update(decision.states)
-        self.transactions.begin(decision.started)
-        for producer_id in decision.verified:
-            self._guards.clear(producer_id)
+        self._producers.update(append_info.updated_entries)
+        self.transactions.add_started(append_info.started_txns)
+        for producer_id in append_info.verified_producer_ids:
+            self._verification_guards.clear(producer_id)
 
-    def advance(self, end_offset: int) -> None:
+    def update_map_end_offset(self, end_offset: int) -> None:
         """All up to here is known, whether producers with ids wrote it or not."""
-        self.end_offset = end_offset
+        self.map_end_offset = end_offset
 
     def replay(self, batches: Iterable[AnyBatch], *, end_offset: int) -> None:
         """Learn from batches that are in the log, up to ``end_offset``."""
-        decision = self.decide(batches, _REPLICATION)
-        self.apply(decision)
-        for transaction in decision.completed:
+        append_info = self.analyze_and_validate(batches, _REPLICATION)
+        self.update(append_info)
+        for transaction in append_info.completed_txns:
             self.transactions.complete(transaction)
-        self.advance(end_offset)
+        self.update_map_end_offset(end_offset)
 
     # Transactions
 
@@ -248,8 +263,8 @@ class ProducerStates:
         first = self.transactions.first_open
         if first is None:
             return False
-        last_timestamp = self._states[first.producer_id].last_timestamp
-        return 0 < last_timestamp < now_ms - timeout_max_ms - LATE_AFTER_TIMEOUT_MS
+        last_timestamp = self._producers[first.producer_id].last_timestamp
+        return 0 < last_timestamp < now_ms - timeout_max_ms - LATE_TRANSACTION_BUFFER_MS
 
     def start_verification(
         self,
@@ -258,94 +273,100 @@ class ProducerStates:
         epoch: int,
         sequence: int,
         now_ms: int,
-        bumps_epochs: bool = False,
+        supports_epoch_bump: bool = False,
     ) -> VerificationGuard | None:
         """What ``decide`` must be given once the coordinator has agreed; None: no need to ask."""
-        state = self._states.get(producer_id, UNKNOWN_PRODUCER)
-        if state.is_in_transaction(epoch):
+        entry = self._producers.get(producer_id, UNKNOWN_PRODUCER)
+        if entry.is_in_transaction(epoch):
             return None
-        if epoch < state.epoch:
+        if epoch < entry.epoch:
             return VerificationGuard()  # nobody's: the coordinator has the words to refuse it
-        return self._guards.start(
-            producer_id, epoch=epoch, sequence=sequence, bumps_epochs=bumps_epochs, now_ms=now_ms
+        return self._verification_guards.start(
+            producer_id,
+            epoch=epoch,
+            sequence=sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=now_ms,
         )
 
     # Forgetting, and remembering from snapshots
 
-    def expire(self, now_ms: int) -> int:
+    def remove_expired_producers(self, now_ms: int) -> int:
         """Forget producers, without open transactions, that have been idle; how many."""
         idle_since_ms = now_ms - self.settings.producer_id_expiration_ms
-        before = len(self._states)
-        self._states = _active(self._states, idle_since_ms)
-        self._guards.expire(started_until_ms=idle_since_ms)
-        return before - len(self._states)
+        before = len(self._producers)
+        self._producers = _unexpired(self._producers, idle_since_ms)
+        self._verification_guards.expire(started_until_ms=idle_since_ms)
+        return before - len(self._producers)
 
     def take_snapshot(self, *, is_synced: bool = True) -> Path | None:
         """Write one of the state at ``end_offset``; None if that has not moved since the last."""
-        if self.end_offset <= self.snapshot_offset:
+        if self.map_end_offset <= self.last_snapshot_offset:
             return None
-        path = self.snapshots.write(self.end_offset, self._states, is_synced=is_synced)
-        self.snapshot_offset = self.end_offset
+        path = self.snapshots.write(self.map_end_offset, self._producers, is_synced=is_synced)
+        self.last_snapshot_offset = self.map_end_offset
         return path
 
-    def begin_anew(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """The log is empty and begins there.  That snapshots are gone has to be synced."""
         self.snapshots.remove_all()
-        self._forget()
-        self.snapshot_offset = 0
-        self.end_offset = offset
+        self._clear()
+        self.last_snapshot_offset = 0
+        self.map_end_offset = offset
 
-    def on_log_start_moved(self, offset: int) -> None:
+    def on_log_start_offset_incremented(self, offset: int) -> None:
         """What lies before is gone; its producers are remembered."""
-        self.transactions.on_high_watermark(offset)
-        self.end_offset = max(self.end_offset, offset)
+        self.transactions.on_high_watermark_updated(offset)
+        self.map_end_offset = max(self.map_end_offset, offset)
         # Unlike Kafka, which would take none at this offset any more and so forget, at the next
         # truncation, what only the deleted batches told.
-        self.snapshot_offset = self.snapshots.newest or 0
+        self.last_snapshot_offset = self.snapshots.latest_offset or 0
 
-    def reload(self, *, start: int, end: int, now_ms: int) -> list[ProducerSnapshotDamaged]:
+    def truncate_and_reload(self, *, start: int, end: int, now_ms: int) -> list[CorruptSnapshot]:
         """The log reaches from ``start`` to ``end``: go back to the newest snapshot in between.
 
         From ``end_offset`` on the log must be replayed.  The high watermark must not lie beyond
         ``end``.  Damaged snapshots are removed, and reported.
         """
-        known_end = max(self.end_offset, self.snapshots.newest or 0)
+        previous_end = max(self.map_end_offset, self.snapshots.latest_offset or 0)
         self.snapshots.remove_outside(start=start, end=end)
-        if end < known_end:
-            self.snapshots.sync_names()
-        if end == self.end_offset:
-            self.on_log_start_moved(start)
+        if end < previous_end:
+            self.snapshots.sync_directory()
+        if end == self.map_end_offset:
+            self.on_log_start_offset_incremented(start)
             return []
-        self._forget()
-        damages = []
-        while (offset := self.snapshots.newest) is not None:
+        self._clear()
+        errors = []
+        while (offset := self.snapshots.latest_offset) is not None:
             try:
-                loaded = self.snapshots.read(offset)
-            except ProducerSnapshotDamaged as damage:
-                damages.append(damage)
+                entries = self.snapshots.read(offset)
+            except CorruptSnapshot as error:
+                errors.append(error)
                 self.snapshots.remove(offset)
                 continue
-            self._remember(loaded, now_ms)
+            self._load_entries(entries, now_ms)
             break
-        self.snapshot_offset = self.end_offset = start if offset is None else offset
-        return damages
+        self.last_snapshot_offset = self.map_end_offset = start if offset is None else offset
+        return errors
 
-    def _forget(self) -> None:
-        self._states = {}
+    def _clear(self) -> None:
+        self._producers = {}
         self.transactions = UnstableTransactions()
 
-    def _remember(self, loaded: dict[int, ProducerState], now_ms: int) -> None:
-        self._states = _active(loaded, now_ms - self.settings.producer_id_expiration_ms)
+    def _load_entries(self, entries: dict[int, ProducerStateEntry], now_ms: int) -> None:
+        self._producers = _unexpired(entries, now_ms - self.settings.producer_id_expiration_ms)
         self.transactions = UnstableTransactions(
-            OpenTransaction(state.transaction_first_offset, producer_id)
-            for producer_id, state in self._states.items()
-            if state.transaction_first_offset is not None
+            TxnMetadata(entry.current_txn_first_offset, producer_id)
+            for producer_id, entry in self._producers.items()
+            if entry.current_txn_first_offset is not None
         )
 
 
-def _active(states: dict[int, ProducerState], idle_since_ms: int) -> dict[int, ProducerState]:
+def _unexpired(
+    entries: dict[int, ProducerStateEntry], idle_since_ms: int
+) -> dict[int, ProducerStateEntry]:
     return {
-        producer_id: state
-        for producer_id, state in states.items()
-        if state.last_timestamp > idle_since_ms or state.transaction_first_offset is not None
+        producer_id: entry
+        for producer_id, entry in entries.items()
+        if entry.last_timestamp > idle_since_ms or entry.current_txn_first_offset is not None
     }

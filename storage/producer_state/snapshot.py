@@ -41,8 +41,8 @@ from odradek.protocol.errors import KafkaStorageError
 from odradek.protocol.records.batch import NO_SEQUENCE
 from odradek.protocol.records.crc32c import crc32c
 from odradek.storage import files
-from odradek.storage.paths import Content, Stage, file_named, file_path
-from odradek.storage.producers.append import PACKED_BATCH, ProducerState
+from odradek.storage.paths import FileStage, LogFileType, file_path, parse_file_name
+from odradek.storage.producer_state.producer_state_entry import PACKED_BATCH, ProducerStateEntry
 
 VERSION = 1
 HEADER = Struct(">hIi")
@@ -57,18 +57,18 @@ _NO_OFFSET = -1
 _BATCH = Struct(">iqi")
 _BATCH_BYTES = _BATCH.size
 _NO_BATCH = _BATCH.pack(NO_SEQUENCE, _NO_OFFSET, 0)
-_ENTRY_AROUND_BATCH = Struct(f">qh{_BATCH_BYTES}sqiq")
+_ENTRY_WITH_PACKED_BATCH = Struct(f">qh{_BATCH_BYTES}sqiq")
 
-States = Mapping[int, ProducerState]
+ProducerStateEntries = Mapping[int, ProducerStateEntry]
 
 
-class ProducerSnapshotDamaged(KafkaStorageError):
+class CorruptSnapshot(KafkaStorageError):
     """A snapshot that cannot be believed: an older one, or the log, tells instead."""
 
-    def __init__(self, path: Path, *, why: str) -> None:
-        super().__init__(f"{path}: {why}")
+    def __init__(self, path: Path, *, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
         self.path = path
-        self.why = why
+        self.reason = reason
 
 
 class ProducerSnapshots:
@@ -82,61 +82,68 @@ class ProducerSnapshots:
     def __init__(self, directory: Path, offsets: Iterable[int] | None = None) -> None:
         """``offsets`` spares the listing, if somebody has done it."""
         self.directory = directory
-        self.offsets = sorted(_offsets_in(directory) if offsets is None else offsets)
+        self.offsets = sorted(_list_snapshot_offsets(directory) if offsets is None else offsets)
 
     def path(self, offset: int) -> Path:
-        return file_path(self.directory, offset, Content.PRODUCER_SNAPSHOT)
+        return file_path(self.directory, offset, LogFileType.PRODUCER_SNAPSHOT)
 
     @property
-    def newest(self) -> int | None:
+    def latest_offset(self) -> int | None:
         return self.offsets[-1] if self.offsets else None
 
-    def write(self, offset: int, states: States, *, is_synced: bool) -> Path:
+    def write(
+        self, offset: int, producer_entries: ProducerStateEntries, *, is_synced: bool
+    ) -> Path:
         """Unless synced it is to be synced later, by its path."""
         path = self.path(offset)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         descriptor = files.system.open(path, flags, 0o666)
         try:
-            files.write_at(descriptor, [encode(states)], 0)
+            files.write_at(descriptor, [encode(producer_entries)], 0)
             if is_synced:
                 files.sync(descriptor)
         finally:
             files.system.close(descriptor)
         if is_synced:
-            self.sync_names()
+            self.sync_directory()
         if offset not in self.offsets:
             insort(self.offsets, offset)
         return path
 
-    def end_transactions(self, offset: int) -> None:
+    def clear_open_transactions(self, offset: int) -> None:
         """All that were open at ``offset`` have ended: say so if there is a snapshot of it.
 
         A damaged one stays as it is, for whoever needs it to find out.  Durable when it returns.
         """
-        with suppress(ProducerSnapshotDamaged):
-            states = self.read(offset) if offset in self.offsets else {}
-            if any(state.transaction_first_offset is not None for state in states.values()):
-                ended = {
-                    producer_id: replace(state, transaction_first_offset=None)
-                    for producer_id, state in states.items()
+        with suppress(CorruptSnapshot):
+            entries = self.read(offset) if offset in self.offsets else {}
+            if any(entry.current_txn_first_offset is not None for entry in entries.values()):
+                cleared = {
+                    producer_id: replace(entry, current_txn_first_offset=None)
+                    for producer_id, entry in entries.items()
                 }
-                files.replace(self.path(offset), encode(ended))
+                files.replace(self.path(offset), encode(cleared))
 
-    def read(self, offset: int) -> dict[int, ProducerState]:
+    def read(self, offset: int) -> dict[int, ProducerStateEntry]:
         """What was written, or ProducerSnapshotDamaged."""
         path = self.path(offset)
         content = files.read(path)
         if content is None:
-            raise ProducerSnapshotDamaged(path, why="the file is gone")
-        states = decode(content, path=path)
-        begun = [
-            state.transaction_first_offset
-            for state in states.values()
-            if state.transaction_first_offset is not None
+            raise CorruptSnapshot(path, reason="the file is gone")
+        entries = decode(content, path=path)
+        first_offsets = [
+            entry.current_txn_first_offset
+            for entry in entries.values()
+            if entry.current_txn_first_offset is not None
         ]
-        if len(set(begun)) < len(begun) or max(begun, default=_NO_OFFSET) >= offset:
-            raise ProducerSnapshotDamaged(path, why=f"transactions open at offsets {sorted(begun)}")
-        return states
+        if (
+            len(set(first_offsets)) < len(first_offsets)
+            or max(first_offsets, default=_NO_OFFSET) >= offset
+        ):
+            raise CorruptSnapshot(
+                path, reason=f"invalid first offsets of open transactions: {sorted(first_offsets)}"
+            )
+        return entries
 
     def remove(self, offset: int) -> None:
         files.remove(self.path(offset))
@@ -147,7 +154,7 @@ class ProducerSnapshots:
 
         Kafka removes the one at the start too, and with it what an emptied log knew.
         """
-        self._remove_all(known for known in self.offsets if not start <= known <= end)
+        self._remove_all(offset for offset in self.offsets if not start <= offset <= end)
 
     def remove_all(self) -> None:
         self._remove_all(self.offsets)
@@ -164,16 +171,18 @@ class ProducerSnapshots:
         """Forget it, and rename it to what is to be removed later; None if there is none."""
         if offset not in self.offsets:
             return None
-        marked: Path | None
-        marked = file_path(self.directory, offset, Content.PRODUCER_SNAPSHOT, Stage.DELETED)
+        deleted_path: Path | None
+        deleted_path = file_path(
+            self.directory, offset, LogFileType.PRODUCER_SNAPSHOT, FileStage.DELETED
+        )
         try:
-            files.rename(self.path(offset), marked)
+            files.rename(self.path(offset), deleted_path)
         except FileNotFoundError:
-            marked = None
+            deleted_path = None
         self.offsets.remove(offset)
-        return marked
+        return deleted_path
 
-    def sync_names(self) -> None:
+    def sync_directory(self) -> None:
         """What has been removed stays away, and what has been written keeps its name."""
         files.sync_directory(self.directory)
 
@@ -182,21 +191,21 @@ class ProducerSnapshots:
             self.remove(offset)
 
 
-def encode(states: States) -> bytes:
+def encode(producer_entries: ProducerStateEntries) -> bytes:
     """The whole file."""
-    pack = _ENTRY_AROUND_BATCH.pack
+    pack = _ENTRY_WITH_PACKED_BATCH.pack
     entries = [
         pack(
             producer_id,
-            state.epoch,
-            state.packed_batches[:_BATCH_BYTES] or _NO_BATCH,
-            state.last_timestamp,
-            state.coordinator_epoch,
+            entry.epoch,
+            entry.packed_batches[:_BATCH_BYTES] or _NO_BATCH,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
             _NO_OFFSET
-            if state.transaction_first_offset is None
-            else state.transaction_first_offset,
+            if entry.current_txn_first_offset is None
+            else entry.current_txn_first_offset,
         )
-        for producer_id, state in states.items()
+        for producer_id, entry in producer_entries.items()
     ]
     content = bytearray(HEADER.pack(VERSION, 0, len(entries)))
     content += b"".join(entries)
@@ -205,38 +214,38 @@ def encode(states: States) -> bytes:
     return bytes(content)
 
 
-def decode(content: bytes, *, path: Path) -> dict[int, ProducerState]:
+def decode(content: bytes, *, path: Path) -> dict[int, ProducerStateEntry]:
     """The states that ``content`` holds; ``path`` is for saying where it was found."""
     _check(content, path)
-    states = {}
+    entries = {}
     for fields in ENTRY.iter_unpack(memoryview(content)[HEADER.size :]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = fields
         packed = PACKED_BATCH.pack(sequence, offset, delta, timestamp) if offset >= 0 else b""
         transaction = first if first >= 0 else None
-        states[producer_id] = ProducerState(
+        entries[producer_id] = ProducerStateEntry(
             epoch, coordinator_epoch, timestamp, transaction, packed
         )
-    return states
+    return entries
 
 
 def _check(content: bytes, path: Path) -> None:
     if len(content) < HEADER.size:
-        raise ProducerSnapshotDamaged(path, why=f"{len(content)} bytes, too few for a header")
+        raise CorruptSnapshot(path, reason=f"{len(content)} bytes, too few for a header")
     version, checksum, count = HEADER.unpack_from(content)
     if version != VERSION:
-        raise ProducerSnapshotDamaged(path, why=f"version {version}")
+        raise CorruptSnapshot(path, reason=f"unsupported version {version}")
     computed = crc32c(memoryview(content)[_CHECKED_FROM_POSITION:])
     if checksum != computed:
-        raise ProducerSnapshotDamaged(
-            path, why=f"checksum {checksum:08x}, but the bytes have {computed:08x}"
+        raise CorruptSnapshot(
+            path, reason=f"checksum {checksum:08x}, but the bytes have {computed:08x}"
         )
     if len(content) != HEADER.size + count * ENTRY.size:
-        raise ProducerSnapshotDamaged(path, why=f"{count} entries in {len(content)} bytes")
+        raise CorruptSnapshot(path, reason=f"{count} entries in {len(content)} bytes")
 
 
-def _offsets_in(directory: Path) -> Iterator[int]:
+def _list_snapshot_offsets(directory: Path) -> Iterator[int]:
     for name in files.system.listdir(directory):
-        if name.endswith(Content.PRODUCER_SNAPSHOT.value):
-            file_name = file_named(name)
+        if name.endswith(LogFileType.PRODUCER_SNAPSHOT.value):
+            file_name = parse_file_name(name)
             if file_name is not None:
                 yield file_name.offset

@@ -16,14 +16,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class OpenTransaction(NamedTuple):
+class TxnMetadata(NamedTuple):
     """Open transactions sort by where they began."""
 
     first_offset: int
     producer_id: int
 
 
-class CompletedTransaction(NamedTuple):
+class CompletedTxn(NamedTuple):
     """``last_offset`` is that of the marker."""
 
     producer_id: int
@@ -37,12 +37,12 @@ class UnstableTransactions:
 
     __slots__ = ("_open", "_unreplicated")
 
-    def __init__(self, known: Iterable[OpenTransaction] = ()) -> None:
-        self._open = sorted(known)
-        self._unreplicated: list[CompletedTransaction] = []
+    def __init__(self, open_txns: Iterable[TxnMetadata] = ()) -> None:
+        self._open = sorted(open_txns)
+        self._unreplicated: list[CompletedTxn] = []
 
     @property
-    def first_open(self) -> OpenTransaction | None:
+    def first_open(self) -> TxnMetadata | None:
         return self._open[0] if self._open else None
 
     @property
@@ -60,31 +60,31 @@ class UnstableTransactions:
         """Where the first transaction began that has not ended below the high watermark."""
         if not self._unreplicated:
             return self._open[0].first_offset if self._open else None
-        ended = self._unreplicated[0].first_offset
-        return min(ended, self._open[0].first_offset) if self._open else ended
+        completed = self._unreplicated[0].first_offset
+        return min(completed, self._open[0].first_offset) if self._open else completed
 
-    def begin(self, started: Iterable[OpenTransaction]) -> None:
+    def add_started(self, started_txns: Iterable[TxnMetadata]) -> None:
         """They are the last ones."""
-        self._open += started
+        self._open += started_txns
 
-    def last_stable_offset_for(self, transaction: CompletedTransaction) -> int:
+    def last_stable_offset_for(self, completed_txn: CompletedTxn) -> int:
         """What the last stable offset becomes when this transaction ends and is replicated."""
         for other in self._open[:2]:
-            if other.first_offset != transaction.first_offset:
-                return min(other.first_offset, transaction.last_offset + 1)
-        return transaction.last_offset + 1
+            if other.first_offset != completed_txn.first_offset:
+                return min(other.first_offset, completed_txn.last_offset + 1)
+        return completed_txn.last_offset + 1
 
-    def complete(self, transaction: CompletedTransaction) -> None:
+    def complete(self, completed_txn: CompletedTxn) -> None:
         """It is no longer open, but unstable until ``on_high_watermark`` passes its marker."""
-        slot = bisect_left(self._open, (transaction.first_offset,))
-        assert self._open[slot].first_offset == transaction.first_offset, (self, transaction)
+        slot = bisect_left(self._open, (completed_txn.first_offset,))
+        assert self._open[slot].first_offset == completed_txn.first_offset, (self, completed_txn)
         del self._open[slot]
         unreplicated = self._unreplicated
-        while unreplicated and unreplicated[-1].first_offset > transaction.first_offset:
+        while unreplicated and unreplicated[-1].first_offset > completed_txn.first_offset:
             unreplicated.pop()
-        unreplicated.append(transaction)
+        unreplicated.append(completed_txn)
 
-    def on_high_watermark(self, offset: int) -> None:
+    def on_high_watermark_updated(self, offset: int) -> None:
         """Transactions whose markers lie below it have become stable."""
         unreplicated = self._unreplicated
         count = 0

@@ -39,70 +39,73 @@ class VerificationGuard:
 
 
 @dataclass(slots=True)
-class _Verification:
+class _VerificationStateEntry:
     guard: VerificationGuard
     epoch: int
     lowest_sequence: int
-    bumps_epochs: bool
+    supports_epoch_bump: bool
     started_ms: int
 
 
 class VerificationGuards:
     """The guards that are out, by producer id."""
 
-    __slots__ = ("out",)
+    __slots__ = ("entries",)
 
     def __init__(self) -> None:
-        self.out: dict[int, _Verification] = {}
+        self.entries: dict[int, _VerificationStateEntry] = {}
 
     def start(
-        self, producer_id: int, *, epoch: int, sequence: int, bumps_epochs: bool, now_ms: int
+        self, producer_id: int, *, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard:
-        known = self.out.get(producer_id)
-        if known is None:
-            known = _Verification(VerificationGuard(), epoch, sequence, bumps_epochs, now_ms)
-            self.out[producer_id] = known
-        elif epoch > known.epoch:
-            known.epoch, known.lowest_sequence = epoch, sequence
-            known.bumps_epochs = bumps_epochs
-        elif epoch == known.epoch:
-            known.lowest_sequence = min(known.lowest_sequence, sequence)
-        return known.guard
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = _VerificationStateEntry(
+                VerificationGuard(), epoch, sequence, supports_epoch_bump, now_ms
+            )
+            self.entries[producer_id] = entry
+        elif epoch > entry.epoch:
+            entry.epoch, entry.lowest_sequence = epoch, sequence
+            entry.supports_epoch_bump = supports_epoch_bump
+        elif epoch == entry.epoch:
+            entry.lowest_sequence = min(entry.lowest_sequence, sequence)
+        return entry.guard
 
     def check(
         self, guard: VerificationGuard | None, batch: AnyBatch, partition: TopicPartition
     ) -> None:
         """Refuse a batch that would begin a transaction without the producer's guard."""
-        known = self.out.get(batch.producer_id)
-        if known is None or known.guard is not guard:
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.guard is not guard:
             raise InvalidTxnState(
-                f"producer {batch.producer_id} wrote to {partition} in a transaction that is not "
-                f"known to be open"
+                f"Record of producer {batch.producer_id} in {partition} was not part of an "
+                f"ongoing transaction: the transaction was not verified"
             )
 
     def check_first_sequence(self, batch: AnyBatch, partition: TopicPartition) -> None:
         """Of a producer that nothing is known of."""
-        known = self.out.get(batch.producer_id)
-        if known is None or known.epoch != batch.producer_epoch:
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.producer_epoch:
             return
-        if known.bumps_epochs and batch.base_sequence != 0:
+        if entry.supports_epoch_bump and batch.base_sequence != 0:
             raise OutOfOrderSequenceNumber(
-                f"producer {batch.producer_id} wrote to {partition} from sequence "
-                f"{batch.base_sequence} on, but nothing before"
+                f"Out of order sequence number for producer {batch.producer_id} in {partition}: "
+                f"{batch.base_sequence} (incoming sequence), but the first sequence must be 0"
             )
-        if batch.base_sequence > known.lowest_sequence:
+        if batch.base_sequence > entry.lowest_sequence:
             raise OutOfOrderSequenceNumber(
-                f"producer {batch.producer_id} wrote to {partition} from sequence "
-                f"{batch.base_sequence} on, but {known.lowest_sequence} waits to be let in before"
+                f"Out of order sequence number for producer {batch.producer_id} in {partition}: "
+                f"{batch.base_sequence} (incoming sequence), but sequence {entry.lowest_sequence} "
+                f"is being verified and must be appended first"
             )
 
     def clear(self, producer_id: int) -> None:
-        self.out.pop(producer_id, None)
+        self.entries.pop(producer_id, None)
 
     def expire(self, *, started_until_ms: int) -> None:
         """Forget those that nobody came back for."""
-        self.out = {
-            producer_id: known
-            for producer_id, known in self.out.items()
-            if known.started_ms > started_until_ms
+        self.entries = {
+            producer_id: entry
+            for producer_id, entry in self.entries.items()
+            if entry.started_ms > started_until_ms
         }

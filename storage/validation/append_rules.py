@@ -22,26 +22,31 @@ class AppendRules:
     segment_jitter_ms: int
     is_compacted: bool
     codec: Codec | None  # None: whatever the producer chose
-    level: int | None  # None: the codec's default
-    is_append_time: bool
-    before_max_ms: int
-    after_max_ms: int
+    compression_level: int | None  # None: the codec's default
+    is_log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
     #: Whether every record must be looked at, in whatever batch it comes.
-    walks_records: bool = field(init=False)
+    requires_record_validation: bool = field(init=False)
     #: Whether a batch as producers usually send it is appended as it is.
-    takes_usual_batches: bool = field(init=False)
+    allows_fast_path: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        bounded = self.before_max_ms < UNBOUNDED_MS or self.after_max_ms < UNBOUNDED_MS
-        walks = self.is_compacted or (bounded and not self.is_append_time)
-        object.__setattr__(self, "walks_records", walks)
-        usual = self.codec is None and not walks and not self.is_append_time
-        object.__setattr__(self, "takes_usual_batches", usual)
+        has_bounds = (
+            self.timestamp_before_max_ms < UNBOUNDED_MS
+            or self.timestamp_after_max_ms < UNBOUNDED_MS
+        )
+        requires_validation = self.is_compacted or (has_bounds and not self.is_log_append_time)
+        object.__setattr__(self, "requires_record_validation", requires_validation)
+        allows_fast_path = (
+            self.codec is None and not requires_validation and not self.is_log_append_time
+        )
+        object.__setattr__(self, "allows_fast_path", allows_fast_path)
 
 
 # Thousands of logs have a handful of different settings.
 @lru_cache(maxsize=256)
-def append_rules(settings: TopicSettings) -> AppendRules:
+def append_rules_for(settings: TopicSettings) -> AppendRules:
     codec = _CODECS[settings.compression_type]
     levels = {
         Codec.GZIP: settings.compression_gzip_level,
@@ -55,10 +60,10 @@ def append_rules(settings: TopicSettings) -> AppendRules:
         segment_jitter_ms=settings.segment_jitter_ms,
         is_compacted=settings.is_compacted,
         codec=codec,
-        level=None if codec is None else levels.get(codec),
-        is_append_time=settings.is_append_time,
-        before_max_ms=settings.timestamp_before_limit_ms,
-        after_max_ms=settings.timestamp_after_limit_ms,
+        compression_level=None if codec is None else levels.get(codec),
+        is_log_append_time=settings.is_log_append_time,
+        timestamp_before_max_ms=settings.timestamp_before_limit_ms,
+        timestamp_after_max_ms=settings.timestamp_after_limit_ms,
     )
 
 

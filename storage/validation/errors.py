@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.protocol.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError
-from odradek.protocol.records.legacy import ChecksumInsideWrong
+from odradek.protocol.records.legacy_batch import InnerRecordChecksumMismatch
 
 
 class RecordError(NamedTuple):
@@ -38,13 +38,14 @@ class UnexpectedAppendOffset(KafkaError):
 
     def __init__(self, *, first_offset: int, last_offset: int, next_offset: int) -> None:
         super().__init__(
-            f"offsets {first_offset} to {last_offset}, where the log ends at {next_offset}"
+            f"unexpected offsets {first_offset} to {last_offset}: "
+            f"the log end offset is {next_offset}"
         )
         self.first_offset = first_offset
         self.last_offset = last_offset
 
 
-class LaterLeaderEpoch(KafkaError):
+class UnexpectedLeaderEpoch(KafkaError):
     """The leader sent what only a later leader can have written."""
 
 
@@ -52,15 +53,15 @@ class OffsetsOutOfOrder(KafkaError):
     """The leader sent batches whose offsets do not ascend."""
 
 
-def refusal_of(damage: CorruptMessage) -> CorruptMessage | InvalidRecord:
+def validation_error_for(error: CorruptMessage) -> CorruptMessage | InvalidRecord:
     """What to raise for damage inside a batch whose own checksum is right.
 
     Not CORRUPT_MESSAGE, since it would not help to send it again, except where records have
     checksums of their own, and there because Kafka answers so.
     """
-    if isinstance(damage, ChecksumInsideWrong):
-        return CorruptMessage(str(damage))
-    return InvalidRecord(f"a batch that contradicts itself: {damage}")
+    if isinstance(error, InnerRecordChecksumMismatch):
+        return CorruptMessage(str(error))
+    return InvalidRecord(f"inconsistent batch: {error}")
 
 
 def _summary(record_errors: Sequence[RecordError]) -> str:

@@ -42,15 +42,15 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
-from odradek.protocol.records.conversion import rebuilt_for_append
+from odradek.protocol.records.conversion import rebuild_for_append
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
 from odradek.protocol.varint import Buffer, read_varint
-from odradek.storage.admission.errors import refusal_of
-from odradek.storage.admission.record_checks import checked_max_timestamp
-from odradek.storage.admission.rules import AppendRules
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.errors import validation_error_for
+from odradek.storage.validation.record_validation import validate_records
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 _CLIENT = AppendOrigin.CLIENT  # an attribute of an enum takes four times as long to look up
@@ -58,16 +58,16 @@ _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
 _RECORD_BYTES_MIN = 7
 _MESSAGE_BYTES_MIN = 26
-_MESSAGES_COUNTED_MAX = 1000
+_MESSAGE_COUNT_SCAN_MAX = 1000
 #: More records than anybody reads while others wait.
-UNTOLD_COUNT = 2**31
+UNKNOWN_RECORD_COUNT = 2**31
 #: So many bytes, 64, take as long as a record, whether they are packed or unpacked.
-_HELD_BITS = 6
+_BYTES_PER_RECORD_SHIFT = 6
 _FIRST_VERSION_OF_MAGIC_2 = 3
 FIRST_VERSION_OF_ZSTD = 7
 
 
-def check_request(records: Buffer, *, version: int) -> None:
+def validate_produce_records(records: Buffer, *, version: int) -> None:
     """What a Produce request of this version may carry; the oldest carry whatever a log takes."""
     if version < _FIRST_VERSION_OF_MAGIC_2:
         return
@@ -75,18 +75,23 @@ def check_request(records: Buffer, *, version: int) -> None:
     if not size_bytes:
         raise InvalidRecord("no whole batch")
     if records[MAGIC_POSITION] != MAGIC:
-        raise InvalidRecord(f"magic {records[MAGIC_POSITION]} in a request of version {version}")
-    if version < FIRST_VERSION_OF_ZSTD and _codec_bits_at(records) == _ZSTD:
-        raise UnsupportedCompressionType(f"zstd in a request of version {version}")
+        raise InvalidRecord(
+            f"magic {records[MAGIC_POSITION]} is not allowed in a Produce request "
+            f"of version {version}"
+        )
+    if version < FIRST_VERSION_OF_ZSTD and _codec_bits(records) == _ZSTD:
+        raise UnsupportedCompressionType(
+            f"zstd is not allowed in a Produce request of version {version}"
+        )
     if size_bytes < len(records) and whole_batch_bytes(records, size_bytes):
         raise InvalidRecord("more than one batch")
 
 
-def _codec_bits_at(records: Buffer) -> int:
+def _codec_bits(records: Buffer) -> int:
     return records[ATTRIBUTES_POSITION + 1] & _CODEC_BITS
 
 
-def reading_cost(records: Buffer, rules: AppendRules) -> int:
+def validation_cost(records: Buffer, rules: AppendRules) -> int:
     """How many records ``valid_batch`` would look at, as far as headers tell.
 
     Bytes that it would pack or unpack count as records, as many as take as long.
@@ -94,89 +99,94 @@ def reading_cost(records: Buffer, rules: AppendRules) -> int:
     if len(records) <= ATTRIBUTES_POSITION:
         return 0
     if records[MAGIC_POSITION] != MAGIC:
-        return _messages_in(records) + packing_cost(0, len(records))
+        return _count_legacy_messages(records) + compression_cost(0, len(records))
     try:
         batch = RecordBatch(records)
     except CorruptMessage:
         return 0
     if not batch.count or batch.size_bytes > rules.max_message_bytes:
         return 0
-    is_other = rules.codec is not None and _has_other_codec(batch, rules.codec)
-    if is_other or (batch.attributes & _CODEC_BITS and _must_walk(batch, rules)):
-        return batch.count + packing_cost(batch.attributes, batch.size_bytes)
-    return batch.count if _must_walk(batch, rules) else 0
+    needs_recompression = rules.codec is not None and _needs_recompression(batch, rules.codec)
+    if needs_recompression or (
+        batch.attributes & _CODEC_BITS and _needs_record_validation(batch, rules)
+    ):
+        return batch.count + compression_cost(batch.attributes, batch.size_bytes)
+    return batch.count if _needs_record_validation(batch, rules) else 0
 
 
-def packing_cost(attributes: int, size_bytes: int) -> int:
+def compression_cost(attributes: int, size_bytes: int) -> int:
     """At least: what is packed may hold a thousand times as much."""
-    return size_bytes >> (4 if attributes & _CODEC_BITS else _HELD_BITS)
+    return size_bytes >> (4 if attributes & _CODEC_BITS else _BYTES_PER_RECORD_SHIFT)
 
 
-def holding_cost(records: Buffer, *, most: int) -> int:
+def decompressed_cost(records: Buffer, *, max_cost: int) -> int:
     """What comes to the ``reading_cost`` of one batch by how much it really holds.
 
     It has to be unpacked to be known, but no further than ``most`` is reached; beyond that, and if
     it cannot be unpacked, it is UNTOLD_COUNT.
     """
-    if records[MAGIC_POSITION] != MAGIC or not _codec_bits_at(records):
+    if records[MAGIC_POSITION] != MAGIC or not _codec_bits(records):
         return 0
     batch = RecordBatch(records)
     packed = batch.view[HEADER_BYTES : batch.size_bytes]
-    max_bytes = min(most << _HELD_BITS, DECOMPRESSED_BYTES_MAX)
+    max_bytes = min(max_cost << _BYTES_PER_RECORD_SHIFT, DECOMPRESSED_BYTES_MAX)
     try:
-        return len(decompress(batch.codec, packed, max_bytes=max_bytes)) >> _HELD_BITS
+        return len(decompress(batch.codec, packed, max_bytes=max_bytes)) >> _BYTES_PER_RECORD_SHIFT
     except CorruptMessage:
-        return UNTOLD_COUNT
+        return UNKNOWN_RECORD_COUNT
 
 
-def _messages_in(records: Buffer) -> int:
+def _count_legacy_messages(records: Buffer) -> int:
     """Of magic 0 or 1; how many a wrapper holds, it does not tell."""
-    most = len(records) // _MESSAGE_BYTES_MIN
-    if most > _MESSAGES_COUNTED_MAX:
-        return most
+    max_count = len(records) // _MESSAGE_BYTES_MIN
+    if max_count > _MESSAGE_COUNT_SCAN_MAX:
+        return max_count
     count = 0
     try:
         for message in batches_of_any_magic(records):
             if isinstance(message, RecordBatch) or message.attributes & _CODEC_BITS:
-                return UNTOLD_COUNT
+                return UNKNOWN_RECORD_COUNT
             count += 1
     except CorruptMessage:
         return count  # nothing beyond will be read
     return count
 
 
-def valid_batch(
+def validate_batch(
     records: Buffer, rules: AppendRules, *, origin: AppendOrigin, now_ms: int
 ) -> RecordBatch | None:
     """What is to be written, once it has its offset and leader epoch; None if no batch is whole.
 
     It lies in ``records`` itself unless it had to be rewritten.
     """
-    ready = None
-    if rules.takes_usual_batches and origin is _CLIENT:
-        ready = _usual_batch(records, rules)
-    elif origin is _COORDINATOR and not rules.is_append_time:
-        ready = _own_batch(records, rules)
-    if ready is not None:
-        return ready
+    validated = None
+    if rules.allows_fast_path and origin is _CLIENT:
+        validated = _try_fast_path(records, rules)
+    elif origin is _COORDINATOR and not rules.is_log_append_time:
+        validated = _validate_coordinator_batch(records, rules)
+    if validated is not None:
+        return validated
     if not whole_batch_bytes(records, 0):
         return None
     if records[MAGIC_POSITION] != MAGIC:
-        batch = _rewritten(_intact_messages(records, rules), rules, now_ms)
+        batch = _rewrite(_read_legacy_messages(records, rules), rules, now_ms)
     else:
         is_client = origin is _CLIENT
-        batch = _intact_batch(records, rules, is_client=is_client)
+        batch = _read_single_batch(records, rules, is_client=is_client)
         _check_header(batch, is_client=is_client)
-        if rules.codec is not None and _has_other_codec(batch, rules.codec):
-            batch = _rewritten([batch], rules, now_ms)
+        if rules.codec is not None and _needs_recompression(batch, rules.codec):
+            batch = _rewrite([batch], rules, now_ms)
         else:
-            _check_and_stamp(batch, rules, now_ms)
+            _validate_and_set_timestamp(batch, rules, now_ms)
     if batch.size_bytes > rules.segment_bytes:
-        raise RecordListTooLarge(f"{batch.size_bytes} bytes, for segments of {rules.segment_bytes}")
+        raise RecordListTooLarge(
+            f"Message batch size is {batch.size_bytes} bytes, which exceeds the maximum configured "
+            f"segment size of {rules.segment_bytes}"
+        )
     return batch
 
 
-def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
+def _try_fast_path(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     """The batch, if it is what producers nearly always send; None lets it go the long way.
 
     One condition instead of a dozen calls, which would take longer than the checksum of 16 KB.
@@ -197,7 +207,7 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
         and count == batch.last_offset_delta + 1
         and (codec_bits or _first_record_fits(records, size_bytes, count))
         and batch.max_timestamp >= batch.base_timestamp
-        and (is_anonymous or _has_producer(batch))
+        and (is_anonymous or _has_valid_producer(batch))
     )
     if not is_usual:
         return None
@@ -205,18 +215,21 @@ def _usual_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     return batch
 
 
-def _own_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
+def _validate_coordinator_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     """One that was made in this process a moment ago: only its size is not known to be right.
 
     None if it has to be packed in another way.
     """
     batch = RecordBatch(records)
-    if rules.codec is not None and _has_other_codec(batch, rules.codec):
+    if rules.codec is not None and _needs_recompression(batch, rules.codec):
         return None
     if batch.size_bytes > rules.max_message_bytes:
-        raise _too_large(batch, rules)
+        raise _too_large_error(batch, rules)
     if batch.size_bytes > rules.segment_bytes:
-        raise RecordListTooLarge(f"{batch.size_bytes} bytes, for segments of {rules.segment_bytes}")
+        raise RecordListTooLarge(
+            f"Message batch size is {batch.size_bytes} bytes, which exceeds the maximum configured "
+            f"segment size of {rules.segment_bytes}"
+        )
     return batch
 
 
@@ -232,41 +245,41 @@ def _first_record_fits(records: Buffer, size_bytes: int, count: int) -> bool:
     if length > 0x7F:
         second, position = records[position], position + 1
         if second > 0x7F:
-            return _long_record_fits(records, size_bytes - rest_bytes, is_alone=count == 1)
+            return _long_record_fits(records, size_bytes - rest_bytes, is_only_record=count == 1)
         length = length & 0x7F | second << 7
     end = position + (length >> 1)
     # Zig-zag: what is odd is negative.
     return not length & 1 and (end == size_bytes if count == 1 else end + rest_bytes <= size_bytes)
 
 
-def _long_record_fits(records: Buffer, end_max: int, *, is_alone: bool) -> bool:
+def _long_record_fits(records: Buffer, end_max: int, *, is_only_record: bool) -> bool:
     try:
         length, position = read_varint(records, HEADER_BYTES)
     except DecodeError:
         return False
     end = position + length
-    return length >= 0 and (end == end_max if is_alone else end <= end_max)
+    return length >= 0 and (end == end_max if is_only_record else end <= end_max)
 
 
-def _has_producer(batch: RecordBatch) -> bool:
+def _has_valid_producer(batch: RecordBatch) -> bool:
     return batch.producer_id >= 0 and batch.producer_epoch >= 0 and batch.base_sequence >= 0
 
 
-def _intact_batch(records: Buffer, rules: AppendRules, *, is_client: bool) -> RecordBatch:
+def _read_single_batch(records: Buffer, rules: AppendRules, *, is_client: bool) -> RecordBatch:
     """The one batch of magic 2 in ``records``."""
     try:
         batch = RecordBatch(records)
     except CorruptMessage as error:
-        raise _header_refusal(records, error) from error
+        raise _header_error(records, error) from error
     if is_client and batch.base_offset != 0:
-        raise InvalidRecord(f"base offset {batch.base_offset}, which is not a client's to choose")
-    _check_bytes(batch, rules)
+        raise InvalidRecord(f"base offset {batch.base_offset} in a client batch: must be 0")
+    _check_size_and_crc(batch, rules)
     if batch.size_bytes < len(records) and whole_batch_bytes(records, batch.size_bytes):
         raise InvalidRecord("more than one batch")
     return batch
 
 
-def _header_refusal(records: Buffer, error: CorruptMessage) -> CorruptMessage | InvalidRecord:
+def _header_error(records: Buffer, error: CorruptMessage) -> CorruptMessage | InvalidRecord:
     """Where the checksum is right, the bytes are what was sent, and not corrupt."""
     batch = memoryview(records)[: whole_batch_bytes(records, 0)]
     checksum = int.from_bytes(batch[CHECKSUM_POSITION:ATTRIBUTES_POSITION], "big")
@@ -275,36 +288,46 @@ def _header_refusal(records: Buffer, error: CorruptMessage) -> CorruptMessage | 
     return error
 
 
-def _intact_messages(records: Buffer, rules: AppendRules) -> list[AnyBatch]:
+def _read_legacy_messages(records: Buffer, rules: AppendRules) -> list[AnyBatch]:
     """The messages of magic 0 or 1 in ``records``."""
     messages: list[AnyBatch] = []
     for message in batches_of_any_magic(records):
-        _check_bytes(message, rules)
+        _check_size_and_crc(message, rules)
         messages.append(message)
     return messages
 
 
-def _check_bytes(batch: AnyBatch, rules: AppendRules) -> None:
+def _check_size_and_crc(batch: AnyBatch, rules: AppendRules) -> None:
     if batch.size_bytes > rules.max_message_bytes:
-        raise _too_large(batch, rules)
+        raise _too_large_error(batch, rules)
     batch.check_crc()
     if batch.attributes & _CODEC_BITS > _ZSTD:
-        raise UnsupportedCompressionType(f"codec {batch.attributes & _CODEC_BITS}")
+        raise UnsupportedCompressionType(
+            f"unknown compression codec {batch.attributes & _CODEC_BITS}"
+        )
 
 
-def _too_large(batch: AnyBatch, rules: AppendRules) -> MessageTooLarge:
-    return MessageTooLarge(f"{batch.size_bytes} bytes, more than {rules.max_message_bytes}")
+def _too_large_error(batch: AnyBatch, rules: AppendRules) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"The record batch size is {batch.size_bytes} bytes which exceeds the maximum configured "
+        f"value of {rules.max_message_bytes}"
+    )
 
 
 def _check_header(batch: RecordBatch, *, is_client: bool) -> None:
     count = batch.count
     if count != batch.last_offset_delta + 1:
-        raise InvalidRecord(f"{count} records for {batch.last_offset_delta + 1} offsets")
+        raise InvalidRecord(
+            f"record count {count} does not match the {batch.last_offset_delta + 1} offsets "
+            f"of the batch"
+        )
     if (
         not batch.attributes & _CODEC_BITS
         and count * _RECORD_BYTES_MIN > batch.size_bytes - HEADER_BYTES
     ):
-        raise InvalidRecord(f"{count} records in {batch.size_bytes - HEADER_BYTES} bytes")
+        raise InvalidRecord(
+            f"{count} records in {batch.size_bytes - HEADER_BYTES} bytes: the batch is too small"
+        )
     if is_client and batch.attributes & CONTROL_FLAG:
         raise InvalidRecord("a control batch, which only coordinators write")
     if batch.producer_id != NO_PRODUCER_ID:
@@ -316,52 +339,56 @@ def _check_header(batch: RecordBatch, *, is_client: bool) -> None:
 def _check_producer(batch: RecordBatch, *, is_client: bool) -> None:
     """Kafka takes some of what is refused here; its cleaner then stumbles over it."""
     if batch.producer_id < NO_PRODUCER_ID:
-        raise InvalidRecord(f"producer id {batch.producer_id}")
+        raise InvalidRecord(f"invalid producer id {batch.producer_id}")
     if is_client and batch.base_sequence < 0:
-        raise InvalidRecord(f"sequence {batch.base_sequence} of producer {batch.producer_id}")
+        raise InvalidRecord(
+            f"invalid sequence {batch.base_sequence} of producer {batch.producer_id}"
+        )
     if batch.producer_epoch < 0:
-        raise InvalidProducerEpoch(f"epoch {batch.producer_epoch} of producer {batch.producer_id}")
+        raise InvalidProducerEpoch(
+            f"invalid epoch {batch.producer_epoch} of producer {batch.producer_id}"
+        )
 
 
-def _has_other_codec(batch: RecordBatch, codec: Codec) -> bool:
+def _needs_recompression(batch: RecordBatch, codec: Codec) -> bool:
     """Markers are never compressed: every reader has to look into them."""
     return batch.attributes & _CODEC_BITS != codec and not batch.attributes & CONTROL_FLAG
 
 
-def _check_and_stamp(batch: RecordBatch, rules: AppendRules, now_ms: int) -> None:
-    if _must_walk(batch, rules):
-        max_timestamp = checked_max_timestamp(batch, rules, now_ms=now_ms)
-        if not rules.is_append_time:
+def _validate_and_set_timestamp(batch: RecordBatch, rules: AppendRules, now_ms: int) -> None:
+    if _needs_record_validation(batch, rules):
+        max_timestamp = validate_records(batch, rules, now_ms=now_ms)
+        if not rules.is_log_append_time:
             batch.set_max_timestamp(max_timestamp, TimestampType.CREATE_TIME)
-    if rules.is_append_time:
+    if rules.is_log_append_time:
         batch.set_max_timestamp(now_ms, TimestampType.LOG_APPEND_TIME)
 
 
-def _must_walk(batch: RecordBatch, rules: AppendRules) -> bool:
-    if rules.walks_records or batch.attributes & LOG_APPEND_TIME_FLAG:
+def _needs_record_validation(batch: RecordBatch, rules: AppendRules) -> bool:
+    if rules.requires_record_validation or batch.attributes & LOG_APPEND_TIME_FLAG:
         return True
-    is_plain = not batch.attributes & _CODEC_BITS
-    if is_plain and not _first_record_fits(batch.view, batch.size_bytes, batch.count):
+    is_uncompressed = not batch.attributes & _CODEC_BITS
+    if is_uncompressed and not _first_record_fits(batch.view, batch.size_bytes, batch.count):
         return True  # and find out what is wrong
     # The base is the first record's.  Sarama left the largest at -1 until 2025, and as in Kafka the
     # broker puts it right, or such batches could not be found by timestamp.
-    return batch.max_timestamp < batch.base_timestamp and not rules.is_append_time
+    return batch.max_timestamp < batch.base_timestamp and not rules.is_log_append_time
 
 
-def _rewritten(batches: Sequence[AnyBatch], rules: AppendRules, now_ms: int) -> RecordBatch:
+def _rewrite(batches: Sequence[AnyBatch], rules: AppendRules, now_ms: int) -> RecordBatch:
     for batch in batches:
-        if rules.walks_records or batch.attributes & LOG_APPEND_TIME_FLAG:
-            checked_max_timestamp(batch, rules, now_ms=now_ms)
+        if rules.requires_record_validation or batch.attributes & LOG_APPEND_TIME_FLAG:
+            validate_records(batch, rules, now_ms=now_ms)
     fields = BatchFields(
         codec=batches[0].codec if rules.codec is None else rules.codec,
-        level=rules.level,
-        append_time_ms=now_ms if rules.is_append_time else None,
+        level=rules.compression_level,
+        append_time_ms=now_ms if rules.is_log_append_time else None,
     )
     try:
-        converted = rebuilt_for_append(batches, fields)
-    except CorruptMessage as damage:
-        raise refusal_of(damage) from damage
+        converted = rebuild_for_append(batches, fields)
+    except CorruptMessage as error:
+        raise validation_error_for(error) from error
     rewritten = RecordBatch(converted.buffer)
     if rewritten.size_bytes > rules.max_message_bytes:
-        raise _too_large(rewritten, rules)
+        raise _too_large_error(rewritten, rules)
     return rewritten

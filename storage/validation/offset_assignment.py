@@ -16,22 +16,22 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.record import NO_TIMESTAMP, TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
-from odradek.storage.admission.batch_validation import valid_batch
-from odradek.storage.admission.checked_batch import CheckedBatch
-from odradek.storage.admission.errors import (
-    LaterLeaderEpoch,
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.errors import (
     OffsetsOutOfOrder,
     UnexpectedAppendOffset,
+    UnexpectedLeaderEpoch,
 )
-from odradek.storage.admission.rules import AppendRules
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.validation.log_validator import validate_batch
+from odradek.storage.validation.validated_batch import ValidatedBatch
 
 NO_OFFSET = -1
 
 
 # Never changed, yet not frozen: that would take five times as long to make, for every append.
 @dataclass(slots=True)
-class Admitted:
+class RecordsToAppend:
     """Treat as immutable.  Without batches there is nothing to append, and no offset."""
 
     buffers: list[memoryview | bytearray]  # what is to be written, in order
@@ -44,69 +44,69 @@ class Admitted:
     converted_count: int = 0  # of the records that had to be rewritten
 
 
-def admit(
-    records: memoryview | bytearray | CheckedBatch,
+def validate_and_assign_offsets(
+    records: memoryview | bytearray | ValidatedBatch,
     rules: AppendRules,
     *,
     next_offset: int,
     leader_epoch: int,
     origin: AppendOrigin,
     now_ms: int,
-) -> Admitted:
+) -> RecordsToAppend:
     """As the leader; ``records``, which must be writable, are patched in place.
 
     Of what was checked before, no record is read, unless it was by other rules.
     """
-    if type(records) is CheckedBatch:
+    if type(records) is ValidatedBatch:
         if records.rules == rules:
-            return _admit_checked(records, next_offset, leader_epoch, now_ms)
-        records = records.received
-    batch = valid_batch(records, rules, origin=origin, now_ms=now_ms)
+            return _assign_offsets_to_validated(records, next_offset, leader_epoch, now_ms)
+        records = records.records
+    batch = validate_batch(records, rules, origin=origin, now_ms=now_ms)
     if batch is None:
-        return _nothing()
-    batch.number(next_offset, leader_epoch)
+        return _no_records()
+    batch.assign_offsets(next_offset, leader_epoch)
     last_offset = next_offset + batch.last_offset_delta
     size_bytes = batch.size_bytes
     is_all = batch.buffer is records and size_bytes == len(records)
-    return Admitted(  # by position, which takes half as long as by keyword
+    return RecordsToAppend(  # by position, which takes half as long as by keyword
         [records if is_all else batch.view],
         [batch],
         size_bytes,
         next_offset,
         last_offset,
         batch.max_timestamp,
-        now_ms if rules.is_append_time else NO_TIMESTAMP,
+        now_ms if rules.is_log_append_time else NO_TIMESTAMP,
         0 if batch.buffer is records else batch.count,
     )
 
 
-def _admit_checked(
-    checked: CheckedBatch, next_offset: int, leader_epoch: int, now_ms: int
-) -> Admitted:
-    verdict, is_append_time = checked.verdict, checked.rules.is_append_time
-    if isinstance(verdict, KafkaError):
-        raise verdict
-    if verdict.batch is None:
-        return _nothing()
-    batch = RecordBatch(verdict.batch)
+def _assign_offsets_to_validated(
+    validated: ValidatedBatch, next_offset: int, leader_epoch: int, now_ms: int
+) -> RecordsToAppend:
+    outcome, is_append_time = validated.outcome, validated.rules.is_log_append_time
+    if isinstance(outcome, KafkaError):
+        raise outcome
+    if outcome.batch is None:
+        return _no_records()
+    batch = RecordBatch(outcome.batch)
     if is_append_time:
         batch.set_max_timestamp(now_ms, TimestampType.LOG_APPEND_TIME)
-    batch.number(next_offset, leader_epoch)
-    return Admitted(
-        buffers=[verdict.batch],
+    batch.assign_offsets(next_offset, leader_epoch)
+    return RecordsToAppend(
+        buffers=[outcome.batch],
         batches=[batch],
         size_bytes=batch.size_bytes,
         first_offset=next_offset,
         last_offset=batch.last_offset,
         max_timestamp=batch.max_timestamp,
         append_time_ms=now_ms if is_append_time else NO_TIMESTAMP,
-        converted_count=verdict.converted_count,
+        converted_count=outcome.converted_count,
     )
 
 
-def admit_as_follower(
+def validate_follower_records(
     records: memoryview | bytearray, leader_epoch: int | None = None, *, next_offset: int
-) -> Admitted:
+) -> RecordsToAppend:
     """As a follower whose log ends at ``next_offset``; what the leader took is taken.
 
     Of a leader in ``leader_epoch`` no batch can be of a later one: then it has become a follower
@@ -119,23 +119,25 @@ def admit_as_follower(
     for batch in whole_batches:
         if leader_epoch is not None and batch.partition_leader_epoch > leader_epoch:
             if not batches:
-                raise LaterLeaderEpoch(f"{batch} from a leader in epoch {leader_epoch}")
+                raise UnexpectedLeaderEpoch(
+                    f"{batch} has a later epoch than the leader epoch {leader_epoch}"
+                )
             break
-        if _known_first_offset(batch) <= last_offset or batch.last_offset <= last_offset:
-            raise OffsetsOutOfOrder(f"{batch} after offset {last_offset}")
+        if _first_or_last_offset(batch) <= last_offset or batch.last_offset <= last_offset:
+            raise OffsetsOutOfOrder(f"offsets out of order: {batch} follows offset {last_offset}")
         batch.check_crc()
         batches.append(batch)
         last_offset = batch.last_offset
         max_timestamp = max(max_timestamp, batch.max_timestamp)
         size_bytes = whole_batches.position
     if not batches:
-        return _nothing()
-    first_offset = _known_first_offset(batches[0])
+        return _no_records()
+    first_offset = _first_or_last_offset(batches[0])
     if first_offset < next_offset:
         raise UnexpectedAppendOffset(
             first_offset=batches[0].base_offset, last_offset=last_offset, next_offset=next_offset
         )
-    return Admitted(
+    return RecordsToAppend(
         buffers=[memoryview(records)[:size_bytes]],
         batches=batches,
         size_bytes=size_bytes,
@@ -145,13 +147,13 @@ def admit_as_follower(
     )
 
 
-def _known_first_offset(batch: AnyBatch) -> int:
+def _first_or_last_offset(batch: AnyBatch) -> int:
     """A wrapper would have to be unpacked to tell its first offset; its last stands in."""
     return batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
 
 
-def _nothing() -> Admitted:
-    return Admitted(
+def _no_records() -> RecordsToAppend:
+    return RecordsToAppend(
         buffers=[],
         batches=[],
         size_bytes=0,

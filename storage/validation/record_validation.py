@@ -11,31 +11,31 @@ from typing import NamedTuple
 from odradek.protocol.errors import CorruptMessage, InvalidRecord
 from odradek.protocol.records.record import NO_TIMESTAMP, TimestampType
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.admission.errors import (
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.errors import (
     InvalidRecords,
     InvalidTimestamps,
     RecordError,
-    refusal_of,
+    validation_error_for,
 )
-from odradek.storage.admission.rules import AppendRules
 
 # A small batch may hold millions of records, once decompressed, and all of them may be wrong.
 RECORD_ERRORS_MAX = 10_000
 
-_ANY = (-(2**63), 2**63 - 1)
-_NONE = (1, 0)
+_ANY_TIMESTAMP = (-(2**63), 2**63 - 1)
+_NO_TIMESTAMP_ALLOWED = (1, 0)
 _TIMESTAMP_MAX = 2**63 - 2  # the delta from no timestamp to a later one would not fit 64 bits
 
 
-def checked_max_timestamp(batch: AnyBatch, rules: AppendRules, *, now_ms: int) -> int:
+def validate_records(batch: AnyBatch, rules: AppendRules, *, now_ms: int) -> int:
     """The largest timestamp of the records, once each of them has passed."""
     try:
-        return _walked(batch, rules, now_ms)
-    except CorruptMessage as damage:
-        raise refusal_of(damage) from damage
+        return _check_records(batch, rules, now_ms)
+    except CorruptMessage as error:
+        raise validation_error_for(error) from error
 
 
-class _Allowed(NamedTuple):
+class _TimestampRange(NamedTuple):
     """Timestamps from the earliest to the latest, and perhaps none at all."""
 
     earliest: int
@@ -44,46 +44,48 @@ class _Allowed(NamedTuple):
     reason: str
 
 
-def _walked(batch: AnyBatch, rules: AppendRules, now_ms: int) -> int:
-    allowed = _allowed_timestamps(batch, rules, now_ms)
-    earliest, latest, no_timestamp, _ = allowed
+def _check_records(batch: AnyBatch, rules: AppendRules, now_ms: int) -> int:
+    allowed_range = _allowed_timestamps(batch, rules, now_ms)
+    earliest, latest, no_timestamp, _ = allowed_range
     needs_key = rules.is_compacted
     largest = NO_TIMESTAMP
     for _, timestamp, key, _, _ in batch.records():
-        is_in_time = earliest <= timestamp <= latest or timestamp == no_timestamp
-        if not is_in_time or (needs_key and key is None):
-            raise _refusal(batch, allowed, needs_key=needs_key)
+        has_valid_timestamp = earliest <= timestamp <= latest or timestamp == no_timestamp
+        if not has_valid_timestamp or (needs_key and key is None):
+            raise _validation_error(batch, allowed_range, needs_key=needs_key)
         if timestamp > largest:
             largest = timestamp
     return largest
 
 
-def _allowed_timestamps(batch: AnyBatch, rules: AppendRules, now_ms: int) -> _Allowed:
+def _allowed_timestamps(batch: AnyBatch, rules: AppendRules, now_ms: int) -> _TimestampRange:
     claims_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if claims_append_time and (rules.is_append_time or batch.max_timestamp == NO_TIMESTAMP):
-        return _Allowed(*_NONE, None, "is said to be the time of append")
-    if rules.is_append_time:
-        return _Allowed(*_ANY, None, "")
-    earliest = max(0, now_ms - rules.before_max_ms)
-    latest = min(_TIMESTAMP_MAX, now_ms + rules.after_max_ms)
-    return _Allowed(earliest, latest, NO_TIMESTAMP, f"is not between {earliest} and {latest}")
+    if claims_append_time and (rules.is_log_append_time or batch.max_timestamp == NO_TIMESTAMP):
+        return _TimestampRange(*_NO_TIMESTAMP_ALLOWED, None, "is said to be the time of append")
+    if rules.is_log_append_time:
+        return _TimestampRange(*_ANY_TIMESTAMP, None, "")
+    earliest = max(0, now_ms - rules.timestamp_before_max_ms)
+    latest = min(_TIMESTAMP_MAX, now_ms + rules.timestamp_after_max_ms)
+    return _TimestampRange(
+        earliest, latest, NO_TIMESTAMP, f"is not between {earliest} and {latest}"
+    )
 
 
-def _refusal(
-    batch: AnyBatch, allowed: _Allowed, *, needs_key: bool
+def _validation_error(
+    batch: AnyBatch, allowed_range: _TimestampRange, *, needs_key: bool
 ) -> InvalidRecord | InvalidTimestamps:
     """Names all records that are wrong, the first ones at least."""
-    refusal: type[InvalidRecords | InvalidTimestamps] = InvalidRecords
+    error_type: type[InvalidRecords | InvalidTimestamps] = InvalidRecords
     errors: list[RecordError] = []
     for index, (_, timestamp, key, _, _) in enumerate(batch.records()):
         if needs_key and key is None:
             errors.append(RecordError(index, "no key, which a compacted topic demands"))
         elif (
-            not allowed.earliest <= timestamp <= allowed.latest
-            and timestamp != allowed.no_timestamp
+            not allowed_range.earliest <= timestamp <= allowed_range.latest
+            and timestamp != allowed_range.no_timestamp
         ):
-            errors.append(RecordError(index, f"timestamp {timestamp} {allowed.reason}"))
-            refusal = InvalidTimestamps
+            errors.append(RecordError(index, f"timestamp {timestamp} {allowed_range.reason}"))
+            error_type = InvalidTimestamps
         if len(errors) == RECORD_ERRORS_MAX:
             break
-    return refusal(errors)
+    return error_type(errors)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import final
 
 from odradek.protocol.errors import KafkaError
-from odradek.storage.admission.batch_validation import valid_batch
-from odradek.storage.admission.rules import AppendRules
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.validation.append_rules import AppendRules
+from odradek.storage.validation.log_validator import validate_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class ValidationResult:
     """What is to be written; None if no batch is whole."""
 
     batch: bytearray | None
@@ -32,27 +32,27 @@ class Accepted:
 
 
 #: Or the refusal.
-Verdict = Accepted | KafkaError
+ValidationOutcome = ValidationResult | KafkaError
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class CheckedBatch:
+class ValidatedBatch:
     """A record set of a client, and what was found by these rules."""
 
-    received: memoryview
+    records: memoryview
     rules: AppendRules
-    verdict: Verdict
+    outcome: ValidationOutcome
 
 
-def verdict_on(records: bytes, rules: AppendRules, *, now_ms: int) -> Verdict:
+def prevalidate(records: bytes, rules: AppendRules, *, now_ms: int) -> ValidationOutcome:
     """May run in a worker process."""
     received = bytearray(records)
     try:
-        batch = valid_batch(received, rules, origin=AppendOrigin.CLIENT, now_ms=now_ms)
-    except KafkaError as refusal:
-        return refusal.with_traceback(None)
+        batch = validate_batch(received, rules, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+    except KafkaError as error:
+        return error.with_traceback(None)
     if batch is None:
-        return Accepted(None)
+        return ValidationResult(None)
     is_rewritten = batch.buffer is not received
-    return Accepted(bytearray(batch.view), batch.count if is_rewritten else 0)
+    return ValidationResult(bytearray(batch.view), batch.count if is_rewritten else 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker import turns
+from odradek.broker import time_slice
 from tests.support.loops import pytest_pyfunc_call
 
 __all__ = ["pytest_pyfunc_call"]
@@ -11,4 +11,4 @@ __all__ = ["pytest_pyfunc_call"]
 @pytest.fixture
 def short_turns(monkeypatch):
     """Each is over when it begins, so that it takes little to need many."""
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)

@@ -8,7 +8,7 @@ import pytest
 from odradek.broker import server
 from odradek.broker.broker_state import BrokerState
 from odradek.broker.network.listener import ListenerError
-from odradek.broker.server import NoLogDirectory, Server
+from odradek.broker.server import KafkaServer, NoLogDirectory
 from odradek.broker.settings.sources import load
 from odradek.protocol.api_keys import ApiKey
 from tests.support.loops import at_end
@@ -17,13 +17,13 @@ from tests.support.wire_client import WireClient, call
 NOT_RUNNING, STARTING, RECOVERING, RUNNING, PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN = BrokerState
 
 
-class Watched(Server):
+class StateRecordingServer(KafkaServer):
     """Notes every state that it is in."""
 
     def __init__(self, data_dir, *overrides):
         self.states = []
-        written = [f"log.dirs={data_dir}", "listeners=PLAINTEXT://127.0.0.1:0", *overrides]
-        super().__init__(load(file=None, environment={}, overrides=written))
+        properties = [f"log.dirs={data_dir}", "listeners=PLAINTEXT://127.0.0.1:0", *overrides]
+        super().__init__(load(file=None, environment={}, overrides=properties))
         at_end(self.stop)
 
     @property
@@ -51,8 +51,8 @@ def test_states_have_the_numbers_of_kafka():
     }
 
 
-async def test_a_broker_goes_through_the_states_in_their_order_and_back_to_the_first(tmp_path):
-    broker = Watched(tmp_path / "logs")
+async def test_broker_passes_through_the_states_in_order(tmp_path):
+    broker = StateRecordingServer(tmp_path / "logs")
     assert broker.states == [NOT_RUNNING]
     await broker.start()
     assert broker.states == [NOT_RUNNING, STARTING, RECOVERING, RUNNING]
@@ -60,86 +60,86 @@ async def test_a_broker_goes_through_the_states_in_their_order_and_back_to_the_f
     assert broker.states[4:] == [PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN, NOT_RUNNING]
 
 
-async def test_a_broker_is_recovering_while_its_logs_are_loaded(tmp_path, monkeypatch):
+async def test_broker_is_recovering_while_its_logs_are_loaded(tmp_path, monkeypatch):
     seen = []
     load_logs = server.LogManager.load
 
-    def load_and_look(*args, **kwargs):
+    def load_and_record(*args, **kwargs):
         seen.append(broker.state)
         return load_logs(*args, **kwargs)
 
-    monkeypatch.setattr(server.LogManager, "load", load_and_look)
-    broker = Watched(tmp_path / "logs")
+    monkeypatch.setattr(server.LogManager, "load", load_and_record)
+    broker = StateRecordingServer(tmp_path / "logs")
     await broker.start()
     assert seen == [RECOVERING]
 
 
-async def test_requests_are_answered_by_a_broker_that_is_running_and_by_no_other(
-    tmp_path, monkeypatch
-):
+async def test_requests_are_served_only_while_the_broker_is_running(tmp_path, monkeypatch):
     seen = []
-    let_go = server.HeldBack.let_go
+    open_gate = server.StartupGate.open
 
-    def let_go_and_look(held_back):
+    def open_and_record(gate):
         seen.append(broker.state)
-        return let_go(held_back)
+        return open_gate(gate)
 
-    monkeypatch.setattr(server.HeldBack, "let_go", let_go_and_look)
-    broker = Watched(tmp_path / "logs")
+    monkeypatch.setattr(server.StartupGate, "open", open_and_record)
+    broker = StateRecordingServer(tmp_path / "logs")
     await broker.start()
     assert RUNNING not in seen
     assert broker.state is RUNNING
-    answer = await asyncio.to_thread(call, broker.address, ApiKey.METADATA, 12, topics=[])
-    assert [each.node_id for each in answer.brokers] == [answer.controller_id]
+    response = await asyncio.to_thread(call, broker.address, ApiKey.METADATA, 12, topics=[])
+    assert [broker_metadata.node_id for broker_metadata in response.brokers] == [
+        response.controller_id
+    ]
     with WireClient(broker.address) as client:
         await broker.stop()
         assert client.is_hung_up()
     assert broker.state is NOT_RUNNING
 
 
-async def test_leadership_is_handed_on_before_anything_is_shut_down(tmp_path, monkeypatch):
+async def test_controlled_shutdown_precedes_shutdown(tmp_path, monkeypatch):
     seen = []
-    hand_over = server.Server._hand_over
+    controlled_shutdown = server.KafkaServer._controlled_shutdown
 
-    async def hand_over_and_look(each):
-        seen.append(each.state)
-        await hand_over(each)
-        seen.append(each.state)
+    async def record_and_shut_down(broker_server):
+        seen.append(broker_server.state)
+        await controlled_shutdown(broker_server)
+        seen.append(broker_server.state)
 
-    monkeypatch.setattr(server.Server, "_hand_over", hand_over_and_look)
-    broker = Watched(tmp_path / "logs")
+    monkeypatch.setattr(server.KafkaServer, "_controlled_shutdown", record_and_shut_down)
+    broker = StateRecordingServer(tmp_path / "logs")
     await broker.start()
     await broker.stop()
     assert seen == [PENDING_CONTROLLED_SHUTDOWN] * 2
 
 
-async def test_a_broker_that_cannot_bind_its_port_is_shut_down_and_never_runs(tmp_path):
+async def test_broker_that_cannot_bind_its_port_never_runs(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        broker = Watched(tmp_path / "logs", f"listeners=PLAINTEXT://127.0.0.1:{port}")
+        broker = StateRecordingServer(tmp_path / "logs", f"listeners=PLAINTEXT://127.0.0.1:{port}")
         with pytest.raises(ListenerError):
             await broker.start()
     assert broker.states == [NOT_RUNNING, STARTING, RECOVERING, SHUTTING_DOWN, NOT_RUNNING]
 
 
-async def test_a_broker_without_a_directory_is_shut_down_and_recovers_nothing(tmp_path):
+async def test_broker_without_log_directory_shuts_down_before_recovery(tmp_path):
     (tmp_path / "file").touch()
-    broker = Watched(tmp_path / "file")
+    broker = StateRecordingServer(tmp_path / "file")
     with pytest.raises(NoLogDirectory):
         await broker.start()
     assert broker.states == [NOT_RUNNING, STARTING, SHUTTING_DOWN, NOT_RUNNING]
 
 
-async def test_a_broker_whose_last_directory_fails_as_its_logs_are_opened_never_runs(tmp_path):
+async def test_broker_whose_last_log_directory_fails_during_recovery_never_runs(tmp_path):
     (tmp_path / "logs" / "events-0" / f"{0:020}.log").mkdir(parents=True)
-    broker = Watched(tmp_path / "logs")
+    broker = StateRecordingServer(tmp_path / "logs")
     with pytest.raises(NoLogDirectory):
         await broker.start()
     assert broker.states == [NOT_RUNNING, STARTING, RECOVERING, SHUTTING_DOWN, NOT_RUNNING]
 
 
-async def test_a_start_that_is_given_up_during_recovery_ends_where_it_began(tmp_path, monkeypatch):
-    broker = Watched(tmp_path / "logs")
+async def test_start_cancelled_during_recovery_ends_in_not_running(tmp_path, monkeypatch):
+    broker = StateRecordingServer(tmp_path / "logs")
     loop, load_logs = asyncio.get_running_loop(), server.LogManager.load
 
     def load_and_be_cancelled(*args, **kwargs):
@@ -153,8 +153,8 @@ async def test_a_start_that_is_given_up_during_recovery_ends_where_it_began(tmp_
     assert broker.states == [NOT_RUNNING, STARTING, RECOVERING, SHUTTING_DOWN, NOT_RUNNING]
 
 
-async def test_a_broker_that_hands_nothing_on_is_shut_down_at_once(tmp_path):
-    broker = Watched(tmp_path / "logs", "controlled.shutdown.enable=false")
+async def test_broker_without_controlled_shutdown_shuts_down_at_once(tmp_path):
+    broker = StateRecordingServer(tmp_path / "logs", "controlled.shutdown.enable=false")
     await broker.start()
     await broker.stop()
     assert broker.states[-3:] == [RUNNING, SHUTTING_DOWN, NOT_RUNNING]

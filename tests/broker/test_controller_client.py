@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.controller_client import ControllerClient
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
 from odradek.protocol.api.allocate_producer_ids import AllocateProducerIdsResponse
 from odradek.protocol.errors import NotController, RequestTimedOut
@@ -17,7 +17,7 @@ class Broker:
     """Answers, or says nothing until it is hung up on."""
 
     def __init__(self, node):
-        self._answer = asyncio.get_running_loop().create_future()
+        self._response = asyncio.get_running_loop().create_future()
         if node is not PAUSED:
             block = AllocateProducerIdsResponse(
                 throttle_time_ms=0,
@@ -25,46 +25,46 @@ class Broker:
                 producer_id_start=1000 * node.id,
                 producer_id_len=1000,
             )
-            self._answer.set_result(block)
+            self._response.set_result(block)
 
     async def send(self, request, *, version):
-        return await self._answer
+        return await self._response
 
     def close(self):
-        if not self._answer.done():
-            self._answer.set_exception(ConnectionResetError())
+        if not self._response.done():
+            self._response.set_exception(ConnectionResetError())
 
 
-class Office:
+class Scene:
     def __init__(self, holder):
-        self.holder = holder
-        nodes = {each.id: each for each in (ITSELF, PAUSED, NEXT)}
+        self.controller_id = holder
+        nodes = {node.id: node for node in (ITSELF, PAUSED, NEXT)}
         self.client = ControllerClient(
             ITSELF,
-            controller_id=lambda: self.holder,
+            controller_id=lambda: self.controller_id,
             nodes=lambda: nodes,
             clients=BrokerClients(Broker),
             broker_epoch=lambda: 7,
         )
 
 
-async def test_r5_who_waits_for_a_controller_that_stands_still_asks_the_next_one():
-    office = Office(PAUSED.id)
+async def test_r5_request_to_paused_controller_fails_when_another_is_elected():
+    scene = Scene(PAUSED.id)
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        asking = tasks.create_task(refused(office))
+        failing = tasks.create_task(timeout_message(scene))
         await asyncio.sleep(0)
-        office.holder = NEXT.id
-        office.client.controller_changed()
-        assert "does not answer" in await asking
-    assert (await office.client.allocate_producer_ids()).block_start == 2000
+        scene.controller_id = NEXT.id
+        scene.client.on_controller_change()
+        assert "does not answer" in await failing
+    assert (await scene.client.allocate_producer_ids()).block_start == 2000
 
 
-async def refused(office):
-    with pytest.raises(RequestTimedOut) as refusal:
-        await office.client.allocate_producer_ids()
-    return str(refusal.value)
+async def timeout_message(scene):
+    with pytest.raises(RequestTimedOut) as error:
+        await scene.client.allocate_producer_ids()
+    return str(error.value)
 
 
-async def test_nobody_is_asked_if_nobody_is_known():
+async def test_request_without_known_controller_is_rejected():
     with pytest.raises(NotController):
-        await Office(-1).client.allocate_producer_ids()
+        await Scene(-1).client.allocate_producer_ids()

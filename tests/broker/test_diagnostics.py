@@ -27,20 +27,20 @@ def wire(broker):
 
 def poll(wire, topic):
     """It waits, for the topic is empty."""
-    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
-    topics = [{"topic": topic, "partitions": [asked]}]
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    topics = [{"topic": topic, "partitions": [partition]}]
     wire.send(ApiKey.FETCH, 4, max_wait_ms=LONG_MS, min_bytes=1, max_bytes=1_000, topics=topics)
 
 
-def test_a_poll_that_waits_is_told_of_and_forgotten_with_its_connection(broker, new_topic, wire):
+def test_waiting_fetch_is_reported_until_its_connection_is_closed(broker, new_topic, wire):
     topic = new_topic()
     poll(wire, topic)
     expected = {f"{topic}-0": {"consumers": 1}}
     wait_until(lambda: held_by(broker).waiting == expected, or_else=lambda: held_by(broker))
-    held = held_by(broker)
+    report = held_by(broker)
     # One is the controller's.
-    assert (held.requests, held.connections["PLAINTEXT"]) == (1, 2)
-    assert held.accepted == 2
+    assert (report.requests, report.connections["PLAINTEXT"]) == (1, 2)
+    assert report.accepted == 2
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABRUPTLY)
     wire.close()  # who only ends its side may want the answer still
     wait_until(
@@ -49,13 +49,13 @@ def test_a_poll_that_waits_is_told_of_and_forgotten_with_its_connection(broker, 
     assert (held_by(broker).requests, held_by(broker).waiting) == (0, {})
 
 
-def test_tasks_are_told_of_by_name_and_connections_by_what_they_are_for(broker):
-    held = held_by(broker)
-    assert held.outgoing == {"controller to broker 1001": 1}
-    assert held.tasks["controller-to-broker-1001"] == held.tasks["retention"] == 1
+def test_tasks_are_reported_by_name_and_connections_by_purpose(broker):
+    report = held_by(broker)
+    assert report.outgoing == {"controller to broker 1001": 1}
+    assert report.tasks["controller-to-broker-1001"] == report.tasks["retention"] == 1
 
 
-def test_who_asks_before_there_is_anything_to_tell_does_no_harm(tmp_path):
+def test_signal_during_startup_does_no_harm(tmp_path):
     starting = BrokerProcess(tmp_path / "logs")
     starting.launch()
     with starting:

@@ -5,16 +5,16 @@ import threading
 
 import pytest
 
-from odradek.broker.disk import Disk
+from odradek.broker.disk_executor import DiskExecutor
 from odradek.protocol.errors import KafkaStorageError
 from odradek.storage.manager.directories import LogDirectories
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 from tests.support.log_managers import Notebook
 
 
 @pytest.fixture
 def disk():
-    disk = Disk(2)
+    disk = DiskExecutor(2)
     yield disk
     disk.close()
 
@@ -32,11 +32,11 @@ def directory(directories):
     return directories[0]
 
 
-async def test_a_call_runs_on_another_thread(disk):
+async def test_function_runs_on_another_thread(disk):
     assert await disk.run(threading.get_ident) != threading.get_ident()
 
 
-async def test_work_is_begun_and_ended_here_and_run_there(disk, directory):
+async def test_task_begins_and_completes_on_the_loop_and_runs_on_a_thread(disk, directory):
     threads = []
 
     def step():
@@ -46,13 +46,15 @@ async def test_work_is_begun_and_ended_here_and_run_there(disk, directory):
         threads.append(threading.get_ident())
         return step
 
-    work = DiskWork(directory, "work", begin, ended=lambda _: threads.append(threading.get_ident()))
-    await disk.carry_out(work)
-    here = threading.get_ident()
-    assert [thread == here for thread in threads] == [True, False, True]
+    task = DiskTask(
+        directory, "work", begin, on_complete=lambda _: threads.append(threading.get_ident())
+    )
+    await disk.execute(task)
+    loop_thread = threading.get_ident()
+    assert [thread == loop_thread for thread in threads] == [True, False, True]
 
 
-async def test_exclusive_work_of_one_directory_goes_one_after_the_other(disk, directory):
+async def test_exclusive_tasks_of_a_directory_run_one_at_a_time(disk, directory):
     running = []
 
     def step():
@@ -60,54 +62,54 @@ async def test_exclusive_work_of_one_directory_goes_one_after_the_other(disk, di
         assert len(running) == 1
         running.pop()
 
-    works = [DiskWork(directory, "work", lambda: step, is_exclusive=True) for _ in range(20)]
-    await asyncio.gather(*map(disk.carry_out, works))
+    tasks = [DiskTask(directory, "work", lambda: step, is_exclusive=True) for _ in range(20)]
+    await asyncio.gather(*map(disk.execute, tasks))
 
 
-async def test_a_directory_that_hangs_holds_up_nobody_else(disk, directories):
-    go_on, done = threading.Event(), []
-    hanging, well = directories
-    stuck = [DiskWork(hanging, "stuck", lambda: lambda: go_on.wait(10)) for _ in range(5)]
+async def test_hanging_directory_does_not_delay_another(disk, directories):
+    release, done = threading.Event(), []
+    hanging, healthy = directories
+    stuck = [DiskTask(hanging, "stuck", lambda: lambda: release.wait(10)) for _ in range(5)]
     async with asyncio.TaskGroup() as tasks:
-        for work in stuck:
-            tasks.create_task(disk.carry_out(work))
+        for task in stuck:
+            tasks.create_task(disk.execute(task))
         await asyncio.sleep(0)
-        await disk.carry_out(DiskWork(well, "work", lambda: lambda: done.append(go_on.is_set())))
-        assert not await disk.run(go_on.is_set)
-        assert not await disk.run_in(well, go_on.is_set)
-        go_on.set()
+        await disk.execute(DiskTask(healthy, "work", lambda: lambda: done.append(release.is_set())))
+        assert not await disk.run(release.is_set)
+        assert not await disk.run_in(healthy, release.is_set)
+        release.set()
     assert done == [False]
 
 
-async def test_work_that_was_cancelled_is_still_waited_for(disk, directory):
-    begun, go_on, ended = threading.Event(), threading.Event(), []
+async def test_cancelled_task_is_awaited_until_it_ends(disk, directory):
+    begun, release, ended = threading.Event(), threading.Event(), []
 
     def step():
         begun.set()
-        assert go_on.wait(10)
+        assert release.wait(10)
 
-    work = DiskWork(directory, "work", lambda: step, ended=ended.append)
+    disk_task = DiskTask(directory, "work", lambda: step, on_complete=ended.append)
     async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(disk.carry_out(work))
+        task = tasks.create_task(disk.execute(disk_task))
         await disk.run(begun.wait, 10)
         task.cancel()
         await asyncio.sleep(0)
         assert not task.done()
-        go_on.set()
+        release.set()
     assert task.cancelled()
     assert ended == [False]
 
 
-async def test_a_failure_takes_the_directory_offline_and_the_rest_is_done(disk, directory):
+async def test_failure_takes_the_directory_offline_and_the_rest_is_rejected(disk, directory):
     def fail():
         raise OSError(5, "broken")
 
     done = []
-    works = [
-        DiskWork(directory, "bad", lambda: fail),
-        DiskWork(directory, "later", lambda: done.append),
+    tasks = [
+        DiskTask(directory, "bad", lambda: fail),
+        DiskTask(directory, "later", lambda: done.append),
     ]
-    await disk.carry_out_all(works)
+    await disk.execute_all(tasks)
     assert not directory.is_online
     with pytest.raises(KafkaStorageError):
-        await disk.carry_out(works[1])
+        await disk.execute(tasks[1])

@@ -24,41 +24,47 @@ def is_embedded(broker):
     return (broker.data_dir / "metadata.sqlite").exists()
 
 
-def told(broker, version=4):
+def api_versions(broker, version=4):
     return call(broker.address, ApiKey.API_VERSIONS, version, **OWN_NAME)
 
 
 def level(broker):
     """Of transactions, and the epoch."""
-    answer = told(broker)
-    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    response = api_versions(broker)
+    levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
     assert set(levels) <= {"transaction.version"}
-    return levels.get("transaction.version", 0), answer.finalized_features_epoch
+    return levels.get("transaction.version", 0), response.finalized_features_epoch
 
 
-def update(broker, wanted, kind, *, version=2, **fields):
-    asked = {"feature": "transaction.version", "max_version_level": wanted, "upgrade_type": kind}
-    answer = call(
-        broker.address, ApiKey.UPDATE_FEATURES, version, feature_updates=[asked], **fields
+def update(broker, level, kind, *, version=2, **fields):
+    feature_update = {
+        "feature": "transaction.version",
+        "max_version_level": level,
+        "upgrade_type": kind,
+    }
+    response = call(
+        broker.address, ApiKey.UPDATE_FEATURES, version, feature_updates=[feature_update], **fields
     )
-    codes = [answer.error_code, *(each.error_code for each in answer.results)]
-    return ErrorCode.of(next(filter(None, codes), 0)).name
+    codes = [response.error_code, *(result.error_code for result in response.results)]
+    return ErrorCode.for_code(next(filter(None, codes), 0)).name
 
 
-def test_a_new_cluster_has_them_on_the_embedded_store_only(broker):
+def test_new_cluster_has_finalized_features_on_the_embedded_store_only(broker):
     assert level(broker) == ((2, 0) if is_embedded(broker) else (0, 0))
 
 
 @pytest.mark.parametrize(("version", "names"), [(3, []), (4, ["transaction.version"])])
-def test_what_is_supported_is_told_to_those_who_can_read_it(broker, version, names):
-    supported = told(broker, version).supported_features
-    assert [each.name for each in supported] == names
-    assert [(each.min_version, each.max_version) for each in supported] == [(0, 2)] * len(names)
+def test_supported_features_are_sent_from_version_4_on(broker, version, names):
+    supported = api_versions(broker, version).supported_features
+    assert [feature.name for feature in supported] == names
+    assert [(feature.min_version, feature.max_version) for feature in supported] == [(0, 2)] * len(
+        names
+    )
 
 
-def test_levels_change_by_request_and_are_there_after_a_restart(broker):
-    begun, epoch = level(broker)
-    if begun:
+def test_levels_change_by_request_and_survive_a_restart(broker):
+    initial, epoch = level(broker)
+    if initial:
         assert update(broker, 0, SAFE_DOWNGRADE) == "NONE"
         epoch += 1
     assert level(broker) == (0, epoch)
@@ -72,10 +78,10 @@ def test_levels_change_by_request_and_are_there_after_a_restart(broker):
     assert level(broker) == (0, epoch + 3)
 
 
-def test_what_is_refused_or_only_judged_changes_nothing(broker):
+def test_rejected_or_validate_only_update_changes_nothing(broker):
     before = level(broker)
     assert update(broker, 3, UPGRADE) == "INVALID_UPDATE_VERSION"
     assert update(broker, 3, UPGRADE, version=1) == "INVALID_REQUEST"
-    wanted, kind = (1, SAFE_DOWNGRADE) if before[0] else (1, UPGRADE)
-    assert update(broker, wanted, kind, validate_only=True) == "NONE"
+    new_level, kind = (1, SAFE_DOWNGRADE) if before[0] else (1, UPGRADE)
+    assert update(broker, new_level, kind, validate_only=True) == "NONE"
     assert level(broker) == before

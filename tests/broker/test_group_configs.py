@@ -11,7 +11,7 @@ from tests.support.wire_client import call
 __all__ = ["new_store"]
 
 GROUP, SET = 32, 0
-ASKED_MAX = 500
+ATTEMPTS_MAX = 500
 NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE.code, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.code}
 
 
@@ -23,9 +23,9 @@ def broker(new_store, tmp_path):
 
 def joined_interval_ms(address, member_id):
     """What a member is told that joins; asked as often as it takes to have a coordinator."""
-    for _ in range(ASKED_MAX):
+    for _ in range(ATTEMPTS_MAX):
         call(address, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
-        answer = call(
+        response = call(
             address,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
             1,
@@ -36,21 +36,21 @@ def joined_interval_ms(address, member_id):
             topic_partitions=[],
             subscribed_topic_names=["t"],
         )
-        if answer.error_code not in NOT_YET:
+        if response.error_code not in NOT_YET:
             break
-    assert answer.error_code == ErrorCode.NONE.code, answer
-    return answer.heartbeat_interval_ms
+    assert response.error_code == ErrorCode.NONE.code, response
+    return response.heartbeat_interval_ms
 
 
-def test_members_are_told_the_interval_of_their_group(broker):
+def test_heartbeat_interval_of_a_group_is_sent_to_its_members(broker):
     address = broker.address
     assert joined_interval_ms(address, "m0") == 5_000
     config = {"name": "consumer.heartbeat.interval.ms", "config_operation": SET, "value": "9000"}
     resource = {"resource_type": GROUP, "resource_name": "g", "configs": [config]}
     call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
     # The broker hears of it a moment later.
-    told = (joined_interval_ms(address, f"m{number}") for number in range(1, ASKED_MAX))
-    assert 9_000 in told
+    intervals = (joined_interval_ms(address, f"m{number}") for number in range(1, ATTEMPTS_MAX))
+    assert 9_000 in intervals
     broker.stop()
     broker.start()
     assert joined_interval_ms(address, "after") == 9_000

@@ -27,7 +27,7 @@ TIMEOUT_S = 30
 
 
 @cache
-def large():
+def build_large_batch():
     """Whose last record is the youngest."""
     return bytes(large_batch(COUNT, timestamps=range(COUNT), codec=Codec.ZSTD))
 
@@ -37,12 +37,12 @@ def reader(broker):
     """The process that reads records."""
     create_topic(broker.address, "first", cleanup_policy="compact")
     with PartitionClient(broker.address, "first") as client:
-        assert client.produce(large()).error_code == 0
+        assert client.produce(build_large_batch()).error_code == 0
     return worker_of(broker)
 
 
 @contextmanager
-def others_answered(broker, reader, waiting):
+def others_are_served(broker, reader, waiting):
     """What is asked here waits for a process that stands still; others do not.
 
     So it does not matter how long records take to be read, nor who else needs a processor.
@@ -62,45 +62,50 @@ def others_answered(broker, reader, waiting):
 @pytest.mark.parametrize(
     ("topic", "configs", "records", "version"),
     [
-        ("compacted", {"cleanup_policy": "compact"}, large, 9),
-        ("bounded", {"message_timestamp_before_max_ms": 2**62}, large, 9),
-        ("recompressed", {"compression_type": "lz4", "max_message_bytes": 2**30}, large, 9),
+        ("compacted", {"cleanup_policy": "compact"}, build_large_batch, 9),
+        ("bounded", {"message_timestamp_before_max_ms": 2**62}, build_large_batch, 9),
+        (
+            "recompressed",
+            {"compression_type": "lz4", "max_message_bytes": 2**30},
+            build_large_batch,
+            9,
+        ),
         ("old", {}, lambda: message(1, b"v") * 25_000, 2),
     ],
 )
-def test_others_are_answered_while_the_records_of_a_batch_are_read(
+def test_others_are_served_while_the_records_of_a_batch_are_validated(
     broker, reader, topic, configs, records, version
 ):
     create_topic(broker.address, topic, **configs)
     with PartitionClient(broker.address, topic) as client:
         values = client.produce_values(records())
         for is_first in (True, False):
-            with others_answered(broker, reader, client.wire):
+            with others_are_served(broker, reader, client.wire):
                 client.wire.send(ApiKey.PRODUCE, version, **values)
-            answer = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, version))
-            assert (answer.error_code, answer.base_offset == 0) == (0, is_first)
+            response = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, version))
+            assert (response.error_code, response.base_offset == 0) == (0, is_first)
 
 
 @of_linux
-def test_others_are_answered_while_an_offset_is_looked_for(broker, reader):
+def test_others_are_served_during_an_offset_lookup(broker, reader):
     create_topic(broker.address, "looked-at", retention_ms=-1)  # the records are of 1970
     with PartitionClient(broker.address, "looked-at") as client:
-        assert client.produce(large()).error_code == 0
+        assert client.produce(build_large_batch()).error_code == 0
         for timestamp, offset in ((LARGEST, COUNT - 1), (COUNT - 1, COUNT - 1)):
-            line = {"partition_index": 0, "timestamp": timestamp}
-            topics = [{"name": "looked-at", "partitions": [line]}]
-            asked = {"replica_id": -1, "isolation_level": 0, "topics": topics}
-            with others_answered(broker, reader, client.wire):
-                client.wire.send(ApiKey.LIST_OFFSETS, 7, **asked)
-            answer = client.wire.answer(ApiKey.LIST_OFFSETS, 7)
-            assert answer.topics[0].partitions[0].offset == offset
+            partition = {"partition_index": 0, "timestamp": timestamp}
+            topics = [{"name": "looked-at", "partitions": [partition]}]
+            request = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+            with others_are_served(broker, reader, client.wire):
+                client.wire.send(ApiKey.LIST_OFFSETS, 7, **request)
+            response = client.wire.answer(ApiKey.LIST_OFFSETS, 7)
+            assert response.topics[0].partitions[0].offset == offset
 
 
-def test_the_requests_of_a_connection_keep_their_order(broker):
+def test_requests_of_a_connection_keep_their_order(broker):
     create_topic(broker.address, "ordered", cleanup_policy="compact")
     small = large_batch(1)
     with PartitionClient(broker.address, "ordered") as client:
-        for batch in (small, large(), small, large(), small):
+        for batch in (small, build_large_batch(), small, build_large_batch(), small):
             client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(batch))
         bodies = [client.wire.answer_bytes() for _ in range(5)]
         assert [int.from_bytes(body[:4], "big") for body in bodies] == [1, 2, 3, 4, 5]
@@ -111,33 +116,33 @@ def test_the_requests_of_a_connection_keep_their_order(broker):
 
 
 @of_linux
-def test_a_batch_is_appended_once_although_whoever_reads_it_is_killed(tmp_path):
+def test_batch_is_appended_once_if_the_reading_process_is_killed(tmp_path):
     with BrokerProcess(tmp_path / "logs").start() as broker:
         create_topic(broker.address, "killed", cleanup_policy="compact")
         with PartitionClient(broker.address, "killed") as client:
-            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
+            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(build_large_batch()))
             os.kill(worker_of(broker), signal.SIGKILL)
-            answer = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, 9))
-            assert (answer.error_code, answer.base_offset) == (0, 0)
-            assert client.produce(large()).base_offset == COUNT
+            response = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, 9))
+            assert (response.error_code, response.base_offset) == (0, 0)
+            assert client.produce(build_large_batch()).base_offset == COUNT
 
 
 @of_linux
-def test_a_broker_that_is_stopped_meanwhile_stops_well(tmp_path):
+def test_broker_stops_cleanly_while_a_batch_is_validated(tmp_path):
     with BrokerProcess(tmp_path / "logs").start() as broker:
         create_topic(broker.address, "stopped", cleanup_policy="compact")
         with PartitionClient(broker.address, "stopped") as client:
-            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
+            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(build_large_batch()))
             worker_of(broker)
             broker.stop()
 
 
 @of_linux
-def test_a_broker_that_is_killed_leaves_no_process_behind(tmp_path):
+def test_killed_broker_leaves_no_process_behind(tmp_path):
     with BrokerProcess(tmp_path / "logs").start() as broker:
         create_topic(broker.address, "left", cleanup_policy="compact")
         with PartitionClient(broker.address, "left") as client:
-            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(large()))
+            client.wire.send(ApiKey.PRODUCE, 9, **client.produce_values(build_large_batch()))
             reader = worker_of(broker)
             broker.kill()
     deadline = time.monotonic() + TIMEOUT_S

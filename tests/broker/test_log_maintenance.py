@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from odradek.broker.log_care import LogCare
+from odradek.broker.log_maintenance import LogMaintenance
 from odradek.protocol.types import TopicPartition
+from odradek.storage.cleaner.log_cleaning_state import IDLE, PAUSED
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.states import IDLE, PAUSED
 from tests.support.damage import flip
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS, records_batch, records_from
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 COMPACTED = {"cleanup_policy": ("compact",), "segment_bytes": 1000, "min_cleanable_dirty_ratio": 0}
 
 
-def care_settings(cleaner):
+def maintenance_settings(cleaner):
     return SimpleNamespace(cleaner=cleaner, background_threads=2)
 
 
@@ -34,7 +34,7 @@ def values_of(partition):
     return [record.value for record in records_from(partition.log)]
 
 
-async def test_what_has_waited_long_enough_is_synced(tmp_path):
+async def test_log_is_flushed_after_flush_ms(tmp_path):
     hosting = Hosting(tmp_path, flush_ms=0)
     partition = hosting.lead()
     partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
@@ -42,7 +42,7 @@ async def test_what_has_waited_long_enough_is_synced(tmp_path):
     assert partition.log.recovery_point == 1
 
 
-async def test_the_checkpoints_say_what_is_known(tmp_path):
+async def test_checkpoints_have_the_current_offsets(tmp_path):
     hosting = Hosting(tmp_path, flush_ms=0)
     hosting.lead().append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
     await hosting.care.flush()
@@ -51,43 +51,43 @@ async def test_the_checkpoints_say_what_is_known(tmp_path):
         assert "events 0 1" in (tmp_path / name).read_text()
 
 
-async def test_r12_a_clock_that_jumps_is_told_of_before_fresh_records_are_too_old(tmp_path, caplog):
+async def test_r12_clock_jump_is_logged_before_retention_deletes_fresh_records(tmp_path, caplog):
     hosting = Hosting(tmp_path, retention_ms=HOUR_MS)
     partition = hosting.lead()
     fill(partition)
     clock = [NOW_MS]
-    care = LogCare(
+    maintenance = LogMaintenance(
         hosting.logs,
-        care_settings(CleanerSettings()),
-        disk=hosting.disk,
-        worker=None,
+        maintenance_settings(CleanerSettings()),
+        disk_executor=hosting.disk,
+        cleaner_process=None,
         now_ms=lambda: clock[0],
     )
     clock[0] += 5 * HOUR_MS
-    await care.apply_retention()
-    assert partition.log.start_offset == 0
+    await maintenance.apply_retention()
+    assert partition.log.log_start_offset == 0
     assert "The clock was set forward by 18000 s" in caplog.text
     clock[0] = NOW_MS  # somebody has seen it
-    await care.apply_retention()
-    assert partition.log.start_offset == 0
+    await maintenance.apply_retention()
+    assert partition.log.log_start_offset == 0
     clock[0] += 5 * HOUR_MS
-    await care.apply_retention()
-    await care.apply_retention()
-    assert partition.log.start_offset == partition.log.end_offset
+    await maintenance.apply_retention()
+    await maintenance.apply_retention()
+    assert partition.log.log_start_offset == partition.log.log_end_offset
 
 
-async def test_what_is_too_old_goes_and_its_files_later(tmp_path):
+async def test_retention_deletes_segments_and_later_their_files(tmp_path):
     hosting = Hosting(tmp_path, segment_bytes=1000, retention_bytes=1000, file_delete_delay_ms=0)
     partition = hosting.lead()
     fill(partition)
     await hosting.care.apply_retention()
-    assert partition.log.start_offset > 0
+    assert partition.log.log_start_offset > 0
     assert list(tmp_path.glob("events-0/*.deleted"))
-    await hosting.care.remove()
+    await hosting.care.delete_pending_files()
     assert not list(tmp_path.glob("events-0/*.deleted"))
 
 
-async def test_a_compaction_keeps_the_last_value_of_every_key(tmp_path):
+async def test_compaction_keeps_the_last_value_of_every_key(tmp_path):
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()
     fill(partition)
@@ -98,112 +98,112 @@ async def test_a_compaction_keeps_the_last_value_of_every_key(tmp_path):
     assert after[-3:] == before[-3:]
 
 
-async def test_a_damaged_log_is_left_alone_and_named(tmp_path, caplog):
+async def test_damaged_log_is_marked_uncleanable_and_logged(tmp_path, caplog):
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()
     fill(partition)
     first = tmp_path / "events-0" / f"{0:020}.log"
     flip(first, 70)
     await hosting.care.compact()
-    assert EVENTS in hosting.logs.cleaner.uncleanable
+    assert EVENTS in hosting.logs.cleaner_manager.uncleanable_partitions
     assert "events-0 is damaged, and is not compacted any more" in caplog.text
 
 
-async def test_nobody_compacts_what_is_held_off(tmp_path):
+async def test_paused_partition_is_not_compacted(tmp_path):
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()
     fill(partition)
     before = values_of(partition)
-    await hosting.care.hold_off(EVENTS)
+    await hosting.care.abort_and_pause_cleaning(EVENTS)
     await hosting.care.compact()
     assert values_of(partition) == before
-    hosting.care.allow(EVENTS)
+    hosting.care.resume_cleaning(EVENTS)
     await hosting.care.compact()
     assert values_of(partition) != before
 
 
-async def test_holding_off_stops_a_compaction_that_is_under_way(tmp_path, caplog):
+async def test_pause_aborts_a_compaction_in_progress(tmp_path, caplog):
     caplog.set_level("INFO")
     hosting = Hosting(tmp_path, **COMPACTED | {"segment_bytes": 100_000})
     partition = hosting.lead()
     fill(partition, size=20_000)  # enough of it that the rate has to be kept
     slow = CleanerSettings(io_max_bytes_per_second=1.0)
-    care = LogCare(
+    maintenance = LogMaintenance(
         hosting.logs,
-        care_settings(slow),
-        disk=hosting.disk,
-        worker=hosting.worker,
+        maintenance_settings(slow),
+        disk_executor=hosting.disk,
+        cleaner_process=hosting.worker,
         now_ms=lambda: NOW_MS,
     )
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(care.compact())
+        tasks.create_task(maintenance.compact())
         await asyncio.sleep(0)
-        assert hosting.logs.cleaner.is_at_work_on(partition.log)
-        await care.hold_off(EVENTS)
-    assert hosting.logs.cleaner.states[EVENTS] is PAUSED
+        assert hosting.logs.cleaner_manager.is_cleaning_in_progress(partition.log)
+        await maintenance.abort_and_pause_cleaning(EVENTS)
+    assert hosting.logs.cleaner_manager.states[EVENTS] is PAUSED
     assert "Compacting events-0 was stopped" in caplog.text
 
 
-async def test_holding_off_what_is_deleted_meanwhile_comes_to_an_end(tmp_path):
+async def test_pause_ends_if_the_partition_is_deleted_meanwhile(tmp_path):
     hosting = Hosting(tmp_path, **COMPACTED)
     hosting.lead()
-    cleaner = hosting.logs.cleaner
+    cleaner = hosting.logs.cleaner_manager
     cleaner.states.start(EVENTS)
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        tasks.create_task(hosting.care.hold_off(EVENTS))
+        tasks.create_task(hosting.care.abort_and_pause_cleaning(EVENTS))
         await asyncio.sleep(0)
         cleaner.states.end(EVENTS)
-        cleaner.deleted(EVENTS)  # by somebody who held it off as well
+        cleaner.remove_partition(EVENTS)  # by somebody who held it off as well
     assert cleaner.states[EVENTS] is IDLE
 
 
-@pytest.mark.parametrize("others", [0, 1])
-async def test_who_is_cancelled_while_it_waits_holds_nothing_off(tmp_path, others):
+@pytest.mark.parametrize("other_pauses", [0, 1])
+async def test_cancelled_pause_pauses_nothing(tmp_path, other_pauses):
     hosting = Hosting(tmp_path, **COMPACTED)
     hosting.lead()
-    cleaner = hosting.logs.cleaner
+    cleaner = hosting.logs.cleaner_manager
     cleaner.states.start(EVENTS)
-    for _ in range(others):
+    for _ in range(other_pauses):
         cleaner.pause(EVENTS)
-    waiting = asyncio.get_running_loop().create_task(hosting.care.hold_off(EVENTS))
+    waiting = asyncio.get_running_loop().create_task(hosting.care.abort_and_pause_cleaning(EVENTS))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
     cleaner.states.end(EVENTS)
-    assert cleaner.states[EVENTS] is (PAUSED if others else IDLE)
-    for _ in range(others):
+    assert cleaner.states[EVENTS] is (PAUSED if other_pauses else IDLE)
+    for _ in range(other_pauses):
         cleaner.resume(EVENTS)
     assert cleaner.states[EVENTS] is IDLE
 
 
-async def test_nothing_is_compacted_if_that_is_switched_off(tmp_path):
+async def test_nothing_is_compacted_if_the_cleaner_is_disabled(tmp_path):
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()
     fill(partition)
     before = values_of(partition)
-    care = LogCare(
+    maintenance = LogMaintenance(
         hosting.logs,
-        care_settings(CleanerSettings(enable=False)),
-        disk=hosting.disk,
-        worker=hosting.worker,
+        maintenance_settings(CleanerSettings(enable=False)),
+        disk_executor=hosting.disk,
+        cleaner_process=hosting.worker,
         now_ms=lambda: NOW_MS,
     )
-    await care.compact()
+    await maintenance.compact()
     assert values_of(partition) == before
 
 
 @pytest.mark.parametrize("age_ms", [0, 86_400_001])
-async def test_producers_that_have_been_silent_for_long_are_forgotten(tmp_path, age_ms):
+async def test_inactive_producers_expire(tmp_path, age_ms):
     hosting = Hosting(tmp_path)
     partition = hosting.lead()
     batch = records_batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0)
     partition.append(batch, acks=1, now_ms=NOW_MS)
-    care = LogCare(
+    maintenance = LogMaintenance(
         hosting.logs,
-        care_settings(CleanerSettings()),
-        disk=hosting.disk,
-        worker=hosting.worker,
+        maintenance_settings(CleanerSettings()),
+        disk_executor=hosting.disk,
+        cleaner_process=hosting.worker,
         now_ms=lambda: NOW_MS + age_ms,
     )
-    care.expire_producers()
-    assert len(partition.log.producers) == (0 if age_ms else 1)
+    maintenance.expire_producers()
+    assert len(partition.log.producer_state_manager) == (0 if age_ms else 1)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from odradek.broker.background import Background
-from odradek.broker.call import Parked
-from odradek.broker.own_client import OwnClient
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.request import DelayedOperation
 from odradek.broker.router import Route
+from odradek.broker.task_registry import TaskRegistry
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -18,72 +18,75 @@ REQUEST = EndTxnRequest(transactional_id="a", producer_id=7, producer_epoch=0, c
 
 
 def client(handle):
-    background = Background()
+    background = TaskRegistry()
     at_end(background.stop)
     route = Route(ApiKey.END_TXN, handle)
-    return OwnClient(
-        lambda: {ApiKey.END_TXN: route}, client_id="1", listener="INSIDE", start=background.start
+    return LoopbackClient(
+        lambda: {ApiKey.END_TXN: route},
+        client_id="1",
+        listener="INSIDE",
+        start_task=background.start,
     )
 
 
-def answer(code=0):
+def response(code=0):
     return EndTxnResponse(throttle_time_ms=0, error_code=code, producer_id=1, producer_epoch=0)
 
 
-async def test_the_handler_is_given_the_request_as_it_is():
-    seen = []
+async def test_handler_gets_the_request_object_unchanged():
+    requests = []
 
-    def handle(call):
-        seen.append(call)
-        return answer()
+    def handle(request):
+        requests.append(request)
+        return response()
 
-    assert client(handle).ask(REQUEST, version=3) == answer()
-    (call,) = seen
-    assert call.request is REQUEST
-    assert (call.version, call.key, call.client_id) == (3, ApiKey.END_TXN, "1")
-    assert (call.peer.listener, call.peer.is_own) == ("INSIDE", True)
+    assert client(handle).send_nowait(REQUEST, version=3) == response()
+    (request,) = requests
+    assert request.body is REQUEST
+    assert (request.version, request.api_key, request.client_id) == (3, ApiKey.END_TXN, "1")
+    assert (request.context.listener, request.context.is_from_this_broker) == ("INSIDE", True)
 
 
-@pytest.mark.parametrize("failure", [NotCoordinator(), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [NotCoordinator(), ZeroDivisionError()])
 @pytest.mark.parametrize("waits", [False, True])
-async def test_what_is_refused_is_an_answer(failure, waits, caplog):
+async def test_error_of_the_handler_becomes_an_error_response(error, waits, caplog):
     async def fail():
-        raise failure
+        raise error
 
-    def handle(call):
+    def handle(request):
         if waits:
             return fail()
-        raise failure
+        raise error
 
-    told = await client(handle).send(REQUEST, version=3)
-    is_ours = isinstance(failure, ZeroDivisionError)
-    expected = ErrorCode.UNKNOWN_SERVER_ERROR if is_ours else ErrorCode.NOT_COORDINATOR
-    assert told.error_code == expected.code
-    assert bool(caplog.records) == is_ours
+    error_response = await client(handle).send(REQUEST, version=3)
+    is_unexpected = isinstance(error, ZeroDivisionError)
+    expected = ErrorCode.UNKNOWN_SERVER_ERROR if is_unexpected else ErrorCode.NOT_COORDINATOR
+    assert error_response.error_code == expected.code
+    assert bool(caplog.records) == is_unexpected
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["nobody waits", "who waits goes away"])
-async def test_what_has_to_wait_comes_to_its_end_although(waits):
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["nobody waits", "who waits goes away"])
+async def test_delayed_request_completes_even_if_it_is_not_awaited(is_awaited):
     gate, is_done = asyncio.Event(), asyncio.Event()
 
     async def rest():
         await gate.wait()
         is_done.set()
-        return answer()
+        return response()
 
     async def begin():
-        return Parked(rest)
+        return DelayedOperation(rest)
 
-    asked = client(lambda call: begin()).ask(REQUEST, version=3)
-    if waits:
+    delayed = client(lambda request: begin()).send_nowait(REQUEST, version=3)
+    if is_awaited:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asked, 0.001)
+            await asyncio.wait_for(delayed, 0.001)
     gate.set()
     await asyncio.wait_for(is_done.wait(), 30)
 
 
-async def test_when_the_broker_stops_it_asks_no_more():
-    stopped = client(lambda call: answer())
+async def test_closed_client_rejects_requests():
+    stopped = client(lambda request: response())
     stopped.close()
     with pytest.raises(ConnectionError):
         await stopped.send(REQUEST, version=3)

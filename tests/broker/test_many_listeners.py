@@ -38,7 +38,7 @@ ATTEMPTS = 50
 CONNECTIONS = 2 * THREADS
 
 
-def clients_of(stack, address, count=CONNECTIONS):
+def accepted_clients(stack, address, count=CONNECTIONS):
     """Connections that are accepted, each on the next thread."""
     clients = [stack.enter_context(WireClient(address)) for _ in range(count)]
     assert all(map(is_answered, clients))
@@ -58,18 +58,18 @@ def is_answered(client):
     return True
 
 
-def fetch_of(topic, *, max_wait_ms=0):
+def fetch_fields(topic, *, max_wait_ms=0):
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": FETCH_BYTES_MAX}
     topics = [{"topic": topic, "partitions": [partition]}]
     limits = {"max_wait_ms": max_wait_ms, "min_bytes": 1, "max_bytes": FETCH_BYTES_MAX}
     return {"session_epoch": -1, "topics": topics, **limits}
 
 
-def records_in(answer):
-    return bytes(answer.responses[0].partitions[0].records or b"")
+def records_in(response):
+    return bytes(response.responses[0].partitions[0].records or b"")
 
 
-def is_obedient_to_the_controller(address):
+def accepts_controller_requests(address):
     """Does it do, and say so, what only a controller asks for?"""
     (node,) = call(address, ApiKey.METADATA, 9, topics=[]).brokers
     values = {"controller_id": node.node_id, "controller_epoch": CONTROLLER_EPOCH}
@@ -80,7 +80,7 @@ def is_obedient_to_the_controller(address):
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_who_asks_at_a_listener_is_told_its_advertised_address(broker, listener):
+def test_advertised_address_is_that_of_the_listener_of_the_request(broker, listener):
     address = broker.address_of(listener)
     for version in range(13):
         (node,) = call(address, ApiKey.METADATA, version, topics=[]).brokers
@@ -89,24 +89,26 @@ def test_who_asks_at_a_listener_is_told_its_advertised_address(broker, listener)
     assert (node.host, node.port) == broker.advertised[listener]
 
 
-def test_what_is_written_through_one_listener_is_read_through_all(broker):
+def test_records_written_through_one_listener_are_read_through_all(broker):
     values = [name.encode() * 20_000 for name in LISTENERS]
     create_topic(broker.address, "seen-by-all")
     for listener, value in zip(LISTENERS, values, strict=True):
         with PartitionClient(broker.address_of(listener), "seen-by-all") as client:
             assert client.produce(batch_of(value)).error_code == 0
     read = {
-        records_in(call(broker.address_of(each), ApiKey.FETCH, 11, **fetch_of("seen-by-all")))
-        for each in LISTENERS
+        records_in(
+            call(broker.address_of(listener_name), ApiKey.FETCH, 11, **fetch_fields("seen-by-all"))
+        )
+        for listener_name in LISTENERS
     }
     assert len(read) == 1
     assert all(value in read.copy().pop() for value in values)
 
 
-def test_the_ready_file_names_every_address(broker):
-    told = [f"{host}:{port}" for host, port in broker.advertised.values()]
+def test_ready_file_names_every_address(broker):
+    addresses = [f"{host}:{port}" for host, port in broker.advertised.values()]
     ready_file = broker.data_dir.with_name(broker.data_dir.name + ".ready")
-    assert ready_file.read_text() == ", ".join(told) + "\n"
+    assert ready_file.read_text() == ", ".join(addresses) + "\n"
 
 
 async def test_each_listener_has_its_threads_and_the_control_plane_has_one():
@@ -118,7 +120,9 @@ async def test_each_listener_has_its_threads_and_the_control_plane_has_one():
         control_plane_listener_name="CONTROL",
         num_network_threads=2,
     )
-    running = [each.name for each in threading.enumerate() if each.name.startswith("network-")]
+    running = [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("network-")
+    ]
     assert sorted(running) == [
         "network-BROKERS-0",
         "network-BROKERS-1",
@@ -128,19 +132,19 @@ async def test_each_listener_has_its_threads_and_the_control_plane_has_one():
     ]
 
 
-def test_the_controller_comes_by_its_own_listener(tmp_path):
+def test_controller_uses_the_control_plane_listener(tmp_path):
     broker = ManyListeners(tmp_path / "logs", arguments=("--log-level", "request=trace"))
     with broker.start():
         create_topic(broker.address, "told-of")
     for name in ("UPDATE_METADATA", "LEADER_AND_ISR"):
-        came_by = re.findall(rf" {name} v\d+ from 127\.0\.0\.1:(\d+)-", broker.log_text)
-        assert set(came_by) == {str(broker.ports[CONTROL])}
+        listener_ports = re.findall(rf" {name} v\d+ from 127\.0\.0\.1:(\d+)-", broker.log_text)
+        assert set(listener_ports) == {str(broker.ports[CONTROL])}
 
 
 # Threads
 
 
-def test_what_many_connections_send_at_once_is_answered_in_the_order_of_each(broker):
+def test_concurrent_connections_each_get_their_responses_in_order(broker):
     create_topic(broker.address, "of-many")
     rounds = 20
     with ExitStack() as stack:
@@ -158,54 +162,54 @@ def test_what_many_connections_send_at_once_is_answered_in_the_order_of_each(bro
         assert clients[0].offset_at(LATEST) == rounds * CONNECTIONS
 
 
-def test_answers_out_of_a_file_arrive_whole_on_every_thread_although_it_is_deleted(broker):
+def test_fetch_responses_from_a_deleted_file_arrive_whole_on_every_thread(broker):
     values = [bytes([number]) * 900_000 for number in range(8)]
     create_topic(broker.address, "deleted", file_delete_delay_ms=0)
     with PartitionClient(broker.address, "deleted") as client:
         for value in values:
             client.produce(batch_of(value))
     with ExitStack() as stack:
-        readers = clients_of(stack, broker.address)
+        readers = accepted_clients(stack, broker.address)
         for reader in readers:
-            reader.send(ApiKey.FETCH, 11, **fetch_of("deleted"))
+            reader.send(ApiKey.FETCH, 11, **fetch_fields("deleted"))
         for reader in readers:
             reader.socket.recv(1, MSG_PEEK)
-        answer = call(
+        response = call(
             broker.address,
             ApiKey.DELETE_TOPICS,
             5,
             topic_names=["deleted"],
             timeout_ms=TIMEOUT_MS,
         )
-        assert answer.responses[0].error_code == 0
-        assert all(map(is_answered, clients_of(stack, broker.address)))
-        answers = {records_in(reader.answer(ApiKey.FETCH, 11)) for reader in readers}
-    (read,) = answers
+        assert response.responses[0].error_code == 0
+        assert all(map(is_answered, accepted_clients(stack, broker.address)))
+        fetched = {records_in(reader.answer(ApiKey.FETCH, 11)) for reader in readers}
+    (read,) = fetched
     assert all(value in read for value in values)
 
 
 # The control plane
 
 
-def test_the_controller_is_heard_while_all_others_wait_for_a_slow_sender(tmp_path):
+def test_control_plane_is_served_while_all_others_wait_for_a_slow_sender(tmp_path):
     # A byte for every processor there could be.
-    bound = f"queued.max.request.bytes={THREADS * len(LISTENERS)}"
-    with ManyListeners(tmp_path / "logs", bound).start() as broker, ExitStack() as stack:
-        slow = clients_of(stack, broker.address, THREADS)
-        others = clients_of(stack, broker.address, THREADS)
+    setting = f"queued.max.request.bytes={THREADS * len(LISTENERS)}"
+    with ManyListeners(tmp_path / "logs", setting).start() as broker, ExitStack() as stack:
+        slow = accepted_clients(stack, broker.address, THREADS)
+        others = accepted_clients(stack, broker.address, THREADS)
         for client in slow:
             client.send_bytes(struct.pack(">i", 1 << 20) + b"begun")
         for client in others:
-            stuck(client)
-        assert is_obedient_to_the_controller(broker.address_of(CONTROL))
-        assert is_answered(*clients_of(stack, broker.address_of(BROKERS), 1))
+            send_until_unanswered(client)
+        assert accepts_controller_requests(broker.address_of(CONTROL))
+        assert is_answered(*accepted_clients(stack, broker.address_of(BROKERS), 1))
         for client in slow:
             client.close()
         for client in others:
             client.answer(ApiKey.API_VERSIONS, 0)
 
 
-def stuck(client):
+def send_until_unanswered(client):
     """Ask until there is no answer: then what was sent before has arrived."""
     client.socket.settimeout(SILENCE_S)
     for _ in range(ATTEMPTS):
@@ -218,13 +222,13 @@ def stuck(client):
     pytest.fail("all requests are answered")
 
 
-def test_the_controller_is_heard_while_readers_wait_for_what_does_not_come(broker):
+def test_control_plane_is_served_while_fetches_wait_for_records(broker):
     create_topic(broker.address, "empty")
     with ExitStack() as stack:
-        readers = clients_of(stack, broker.address)
+        readers = accepted_clients(stack, broker.address)
         for reader in readers:
-            reader.send(ApiKey.FETCH, 11, **fetch_of("empty", max_wait_ms=60_000))
-        assert is_obedient_to_the_controller(broker.address_of(CONTROL))
+            reader.send(ApiKey.FETCH, 11, **fetch_fields("empty", max_wait_ms=60_000))
+        assert accepts_controller_requests(broker.address_of(CONTROL))
         with PartitionClient(broker.address_of(OUTSIDE), "empty") as client:
             client.produce(batch_of(b"at last"))
         for reader in readers:
@@ -232,14 +236,14 @@ def test_the_controller_is_heard_while_readers_wait_for_what_does_not_come(broke
 
 
 @pytest.mark.parametrize("listener", [BROKERS, CONTROL])
-def test_brokers_and_the_controller_get_in_where_clients_have_to_wait(tmp_path, listener):
+def test_protected_listeners_accept_connections_in_place_of_client_connections(tmp_path, listener):
     # The controller's own is not counted.
     limit = "max.connections=2"
     with ManyListeners(tmp_path / "logs", limit).start() as broker, ExitStack() as stack:
-        first, second = clients_of(stack, broker.address, 2)
+        first, second = accepted_clients(stack, broker.address, 2)
         waiting = stack.enter_context(WireClient(broker.address))
-        stuck(waiting)
-        (privileged,) = clients_of(stack, broker.address_of(listener), 1)
+        send_until_unanswered(waiting)
+        (privileged,) = accepted_clients(stack, broker.address_of(listener), 1)
         assert first.is_hung_up()
         assert is_answered(second)
         second.close()

@@ -28,7 +28,7 @@ def writer(broker):
         yield TransactionalWriter(client)
 
 
-def stable_end(writer):
+def last_stable_offset(writer):
     """As Fetch and ListOffsets both tell it."""
     fetched = writer.client.fetch(0, isolation_level=READ_COMMITTED).last_stable_offset
     assert writer.client.offset_at(LATEST, isolation_level=READ_COMMITTED) == fetched
@@ -39,32 +39,35 @@ def values(records):
     return [record.value for record in records]
 
 
-def aborted(line):
-    return [(each.producer_id, each.first_offset) for each in line.aborted_transactions]
+def aborted(partition_response):
+    return [
+        (transaction.producer_id, transaction.first_offset)
+        for transaction in partition_response.aborted_transactions
+    ]
 
 
-def test_t3_nothing_is_read_from_the_first_open_transaction_on(writer):
+def test_t3_read_committed_ends_at_the_first_open_transaction(writer):
     writer.write_plain(b"0")
     first = writer.write(7, b"1")
     writer.write_plain(b"2")
     assert first == 1
-    assert stable_end(writer) == first
+    assert last_stable_offset(writer) == first
     assert writer.client.offset_at(LATEST) == 3
-    for offset, seen in [(0, [b"0"]), (1, []), (2, [])]:
-        assert values(writer.committed(offset) if offset <= first else []) == seen
-        line = writer.client.fetch(offset, isolation_level=READ_COMMITTED)
-        assert line.error_code == 0
-        assert bool(line.records) == (offset < first)
-        assert line.high_watermark == 3
+    for offset, expected in [(0, [b"0"]), (1, []), (2, [])]:
+        assert values(writer.committed(offset) if offset <= first else []) == expected
+        partition_response = writer.client.fetch(offset, isolation_level=READ_COMMITTED)
+        assert partition_response.error_code == 0
+        assert bool(partition_response.records) == (offset < first)
+        assert partition_response.high_watermark == 3
 
 
-def test_t3_the_earliest_of_several_counts(writer):
+def test_t3_earliest_of_several_open_transactions_is_the_last_stable_offset(writer):
     writer.write(7, b"a")
     writer.write(8, b"b")
     writer.end(8, commit=True)
-    assert stable_end(writer) == 0
+    assert last_stable_offset(writer) == 0
     writer.end(7, commit=True)
-    assert stable_end(writer) == 4
+    assert last_stable_offset(writer) == 4
     assert values(writer.committed()) == [b"a", b"b"]
 
 
@@ -73,29 +76,31 @@ def test_t13_markers_at_the_end_do_not_stall_a_consumer(writer):
         writer.write(producer_id, b"x")
     for producer_id in (7, 8, 9):
         writer.end(producer_id, commit=False)
-    line = writer.client.fetch(3, isolation_level=READ_COMMITTED)
-    assert line.records
-    assert stable_end(writer) == line.high_watermark == 6
+    partition_response = writer.client.fetch(3, isolation_level=READ_COMMITTED)
+    assert partition_response.records
+    assert last_stable_offset(writer) == partition_response.high_watermark == 6
     assert writer.committed() == []
 
 
-def test_t14_what_was_aborted_is_told_in_order_and_to_committed_readers_only(writer):
+def test_t14_aborted_transactions_are_sorted_and_sent_to_read_committed_only(writer):
     for producer_id in (9, 7, 8):
         writer.write(producer_id, b"x")
     for producer_id in (8, 9, 7):
         writer.end(producer_id, commit=False)
-    whole = {"max_bytes": 1 << 20}
-    line = writer.client.fetch(0, isolation_level=READ_COMMITTED, **whole)
-    assert aborted(line) == sorted(aborted(line), key=lambda each: each[1])
-    assert aborted(line)[0] == (9, 0)
-    assert writer.client.fetch(0, **whole).aborted_transactions is None
+    fetch_all = {"max_bytes": 1 << 20}
+    partition_response = writer.client.fetch(0, isolation_level=READ_COMMITTED, **fetch_all)
+    assert aborted(partition_response) == sorted(
+        aborted(partition_response), key=lambda transaction: transaction[1]
+    )
+    assert aborted(partition_response)[0] == (9, 0)
+    assert writer.client.fetch(0, **fetch_all).aborted_transactions is None
 
 
 @pytest.fixture(params=["at once", "stopped", "killed"])
 def later(request, broker, writer):
     """The same partition after nothing, a clean stop or a crash."""
 
-    def again():
+    def reopen():
         if request.param == "at once":
             return writer
         writer.client.close()
@@ -104,11 +109,11 @@ def later(request, broker, writer):
         writer.client.wire = PartitionClient(broker.address, "events").wire
         return writer
 
-    yield again
+    yield reopen
     writer.client.close()
 
 
-def test_across_segments_only_what_was_committed_is_seen_and_all_of_it(writer, later):
+def test_read_committed_returns_exactly_the_committed_records_across_segments(writer, later):
     expected = []
     for number in range(12):
         committed, dropped = b"c%d" % number, b"d%d" % number
@@ -118,22 +123,24 @@ def test_across_segments_only_what_was_committed_is_seen_and_all_of_it(writer, l
         writer.end(8, commit=False)
         writer.end(7, commit=True)
         expected += [committed, b"p%d" % number]
-    opened = writer.write(9, b"open")
+    open_offset = writer.write(9, b"open")
     writer.write_plain(b"after")
     writer = later()
-    assert stable_end(writer) == opened
+    assert last_stable_offset(writer) == open_offset
     for max_bytes in (1, 100, 1000, 1 << 20):
         assert values(writer.committed(max_bytes=max_bytes)) == expected
     everything = values(writer.client.records())
     assert everything == [
-        each for number in range(12) for each in (b"c%d" % number, b"d%d" % number, b"p%d" % number)
+        value
+        for number in range(12)
+        for value in (b"c%d" % number, b"d%d" % number, b"p%d" % number)
     ] + [b"open", b"after"]
     writer.end(9, commit=True)
     assert values(writer.committed()) == [*expected, b"open", b"after"]
-    assert stable_end(writer) == writer.client.offset_at(LATEST)
+    assert last_stable_offset(writer) == writer.client.offset_at(LATEST)
 
 
-def test_a_long_transaction_is_told_of_wherever_it_is_read(writer, later):
+def test_long_aborted_transaction_is_returned_at_every_fetch_offset(writer, later):
     first = writer.write(7, b"d0")
     for number in range(1, 10):
         writer.write(7, b"d%d" % number)
@@ -141,30 +148,30 @@ def test_a_long_transaction_is_told_of_wherever_it_is_read(writer, later):
     writer.end(7, commit=False)
     writer = later()
     for offset in range(first, writer.client.offset_at(LATEST) - 1):
-        line = writer.client.fetch(offset, isolation_level=READ_COMMITTED)
-        assert aborted(line) == [(7, first)], offset
+        partition_response = writer.client.fetch(offset, isolation_level=READ_COMMITTED)
+        assert aborted(partition_response) == [(7, first)], offset
     assert values(writer.committed(max_bytes=1)) == [b"p%d" % number for number in range(1, 10)]
 
 
-def test_describe_producers_shows_who_has_a_transaction_open(writer, later):
+def test_describe_producers_shows_open_transactions(writer, later):
     writer.write_plain(b"0")
     writer.write(7, b"1", b"2")
     writer.write(8, b"3")
     writer.end(8, commit=True, epoch=4)
     writer = later()
-    shown = {
-        each.producer_id: (
-            each.producer_epoch,
-            each.last_sequence,
-            each.current_txn_start_offset,
-            each.coordinator_epoch,
+    producers = {
+        producer.producer_id: (
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.current_txn_start_offset,
+            producer.coordinator_epoch,
         )
-        for each in writer.client.producers()
+        for producer in writer.client.producers()
     }
-    assert shown == {7: (0, 1, 1, -1), 8: (4, -1, -1, 0)}
+    assert producers == {7: (0, 1, 1, -1), 8: (4, -1, -1, 0)}
 
 
-def test_a_timestamp_is_looked_for_among_what_is_stable_only(writer):
+def test_timestamp_lookup_in_read_committed_ends_at_the_last_stable_offset(writer):
     writer.write_plain(b"0")
     writer.write(7, b"1")
     stable, uncommitted = (

@@ -6,35 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker import record_reader
-from odradek.broker.record_reader import RecordReader
+from odradek.broker import record_inspector
+from odradek.broker.record_inspector import RecordInspector
 from odradek.protocol.errors import CorruptMessage, InvalidRecord, RequestTimedOut
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
-from odradek.storage.admission.checked_batch import Accepted
-from odradek.storage.admission.rules import append_rules
-from odradek.storage.log_lookup import FoundOffset, Sought
 from odradek.storage.settings import TopicSettings
+from odradek.storage.timestamp_lookup import TimestampAndOffset, TimestampQuery
+from odradek.storage.validation.append_rules import append_rules_for
+from odradek.storage.validation.validated_batch import ValidationResult
 from tests.support.batches import batch_around
 from tests.support.logs import NOW_MS, records_batch
 
-PLAIN = append_rules(TopicSettings())
-COMPACTED = append_rules(TopicSettings(cleanup_policy=("compact",)))
+PLAIN = append_rules_for(TopicSettings())
+COMPACTED = append_rules_for(TopicSettings(cleanup_policy=("compact",)))
 
 
 @pytest.fixture
 def reader():
-    reader = RecordReader()
+    reader = RecordInspector()
     yield reader
     reader.close()
 
 
 def die_once(records, rules, now_ms):
     """In the worker process; the records are a path."""
-    begun = Path(records.decode())
-    if begun.exists():
-        return Accepted(None)
-    begun.touch()
+    marker = Path(records.decode())
+    if marker.exists():
+        return ValidationResult(None)
+    marker.touch()
     return die(records, rules, now_ms)
 
 
@@ -42,39 +42,43 @@ def die(_records, _rules, _now_ms):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def test_a_set_comes_back_as_it_is_to_be_written_or_with_the_refusal(reader):
+async def test_records_are_returned_validated_or_rejected(reader):
     records = memoryview(records_batch(b"a", b"b"))
-    taken = await reader.checked(records, PLAIN, now_ms=NOW_MS)
-    assert (taken.verdict.batch, taken.received, taken.rules) == (records, records, PLAIN)
-    refused = await reader.checked(records, COMPACTED, now_ms=NOW_MS)
-    assert isinstance(refused.verdict, InvalidRecord)
-    assert [error.batch_index for error in refused.verdict.record_errors] == [0, 1]
+    accepted = await reader.validate(records, PLAIN, now_ms=NOW_MS)
+    assert (accepted.outcome.batch, accepted.records, accepted.rules) == (records, records, PLAIN)
+    rejected = await reader.validate(records, COMPACTED, now_ms=NOW_MS)
+    assert isinstance(rejected.outcome, InvalidRecord)
+    assert [error.batch_index for error in rejected.outcome.record_errors] == [0, 1]
 
 
-async def test_a_record_is_found_in_a_batch(reader):
+async def test_offset_is_found_by_timestamp_in_a_batch(reader):
     batch = RecordBatch(records_batch(b"a", b"b", timestamp=1000, base_offset=5))
-    assert await reader.found(batch, Sought(1000, start=6)) == FoundOffset(6, 1000, -1)
-    assert await reader.found(batch, Sought(None, start=0)) == FoundOffset(5, 1000, -1)
-    assert await reader.found(batch, Sought(1001, start=0)) is None
+    assert await reader.find_offset(
+        batch, TimestampQuery(1000, start_offset=6)
+    ) == TimestampAndOffset(6, 1000, -1)
+    assert await reader.find_offset(
+        batch, TimestampQuery(None, start_offset=0)
+    ) == TimestampAndOffset(5, 1000, -1)
+    assert await reader.find_offset(batch, TimestampQuery(1001, start_offset=0)) is None
 
 
-async def test_that_a_batch_cannot_be_read_is_told(reader):
+async def test_corrupt_batch_is_an_error(reader):
     batch = RecordBatch(batch_around(b"no gzip", count=1, last_delta=0, codec=Codec.GZIP))
     with pytest.raises(CorruptMessage):
-        await reader.found(batch, Sought(0, start=0))
+        await reader.find_offset(batch, TimestampQuery(0, start_offset=0))
 
 
-async def test_what_a_process_was_reading_when_it_died_another_reads(reader, tmp_path, monkeypatch):
-    monkeypatch.setattr(record_reader, "check_in_worker", die_once)
+async def test_batch_is_read_again_if_the_process_dies_once(reader, tmp_path, monkeypatch):
+    monkeypatch.setattr(record_inspector, "validate_in_worker", die_once)
     path = memoryview(bytes(tmp_path / "begun"))
-    checked = await reader.checked(path, PLAIN, now_ms=NOW_MS)
-    assert checked.verdict == Accepted(None)
+    result = await reader.validate(path, PLAIN, now_ms=NOW_MS)
+    assert result.outcome == ValidationResult(None)
 
 
-async def test_a_batch_that_kills_whoever_reads_it_fails_and_the_next_is_read(reader, monkeypatch):
-    monkeypatch.setattr(record_reader, "check_in_worker", die)
+async def test_batch_that_kills_the_process_fails_and_the_next_is_read(reader, monkeypatch):
+    monkeypatch.setattr(record_inspector, "validate_in_worker", die)
     with pytest.raises(RequestTimedOut):
-        await reader.checked(memoryview(b""), PLAIN, now_ms=NOW_MS)
+        await reader.validate(memoryview(b""), PLAIN, now_ms=NOW_MS)
     monkeypatch.undo()
-    checked = await reader.checked(memoryview(b""), PLAIN, now_ms=NOW_MS)
-    assert checked.verdict == Accepted(None)
+    result = await reader.validate(memoryview(b""), PLAIN, now_ms=NOW_MS)
+    assert result.outcome == ValidationResult(None)

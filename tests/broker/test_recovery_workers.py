@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.recovery_workers import GivenUp, RecoveryWorkers
-from odradek.controller.tied_process import tied
+from odradek.broker.recovery_workers import RecoveryAborted, RecoveryWorkers
+from odradek.controller.tied_process import tied_command
 from tests.support.group_members import wait_until
 from tests.support.worker_processes import of_linux
 
@@ -19,47 +19,47 @@ TASKS = [partial(mul, number, 2) for number in range(10)]
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_every_task_is_answered(count):
+def test_every_task_has_a_result(count):
     assert sorted(RecoveryWorkers(count)(TASKS)) == list(range(0, 20, 2))
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_rest_is_left_when_it_gives_up(count):
+def test_abort_skips_the_remaining_tasks(count):
     workers = RecoveryWorkers(count)
-    answers = workers(TASKS * 10)
-    next(answers)
-    workers.give_up()
-    with pytest.raises(GivenUp):
-        list(answers)
+    results = workers(TASKS * 10)
+    next(results)
+    workers.abort()
+    with pytest.raises(RecoveryAborted):
+        list(results)
 
 
-def test_nothing_is_begun_after_it_gave_up():
+def test_nothing_starts_after_an_abort():
     workers = RecoveryWorkers(1)
-    workers.give_up()
-    with pytest.raises(GivenUp):
+    workers.abort()
+    with pytest.raises(RecoveryAborted):
         next(workers(TASKS))
 
 
-def test_a_terminals_interrupt_is_left_to_the_broker():
-    asked = partial(signal.getsignal, signal.SIGINT)
-    assert set(RecoveryWorkers(2)([asked] * 4)) == {signal.SIG_IGN}
+def test_workers_ignore_the_interrupt_of_a_terminal():
+    get_handler = partial(signal.getsignal, signal.SIGINT)
+    assert set(RecoveryWorkers(2)([get_handler] * 4)) == {signal.SIG_IGN}
 
 
 def recover_for_long(directory):
     """What a broker does that has much to recover."""
-    list(RecoveryWorkers(2)([partial(begin_and_stay, directory)] * 4))
+    list(RecoveryWorkers(2)([partial(run_until_killed, directory)] * 4))
 
 
-def begin_and_stay(directory):
+def run_until_killed(directory):
     (directory / str(os.getpid())).touch()
     signal.pause()
 
 
 @of_linux
-def test_they_end_with_a_broker_that_is_killed(tmp_path):
-    here = "from pathlib import Path; from tests.broker import test_recovery_workers as here; "
-    program = f"{here} here.recover_for_long(Path({str(tmp_path)!r}))"
-    broker = subprocess.Popen(tied([sys.executable, "-c", program]))
+def test_workers_end_with_a_killed_broker(tmp_path):
+    module = "from pathlib import Path; from tests.broker import test_recovery_workers as here; "
+    program = f"{module} here.recover_for_long(Path({str(tmp_path)!r}))"
+    broker = subprocess.Popen(tied_command([sys.executable, "-c", program]))
     try:
         wait_until(lambda: len(processes_in(tmp_path)) == 2)
         broker.kill()
@@ -72,7 +72,7 @@ def test_they_end_with_a_broker_that_is_killed(tmp_path):
 
 
 def processes_in(directory):
-    return [int(each.name) for each in directory.iterdir()]
+    return [int(path.name) for path in directory.iterdir()]
 
 
 def is_running(process):

@@ -18,24 +18,24 @@ def first_metadata(address):
     while True:
         try:
             with WireClient(address) as client:
-                asked = [{"name": TOPIC}]
+                topics = [{"name": TOPIC}]
                 return client.call(
-                    ApiKey.METADATA, 9, topics=asked, allow_auto_topic_creation=False
+                    ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=False
                 )
         except (ConnectionError, HungUp):
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
 
-def test_nobody_is_told_that_a_topic_or_the_broker_is_not_there(tmp_path, new_store):
+def test_metadata_during_startup_has_the_topic_and_the_broker(tmp_path, new_store):
     with BrokerProcess(tmp_path / "logs", *new_store()).start() as broker:
         create(broker.address, TOPIC)
         for _ in range(STARTS):
             broker.stop()
             broker.launch()
-            answer = first_metadata(broker.address)
-            assert len(answer.brokers) == 1
-            (topic,) = answer.topics
+            response = first_metadata(broker.address)
+            assert len(response.brokers) == 1
+            (topic,) = response.topics
             assert topic.error_code == 0
-            assert [each.error_code for each in topic.partitions] == [0]
+            assert [partition.error_code for partition in topic.partitions] == [0]
             broker.wait_until_ready()

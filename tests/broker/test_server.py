@@ -5,50 +5,52 @@ import asyncio
 import pytest
 
 from odradek.broker import server
-from odradek.broker.disk import Disk
-from odradek.broker.failures import CANNOT_START
-from odradek.broker.server import NotReached, Server
+from odradek.broker.disk_executor import DiskExecutor
+from odradek.broker.metadata_store import FILE_NAME
+from odradek.broker.server import ControllerNotReachable, KafkaServer
 from odradek.broker.settings.sources import load
-from odradek.broker.store import FILE_NAME
-from odradek.broker.worker import Worker
-from odradek.controller.store.tree import Tree
+from odradek.broker.startup_errors import STARTUP_ERRORS
+from odradek.broker.worker_process import WorkerProcess
+from odradek.controller.store.data_tree import DataTree
 from odradek.protocol.errors import RequestTimedOut
 from odradek.storage.manager.directories import LogDirectories
-from odradek.storage.meta_properties import DirectoryRefused
+from odradek.storage.meta_properties import InvalidLogDirectory
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end
 from tests.support.memory_store import MemoryStore
 
 
 def broker_on(data_dir, *overrides):
-    written = [f"log.dirs={data_dir}", "listeners=PLAINTEXT://127.0.0.1:0", *overrides]
-    broker = Server(load(file=None, environment={}, overrides=written))
+    properties = [f"log.dirs={data_dir}", "listeners=PLAINTEXT://127.0.0.1:0", *overrides]
+    broker = KafkaServer(load(file=None, environment={}, overrides=properties))
     at_end(broker.stop)
     return broker
 
 
-async def test_a_broker_that_its_controller_cannot_reach_says_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "FIRST_PICTURE_S", 0.5)
+async def test_broker_that_its_controller_cannot_reach_names_the_address(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "FIRST_METADATA_TIMEOUT_S", 0.5)
     advertised = f"PLAINTEXT://127.0.0.1:{free_port()}"
     broker = broker_on(tmp_path / "logs", f"advertised.listeners={advertised}")
-    with pytest.raises(NotReached, match=rf"at {advertised}, .*: see advertised\.listeners"):
+    with pytest.raises(
+        ControllerNotReachable, match=rf"at {advertised}, .*: see advertised\.listeners"
+    ):
         await broker.start()
-    assert NotReached in CANNOT_START
+    assert ControllerNotReachable in STARTUP_ERRORS
 
 
-async def test_logs_of_nobody_are_kept_and_told_of_and_hold_up_no_start(tmp_path, caplog):
+async def test_stray_logs_are_kept_and_logged_and_do_not_delay_the_start(tmp_path, caplog):
     for name in ("ghost-0", "ghost-1"):
         (tmp_path / "logs" / name).mkdir(parents=True)
     broker = broker_on(tmp_path / "logs")
-    began = asyncio.get_running_loop().time()
+    started_s = asyncio.get_running_loop().time()
     await broker.start()
-    assert asyncio.get_running_loop().time() - began < server.OWN_LEADERS_S
-    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert told == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
+    assert asyncio.get_running_loop().time() - started_s < server.LOCAL_LEADERS_TIMEOUT_S
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
     assert (tmp_path / "logs" / "ghost-1" / "00000000000000000000.log").exists()
 
 
-async def test_a_directory_that_is_put_before_the_others_has_no_store_of_its_own(tmp_path):
+async def test_log_directory_put_first_does_not_get_a_new_store(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     for directories in (f"{old}", f"{new},{old}"):
         broker = broker_on(directories)
@@ -58,79 +60,75 @@ async def test_a_directory_that_is_put_before_the_others_has_no_store_of_its_own
     assert not (new / FILE_NAME).exists()
 
 
-async def test_a_store_that_is_gone_is_not_made_anew_unless_the_directories_are_nobodys(tmp_path):
+async def test_missing_store_is_not_created_if_a_log_directory_belongs_to_a_cluster(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     broker = broker_on(f"{first},{second}")
     await broker.start()
     await broker.stop()
     first.rename(tmp_path / "not mounted")
-    with pytest.raises(DirectoryRefused, match=rf"{FILE_NAME}, .*{second} belongs to a cluster"):
+    with pytest.raises(InvalidLogDirectory, match=rf"{FILE_NAME}, .*{second} belongs to a cluster"):
         await broker_on(f"{first},{second}").start()
     assert not (first / FILE_NAME).exists()
-    assert DirectoryRefused in CANNOT_START
+    assert InvalidLogDirectory in STARTUP_ERRORS
     # The way out that it tells of.
     (second / "meta.properties").unlink()
     await broker_on(f"{first},{second}").start()
     assert (first / FILE_NAME).exists()
 
 
-async def test_a_directory_is_let_go_of_when_nobody_works_on_its_files_any_more(
-    tmp_path, monkeypatch
-):
+async def test_log_directories_are_released_after_all_work_on_their_files(tmp_path, monkeypatch):
     ended = []
 
-    def noting(owner, method):
+    def record_calls(owner, method):
         original = getattr(owner, method)
 
-        def noted(self):
+        def close_and_record(self):
             ended.append(owner)
             original(self)
 
-        monkeypatch.setattr(owner, method, noted)
+        monkeypatch.setattr(owner, method, close_and_record)
 
-    noting(Worker, "close")
-    noting(Disk, "close")
-    noting(LogDirectories, "release")
+    record_calls(WorkerProcess, "close")
+    record_calls(DiskExecutor, "close")
+    record_calls(LogDirectories, "release")
     broker = broker_on(tmp_path / "logs")
     await broker.start()
     await broker.stop()
-    assert ended == [Worker, Worker, Disk, LogDirectories]
+    assert ended == [WorkerProcess, WorkerProcess, DiskExecutor, LogDirectories]
 
 
-async def test_a_broker_that_has_stopped_asks_the_controller_for_nothing(tmp_path):
+async def test_stopped_broker_sends_no_request_to_the_controller(tmp_path):
     broker = broker_on(tmp_path / "logs")
     await broker.start()
-    controller = broker._parts.controller_client
+    controller = broker._assembly.controller_client
     await broker.stop()
     with pytest.raises(RequestTimedOut, match="this broker stops"):
-        await controller.shut_down()
+        await controller.controlled_shutdown()
 
 
 class ExpiringStore(MemoryStore):
     """Whose session ends when it is asked for the ``at``-th time."""
 
     def __init__(self, at):
-        super().__init__(Tree())
-        self.left = at
+        super().__init__(DataTree())
+        self.operations_left = at
 
     async def _sent(self):
-        self.left -= 1
-        if self.left == 0:
+        self.operations_left -= 1
+        if self.operations_left == 0:
             self.expire()
         return await super()._sent()
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
-async def test_a_session_that_ends_at_any_time_of_the_start_is_followed_by_another(
-    tmp_path, monkeypatch, step
-):
+async def test_session_that_expires_during_startup_is_replaced(tmp_path, monkeypatch, step):
     for at in range(1, 1000, step):
         store = ExpiringStore(at)
-        monkeypatch.setattr(server, "store_for", lambda *_, store=store, **__: store)
-        monkeypatch.setattr(server, "check_store_is_there", lambda *_: None)
+        monkeypatch.setattr(server, "create_store", lambda *_, store=store, **__: store)
+        monkeypatch.setattr(server, "check_store_exists", lambda *_: None)
         broker = broker_on(tmp_path / f"logs-{at}")
         await broker.start()
         await broker.stop()
-        if store.left > 0:
+        if store.operations_left > 0:
             break
     assert 10 < at < 900, at

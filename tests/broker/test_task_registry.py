@@ -4,23 +4,23 @@ import asyncio
 
 import pytest
 
-from odradek.broker.background import SHORTEST_S, Background
+from odradek.broker.task_registry import MIN_INTERVAL_S, TaskRegistry
 from tests.support.loops import at_end
 
 
 @pytest.fixture
 def background():
-    return Background()
+    return TaskRegistry()
 
 
-async def test_a_task_is_awaited_by_whoever_wants_its_result(background):
+async def test_result_of_task_can_be_awaited(background):
     async def work():
         return 5
 
     assert await background.start(work(), "work") == 5
 
 
-async def test_a_failure_nobody_waits_for_is_logged_with_the_name_of_the_task(background, caplog):
+async def test_failure_of_unawaited_task_is_logged_with_its_name(background, caplog):
     async def work():
         raise ValueError("broken")
 
@@ -30,7 +30,7 @@ async def test_a_failure_nobody_waits_for_is_logged_with_the_name_of_the_task(ba
     assert [record.getMessage() for record in caplog.records] == ["work failed"]
 
 
-async def test_a_job_comes_round_again_even_if_it_failed(background, caplog):
+async def test_scheduled_job_runs_again_after_a_failure(background, caplog):
     at_end(background.stop)
     done = asyncio.Event()
     counts = iter(range(3))
@@ -42,7 +42,7 @@ async def test_a_job_comes_round_again_even_if_it_failed(background, caplog):
         if number == 2:
             done.set()
 
-    background.every(lambda: 0.001, job, name="job")
+    background.schedule(lambda: 0.001, job, name="job")
     await done.wait()
     assert [record.getMessage() for record in caplog.records] == [
         "job failed, and will be tried again"
@@ -50,7 +50,7 @@ async def test_a_job_comes_round_again_even_if_it_failed(background, caplog):
 
 
 @pytest.mark.parametrize("interval_s", [0.0, -1.0, 1e-6])
-async def test_however_short_the_interval_a_job_leaves_time_for_others(background, interval_s):
+async def test_interval_of_scheduled_job_has_a_minimum(background, interval_s):
     at_end(background.stop)
     times = []
     done = asyncio.Event()
@@ -60,12 +60,12 @@ async def test_however_short_the_interval_a_job_leaves_time_for_others(backgroun
         if len(times) == 3:
             done.set()
 
-    background.every(lambda: interval_s, job, name="job")
+    background.schedule(lambda: interval_s, job, name="job")
     await done.wait()
-    assert times[2] - times[0] >= 2 * SHORTEST_S - 0.01
+    assert times[2] - times[0] >= 2 * MIN_INTERVAL_S - 0.01
 
 
-async def test_stopping_waits_until_everything_has_ended(background):
+async def test_stop_waits_for_all_tasks(background):
     ended = []
 
     async def work():

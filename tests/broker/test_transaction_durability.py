@@ -10,7 +10,7 @@ from tests.support.partition_client import create_topic
 from tests.support.wire_client import call
 
 NAME = "copier"
-OFTEN = ["transaction.remove.expired.transaction.cleanup.interval.ms=100"]
+SHORT_CLEANUP_INTERVAL = ["transaction.remove.expired.transaction.cleanup.interval.ms=100"]
 
 
 @pytest.fixture
@@ -28,19 +28,19 @@ def new_broker(tmp_path):
         broker.kill()
 
 
-def opened(broker, topic="events", *, partitions=1):
+def begin_transaction(broker, topic="events", *, partitions=1):
     """The producer of a transaction with so many partitions."""
     create_topic(broker.address, topic, partitions=partitions)
     timeout = {"transaction_timeout_ms": 60_000}
-    found = call(broker.address, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=NAME, **timeout)
+    response = call(broker.address, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=NAME, **timeout)
     producer = {
         "transactional_id": NAME,
-        "producer_id": found.producer_id,
-        "producer_epoch": found.producer_epoch,
+        "producer_id": response.producer_id,
+        "producer_epoch": response.producer_epoch,
     }
-    asked = {f"v3_and_below_{name}": value for name, value in producer.items()}
-    asked["v3_and_below_topics"] = [{"name": topic, "partitions": [*range(partitions)]}]
-    added = call(broker.address, ApiKey.ADD_PARTITIONS_TO_TXN, 3, **asked)
+    request = {f"v3_and_below_{name}": value for name, value in producer.items()}
+    request["v3_and_below_topics"] = [{"name": topic, "partitions": [*range(partitions)]}]
+    added = call(broker.address, ApiKey.ADD_PARTITIONS_TO_TXN, 3, **request)
     assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
     return producer
 
@@ -50,62 +50,62 @@ def delete_topic(broker):
     assert call(broker.address, ApiKey.DELETE_TOPICS, 5, **topics).responses[0].error_code == 0
 
 
-def made_again(broker):
+def is_created_again(broker):
     """Whether the topic is, with one partition; not before all of the last one is deleted."""
     topic = {"name": "events", "num_partitions": 1, "replication_factor": 1}
-    made = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=10_000)
-    return made.topics[0].error_code == 0
+    response = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=10_000)
+    return response.topics[0].error_code == 0
 
 
-def described(broker):
-    (shown,) = call(
+def describe(broker):
+    (description,) = call(
         broker.address, ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[NAME]
     ).transaction_states
-    return shown
+    return description
 
 
 def state(broker):
-    return described(broker).transaction_state
+    return describe(broker).transaction_state
 
 
-def test_an_open_transaction_outlives_its_broker(new_broker):
+def test_open_transaction_survives_a_kill_of_the_broker(new_broker):
     broker = new_broker()
-    producer = opened(broker)
-    before = described(broker)
+    producer = begin_transaction(broker)
+    before = describe(broker)
     broker.kill()
     broker.start()
     wait_until(lambda: state(broker) == "Ongoing")
-    assert described(broker) == before
-    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
-    assert ended.error_code == 0
+    assert describe(broker) == before
+    response = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
+    assert response.error_code == 0
     wait_until(lambda: state(broker) == "CompleteCommit")
 
 
-def test_a_transaction_ends_although_its_topic_is_deleted(new_broker):
+def test_transaction_ends_after_its_topic_is_deleted(new_broker):
     broker = new_broker()
-    producer = opened(broker)
+    producer = begin_transaction(broker)
     delete_topic(broker)
-    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=False)
-    assert ended.error_code == 0
+    response = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=False)
+    assert response.error_code == 0
     wait_until(lambda: state(broker) == "CompleteAbort")
 
 
-def test_a_transaction_ends_although_its_topic_is_made_again_with_fewer_partitions(new_broker):
+def test_transaction_ends_after_its_topic_is_recreated_with_fewer_partitions(new_broker):
     broker = new_broker()
-    producer = opened(broker, partitions=3)
+    producer = begin_transaction(broker, partitions=3)
     delete_topic(broker)
-    wait_until(lambda: made_again(broker))
-    ended = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
-    assert ended.error_code == 0
+    wait_until(lambda: is_created_again(broker))
+    response = call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
+    assert response.error_code == 0
     wait_until(lambda: state(broker) == "CompleteCommit")
 
 
-def test_an_id_that_nobody_uses_is_forgotten(new_broker):
-    broker = new_broker("transactional.id.expiration.ms=3000", *OFTEN)
-    producer = opened(broker)
+def test_unused_transactional_id_expires(new_broker):
+    broker = new_broker("transactional.id.expiration.ms=3000", *SHORT_CLEANUP_INTERVAL)
+    producer = begin_transaction(broker)
     assert state(broker) == "Ongoing"
     call(broker.address, ApiKey.END_TXN, 4, **producer, committed=True)
-    wait_until(lambda: described(broker).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.code)
+    wait_until(lambda: describe(broker).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.code)
     broker.kill()
     broker.start()
     wait_until(lambda: not call(broker.address, ApiKey.LIST_TRANSACTIONS, 0).error_code)

@@ -10,7 +10,10 @@ from collections import defaultdict
 
 import pytest
 
-from odradek.protocol.internal.log_record import decode_part, part_version
+from odradek.protocol.internal.coordinator_record import (
+    decode_version_prefixed,
+    read_version_prefix,
+)
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper
@@ -33,41 +36,41 @@ TIMES = ("transactionLastUpdateTimestampMs", "transactionStartTimestampMs")
 FORGOTTEN = "forgotten"
 
 
-def told(records):
+def decode_values(records):
     """Of each transactional id, one value after the other, without ids and times."""
-    found = defaultdict(list)
+    values = defaultdict(list)
     for key, value in records:
-        transactional_id = decode_part(TransactionLogKey, key).transactional_id
+        transactional_id = decode_version_prefixed(TransactionLogKey, key).transactional_id
         if value is not None:
-            version = part_version(value)
-            shown = to_json(decode_part(TransactionLogValue, value), version)
-            has_begun = shown[TIMES[1]] > 0
+            version = read_version_prefix(value)
+            fields = to_json(decode_version_prefixed(TransactionLogValue, value), version)
+            has_begun = fields[TIMES[1]] > 0
             for name in (*TIMES, "producerId"):
-                del shown[name]
-            found[transactional_id].append((version, has_begun, shown))
+                del fields[name]
+            values[transactional_id].append((version, has_begun, fields))
         elif transactional_id == FORGOTTEN:
-            found[transactional_id].append(None)
-    return found
+            values[transactional_id].append(None)
+    return values
 
 
-def told_by_kafka(release):
-    (recorded,) = [each for each in recorded_transactions() if each.release == release]
-    return told(
-        (bytes.fromhex(each.key), each.value and bytes.fromhex(each.value))
-        for each in recorded.records
+def recorded_values(release):
+    (recorded,) = [story for story in recorded_transactions() if story.release == release]
+    return decode_values(
+        (bytes.fromhex(record.key), record.value and bytes.fromhex(record.value))
+        for record in recorded.records
     )
 
 
 @pytest.mark.parametrize("release", [KAFKA_3_9, KAFKA_4_1])
-def test_the_story_is_written_as_kafka_writes_it(release, tmp_path, request):
+def test_transaction_log_matches_the_recording_of_kafka(release, tmp_path, request):
     store = on_zookeeper(request.getfixturevalue("zookeeper")) if release == KAFKA_3_9 else ()
     with BrokerProcess(tmp_path / "logs", *store, *SETTINGS).start() as broker:
         transact(broker.address)
         if release == KAFKA_4_1:
             transact_in_second_version(broker.address)
-    written = told((each.key, each.value) for each in records_of(broker.data_dir))
-    expected = told_by_kafka(release)
-    assert set(written) == set(expected)
+    actual = decode_values((record.key, record.value) for record in records_of(broker.data_dir))
+    expected = recorded_values(release)
+    assert set(actual) == set(expected)
     for transactional_id in expected:
-        assert written[transactional_id] == expected[transactional_id], transactional_id
+        assert actual[transactional_id] == expected[transactional_id], transactional_id
     assert "Traceback" not in broker.log_text

@@ -17,14 +17,14 @@ TIMEOUT_MS = 60_000
 WAIT_S = 20
 #: The last version of Produce in which clients add partitions themselves, and the first without.
 ADDED_BY_CLIENTS, ADDED_BY_BROKERS = 11, 12
-FEW = 2
+QUEUED_MAX = 2
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
     # Fewer requests may be in progress than there are producers that wait for coordinators.
-    bounds = f"queued.max.requests={FEW}", "queued.max.request.bytes=1"
+    bounds = f"queued.max.requests={QUEUED_MAX}", "queued.max.request.bytes=1"
     with BrokerProcess(data_dir, *bounds).start() as running:
         yield running
 
@@ -36,12 +36,12 @@ def coordinating(broker):
     return broker
 
 
-def until(is_so, look):
+def wait_for(condition, read):
     """What is seen when it is so: markers are written after whoever ended has been answered."""
     deadline = time.monotonic() + WAIT_S
-    while not is_so(seen := look()):
-        assert time.monotonic() < deadline, seen
-    return seen
+    while not condition(value := read()):
+        assert time.monotonic() < deadline, value
+    return value
 
 
 class Producer:
@@ -50,7 +50,7 @@ class Producer:
     def __init__(self, address, name, topic):
         self.address, self.name, self.topic = address, name, topic
         self.wire = WireClient(address)
-        answer = self.wire.call(
+        response = self.wire.call(
             ApiKey.INIT_PRODUCER_ID,
             5,
             transactional_id=name,
@@ -58,11 +58,11 @@ class Producer:
             producer_id=-1,
             producer_epoch=-1,
         )
-        assert answer.error_code == 0, ErrorCode.of(answer.error_code)
-        self.id, self.epoch = answer.producer_id, answer.producer_epoch
+        assert response.error_code == 0, ErrorCode.for_code(response.error_code)
+        self.id, self.epoch = response.producer_id, response.producer_epoch
 
     @property
-    def _self(self):
+    def _producer_fields(self):
         return {
             "transactional_id": self.name,
             "producer_id": self.id,
@@ -78,43 +78,55 @@ class Producer:
             is_transactional=True,
         )
         with PartitionClient(self.address, self.topic, partition) as client:
-            sent = {"transactional_id": self.name, **client.produce_values(batch)}
-            line = client.answer_to_produce(client.wire.call(ApiKey.PRODUCE, version, **sent))
-        return ErrorCode.of(line.error_code).name
+            fields = {"transactional_id": self.name, **client.produce_values(batch)}
+            partition_response = client.answer_to_produce(
+                client.wire.call(ApiKey.PRODUCE, version, **fields)
+            )
+        return ErrorCode.for_code(partition_response.error_code).name
 
     def add(self, *partitions):
         topic = {"name": self.topic, "partitions": list(partitions)}
-        fields = {f"v3_and_below_{name}": value for name, value in self._self.items()}
-        answer = self.wire.call(
+        fields = {f"v3_and_below_{name}": value for name, value in self._producer_fields.items()}
+        response = self.wire.call(
             ApiKey.ADD_PARTITIONS_TO_TXN, 3, v3_and_below_topics=[topic], **fields
         )
         codes = {
-            each.partition_error_code
-            for each in answer.results_by_topic_v3_and_below[0].results_by_partition
+            partition.partition_error_code
+            for partition in response.results_by_topic_v3_and_below[0].results_by_partition
         }
         assert codes == {0}
 
     def commit_offset(self, offset, *, version):
         partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         topics = [{"name": self.topic, "partitions": [partition]}]
-        answer = self.wire.call(
-            ApiKey.TXN_OFFSET_COMMIT, version, group_id=self.name, topics=topics, **self._self
+        response = self.wire.call(
+            ApiKey.TXN_OFFSET_COMMIT,
+            version,
+            group_id=self.name,
+            topics=topics,
+            **self._producer_fields,
         )
-        return ErrorCode.of(answer.topics[0].partitions[0].error_code).name
+        return ErrorCode.for_code(response.topics[0].partitions[0].error_code).name
 
     def committed_offset(self):
         topics = [{"name": self.topic, "partition_indexes": [0]}]
-        answer = self.wire.call(
+        response = self.wire.call(
             ApiKey.OFFSET_FETCH, 7, group_id=self.name, topics=topics, require_stable=True
         )
-        line = answer.topics[0].partitions[0]
-        return line.committed_offset if not line.error_code else ErrorCode.of(line.error_code).name
+        partition = response.topics[0].partitions[0]
+        return (
+            partition.committed_offset
+            if not partition.error_code
+            else ErrorCode.for_code(partition.error_code).name
+        )
 
     def end(self, *, commit, version):
-        answer = self.wire.call(ApiKey.END_TXN, version, committed=commit, **self._self)
-        assert answer.error_code == 0, ErrorCode.of(answer.error_code)
+        response = self.wire.call(
+            ApiKey.END_TXN, version, committed=commit, **self._producer_fields
+        )
+        assert response.error_code == 0, ErrorCode.for_code(response.error_code)
         if version >= 5:
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.id, self.epoch = response.producer_id, response.producer_epoch
 
     def end_offset(self, partition=0):
         """When all that was ended has its markers."""
@@ -124,7 +136,7 @@ class Producer:
                 stable = client.offset_at(LATEST, isolation_level=READ_COMMITTED)
                 return stable, client.offset_at(LATEST)
 
-            return until(lambda ends: ends[0] == ends[1], ends)[0]
+            return wait_for(lambda ends: ends[0] == ends[1], ends)[0]
 
 
 def is_stable(committed):
@@ -135,9 +147,9 @@ def is_stable(committed):
 def producer(coordinating, request):
     name = f"t{abs(hash(request.node.name))}"
     create_topic(coordinating.address, name, partitions=2)
-    made = Producer(coordinating.address, name, name)
-    yield made
-    made.wire.close()
+    producer = Producer(coordinating.address, name, name)
+    yield producer
+    producer.wire.close()
 
 
 class TestPartitionsAddedByClients:
@@ -146,20 +158,20 @@ class TestPartitionsAddedByClients:
     @pytest.mark.parametrize(
         ("version", "expected"), [(10, "INVALID_TXN_STATE"), (11, "TRANSACTION_ABORTABLE")]
     )
-    def test_a_partition_that_was_not_added_takes_nothing(self, producer, version, expected):
+    def test_write_to_a_partition_that_was_not_added_is_rejected(self, producer, version, expected):
         producer.add(1)
         assert producer.produce(version=version) == expected
         assert producer.end_offset() == 0
 
     @pytest.mark.parametrize("version", range(3, 12))
-    def test_one_that_was_added_takes_all(self, producer, version):
+    def test_writes_to_an_added_partition_succeed(self, producer, version):
         producer.add(0)
         for sequence in range(3):
             assert producer.produce(version=version, sequence=sequence) == "NONE"
         producer.end(commit=True, version=4)
         assert producer.end_offset() == 4
 
-    def test_t10_a_late_request_lands_neither_after_the_abort_nor_in_the_next_transaction(
+    def test_t10_late_request_is_rejected_after_the_abort_and_in_the_next_transaction(
         self, producer
     ):
         producer.add(0)
@@ -172,7 +184,7 @@ class TestPartitionsAddedByClients:
         assert producer.produce(**late) == "TRANSACTION_ABORTABLE"
         assert producer.end_offset() == 2
 
-    def test_offsets_of_a_group_that_was_not_added_are_refused(self, producer):
+    def test_offset_commit_of_a_group_that_was_not_added_is_rejected(self, producer):
         producer.add(0)
         assert producer.commit_offset(5, version=3) == "INVALID_TXN_STATE"
         assert producer.commit_offset(5, version=4) == "TRANSACTION_ABORTABLE"
@@ -182,65 +194,67 @@ class TestPartitionsAddedByClients:
 class TestPartitionsAddedByBrokers:
     VERSION = ADDED_BY_BROKERS
 
-    def test_they_are_added_as_they_are_written_to(self, producer):
+    def test_partitions_are_added_on_the_first_write(self, producer):
         for partition in (0, 1):
             assert producer.produce(version=self.VERSION, partition=partition) == "NONE"
         producer.end(commit=True, version=5)
         assert [producer.end_offset(0), producer.end_offset(1)] == [2, 2]
 
-    def test_each_transaction_has_its_epoch(self, producer):
+    def test_each_transaction_has_its_own_epoch(self, producer):
         for number in range(3):
-            begun = producer.epoch
+            epoch = producer.epoch
             assert producer.produce(version=self.VERSION) == "NONE"
             producer.end(commit=number % 2 == 0, version=5)
-            assert producer.epoch == begun + 1
+            assert producer.epoch == epoch + 1
             assert producer.end_offset() == 2 * number + 2
 
-    def test_the_next_one_may_begin_before_partitions_have_heard_of_the_end(self, producer):
+    def test_next_transaction_may_begin_before_the_markers_are_written(self, producer):
         for number in range(50):
             for partition in (0, 1):
                 assert producer.produce(version=self.VERSION, partition=partition) == "NONE"
             assert producer.commit_offset(number, version=5) == "NONE"
             producer.end(commit=number % 3 > 0, version=5)
         assert [producer.end_offset(0), producer.end_offset(1)] == [100, 100]
-        assert until(is_stable, producer.committed_offset) == 49
+        assert wait_for(is_stable, producer.committed_offset) == 49
 
-    def test_t10_a_late_request_is_fenced_after_the_end_and_in_the_next_transaction(self, producer):
-        begun = producer.epoch
+    def test_t10_late_request_is_fenced_after_the_end_and_in_the_next_transaction(self, producer):
+        old_epoch = producer.epoch
         assert producer.produce(version=self.VERSION) == "NONE"
         producer.end(commit=False, version=5)
         assert producer.end_offset() == 2
-        late = {"version": self.VERSION, "sequence": 1, "epoch": begun}
+        late = {"version": self.VERSION, "sequence": 1, "epoch": old_epoch}
         assert producer.produce(**late) == "INVALID_PRODUCER_EPOCH"
         assert producer.produce(version=self.VERSION) == "NONE"
         assert producer.produce(**late) == "INVALID_PRODUCER_EPOCH"
         producer.end(commit=True, version=5)
         assert producer.end_offset() == 4
 
-    def test_so_are_the_offsets_of_a_group(self, producer):
+    def test_offset_commits_belong_to_the_transaction(self, producer):
         assert producer.commit_offset(5, version=5) == "NONE"
         assert producer.committed_offset() == "UNSTABLE_OFFSET_COMMIT"
         producer.end(commit=True, version=5)
-        assert until(is_stable, producer.committed_offset) == 5
+        assert wait_for(is_stable, producer.committed_offset) == 5
         assert producer.commit_offset(6, version=5) == "NONE"
         producer.end(commit=False, version=5)
-        assert until(is_stable, producer.committed_offset) == 5
+        assert wait_for(is_stable, producer.committed_offset) == 5
 
 
 @pytest.mark.parametrize("version", [ADDED_BY_CLIENTS, ADDED_BY_BROKERS])
-def test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress(
+def test_more_producers_wait_for_coordinators_than_requests_may_be_in_progress(
     coordinating, version
 ):
     topic, address = f"many-{version}", coordinating.address
     create_topic(address, topic)
-    producers = [Producer(address, f"{topic}-{number}", topic) for number in range(8 * FEW)]
+    producers = [Producer(address, f"{topic}-{number}", topic) for number in range(8 * QUEUED_MAX)]
     if version == ADDED_BY_CLIENTS:
-        for each in producers:
-            each.add(0)
+        for producer in producers:
+            producer.add(0)
     with ThreadPoolExecutor(len(producers)) as threads:
-        told = list(threads.map(lambda each: each.produce(version=version), producers))
-    assert set(told) == {"NONE"}
-    for each in producers:
-        each.end(commit=True, version=4 if version == ADDED_BY_CLIENTS else 5)
-        each.wire.close()
+        error_names = list(
+            threads.map(lambda producer: producer.produce(version=version), producers)
+        )
+    assert set(error_names) == {"NONE"}
+    for producer in producers:
+        producer.end(commit=True, version=4 if version == ADDED_BY_CLIENTS else 5)
+        producer.wire.close()
     assert producers[0].end_offset() == 2 * len(producers)

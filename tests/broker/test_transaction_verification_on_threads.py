@@ -1,11 +1,11 @@
 """The same transactions, of a broker with several listeners and three threads for each."""
 
-from tests.broker.test_verified_transactions import (
+from tests.broker.test_transaction_verification import (
     TestPartitionsAddedByBrokers,
     TestPartitionsAddedByClients,
     coordinating,
     producer,
-    test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress,
+    test_more_producers_wait_for_coordinators_than_requests_may_be_in_progress,
 )
 from tests.support.many_listeners import broker
 
@@ -15,5 +15,5 @@ __all__ = [
     "broker",
     "coordinating",
     "producer",
-    "test_more_may_wait_for_their_coordinators_than_requests_may_be_in_progress",
+    "test_more_producers_wait_for_coordinators_than_requests_may_be_in_progress",
 ]

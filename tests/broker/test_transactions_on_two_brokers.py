@@ -29,34 +29,39 @@ def brokers(zookeeper, tmp_path):
 
     with start(0) as first, start(1) as second:
         both = first, second
-        place(both, "__transaction_state", 0)
-        place(both, TOPIC, 0, 1)
+        create_topic(both, "__transaction_state", 0)
+        create_topic(both, TOPIC, 0, 1)
         yield both
-        assert not [each for each in both if "Traceback" in each.log_text]
+        assert not [broker for broker in both if "Traceback" in broker.log_text]
 
 
-def place(brokers, topic, *leaders):
+def create_topic(brokers, topic, *leaders):
     """A topic whose partitions are led by these; whoever is the controller makes it."""
     assignments = [
-        {"partition_index": index, "broker_ids": [each]} for index, each in enumerate(leaders)
+        {"partition_index": index, "broker_ids": [leader]} for index, leader in enumerate(leaders)
     ]
-    asked = {"name": topic, "num_partitions": -1, "replication_factor": -1}
-    asked |= {"assignments": assignments}
+    topic_fields = {"name": topic, "num_partitions": -1, "replication_factor": -1}
+    topic_fields |= {"assignments": assignments}
 
-    def is_made(broker):
-        made = call(broker.address, ApiKey.CREATE_TOPICS, 4, topics=[asked], timeout_ms=10_000)
-        return ErrorCode.of(made.topics[0].error_code) is ErrorCode.NONE
+    def is_created(broker):
+        response = call(
+            broker.address, ApiKey.CREATE_TOPICS, 4, topics=[topic_fields], timeout_ms=10_000
+        )
+        return ErrorCode.for_code(response.topics[0].error_code) is ErrorCode.NONE
 
-    wait_until(lambda: any(map(is_made, brokers)))
-    wait_until(lambda: all(leaders_of(each, topic) == list(leaders) for each in brokers))
+    wait_until(lambda: any(map(is_created, brokers)))
+    wait_until(lambda: all(leaders_of(leader, topic) == list(leaders) for leader in brokers))
 
 
 def leaders_of(broker, topic):
-    (found,) = call(broker.address, ApiKey.METADATA, 7, topics=[{"name": topic}]).topics
-    return [each.leader_id for each in sorted(found.partitions, key=lambda at: at.partition_index)]
+    (metadata,) = call(broker.address, ApiKey.METADATA, 7, topics=[{"name": topic}]).topics
+    return [
+        partition.leader_id
+        for partition in sorted(metadata.partitions, key=lambda entry: entry.partition_index)
+    ]
 
 
-def written(brokers):
+def write_transaction(brokers):
     """Whose transaction has a record in each partition."""
     coordinated = WireProducer(brokers[0].address, NAME)
     coordinated.init()
@@ -71,17 +76,17 @@ def written(brokers):
 
 def values(brokers):
     """Of each partition, by its leader."""
-    found = []
+    partition_values = []
     for partition, broker in enumerate(brokers):
         with PartitionClient(broker.address, TOPIC, partition) as client:
-            found.append(settled_values(client))
-    return found
+            partition_values.append(settled_values(client))
+    return partition_values
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_transaction_ends_though_the_leader_elsewhere_dies_with_its_marker(brokers, committed):
+def test_transaction_ends_after_another_leader_died_before_its_marker(brokers, committed):
     first, second = brokers
-    with written(brokers) as producer:
+    with write_transaction(brokers) as producer:
         second.send(signal.SIGSTOP)
         assert producer.ask_end(committed=committed) == "NONE"
         # What is under way to the other broker gets no answer, and then no connection.
@@ -93,9 +98,9 @@ def test_a_transaction_ends_though_the_leader_elsewhere_dies_with_its_marker(bro
         assert values(brokers) == [[b"value"] if committed else []] * 2
 
 
-def test_a_coordinator_that_dies_meanwhile_finds_the_leader_elsewhere_again(brokers):
+def test_restarted_coordinator_sends_markers_to_the_other_leader(brokers):
     first, second = brokers
-    with written(brokers) as producer:
+    with write_transaction(brokers) as producer:
         second.send(signal.SIGSTOP)
         assert producer.ask_end(committed=True) == "NONE"
         first.kill()

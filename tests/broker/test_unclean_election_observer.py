@@ -1,12 +1,12 @@
 """When the controller is told that a topic allows unclean elections."""
 
-from odradek.broker.unclean_elections import UncleanElections
+from odradek.broker.unclean_election_observer import UncleanElectionObserver
 from odradek.storage.settings import TopicSettings
 
 
-def test_only_a_topic_that_allows_them_itself_is_told():
+def test_only_a_topic_that_enables_unclean_election_itself_is_reported():
     allowed = []
-    elections = UncleanElections(allowed.append)
+    elections = UncleanElectionObserver(allowed.append)
     elections.configure("unclean", TopicSettings(unclean_leader_election_enable=True))
     elections.configure("clean", TopicSettings())
     elections.configure("gone", None)

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from odradek.broker import assembly, clock, turns
-from odradek.broker.replicas import fetcher
+from odradek.broker import assembly, clock, time_slice
+from odradek.broker.replicas import replica_fetcher
 from odradek.controller.store import paths
 from odradek.controller.store.payloads import broker as registered
 from odradek.protocol.errors import RequestTimedOut
@@ -23,9 +23,9 @@ def cluster(request, tmp_path, monkeypatch):
     cluster = VirtualCluster(tmp_path, seed)
     monkeypatch.setattr(assembly, "_random", Random(seed))
     monkeypatch.setattr(clock, "now_ms", cluster.loop.now_ms)
-    monkeypatch.setattr(clock, "steady_ms", cluster.loop.now_ms)
-    monkeypatch.setattr(fetcher, "monotonic", cluster.loop.time)
-    monkeypatch.setattr(turns, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(clock, "monotonic_ms", cluster.loop.now_ms)
+    monkeypatch.setattr(replica_fetcher, "monotonic", cluster.loop.time)
+    monkeypatch.setattr(time_slice, "monotonic", lambda: 0.0)
     return cluster
 
 
@@ -34,106 +34,110 @@ SOAKED = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 100)]
 
 
 @pytest.mark.parametrize("cluster", [0, 1, 2, *SOAKED], indirect=True)
-def test_what_is_acknowledged_survives_whatever_befalls_brokers(cluster):
+def test_acknowledged_records_survive_broker_failures(cluster):
     cluster.live(cluster.befall(12))
     assert not cluster.violations, "\n".join(cluster.log)
     assert all(client.acked for client in cluster.clients)
 
 
-def leads(cluster, number, place):
+def is_leader(cluster, number, partition):
     return any(
-        number == at and each.topic_partition == place and each.leader is not None
-        for at, each in cluster.replicas
+        number == broker_id
+        and replica.topic_partition == partition
+        and replica.leader_state is not None
+        for broker_id, replica in cluster.replicas
     )
 
 
-def test_what_was_moved_from_a_broker_that_was_cut_off_is_not_led_there_any_more(cluster):
-    place = TopicPartition(TOPIC, 0)
+def test_isolated_broker_stops_leading_a_reassigned_partition(cluster):
+    partition = TopicPartition(TOPIC, 0)
 
     async def story():
         await cluster.isolate(1)
         await asyncio.sleep(SESSION_S)
-        await cluster.until(lambda: leads(cluster, 2, place))
-        await cluster.reassign(place, (2, 3, 4))
-        await cluster.until(lambda: cluster.assigned[place] == (2, 3, 4))
-        assert leads(cluster, 1, place)  # whom nobody could tell
+        await cluster.until(lambda: is_leader(cluster, 2, partition))
+        await cluster.reassign(partition, (2, 3, 4))
+        await cluster.until(lambda: cluster.assigned[partition] == (2, 3, 4))
+        assert is_leader(cluster, 1, partition)  # whom nobody could tell
         await cluster.heal(1)
-        await cluster.until(lambda: not leads(cluster, 1, place))
+        await cluster.until(lambda: not is_leader(cluster, 1, partition))
 
     cluster.live(story())
 
 
-async def lose_a_topic_while_1_is_away(cluster):
+async def delete_topic_while_broker_1_is_isolated(cluster):
     """It was there when 1 was cut off, which led it, and is moved away and deleted."""
     await cluster.create(PASSING.topic, PASSING.topic, (1, 2, 3))
-    await cluster.until(lambda: leads(cluster, 1, PASSING))
+    await cluster.until(lambda: is_leader(cluster, 1, PASSING))
     await cluster.isolate(1)
     await asyncio.sleep(SESSION_S)
-    await cluster.until(lambda: leads(cluster, 2, PASSING))
+    await cluster.until(lambda: is_leader(cluster, 2, PASSING))
     await cluster.reassign(PASSING, (2, 3, 4))
     await cluster.until(lambda: cluster.assigned[PASSING] == (2, 3, 4))
     await cluster.tool.create(paths.topic_to_delete(PASSING.topic))
     await cluster.until(lambda: not cluster.has_node(paths.topic(PASSING.topic)))
-    assert leads(cluster, 1, PASSING)
+    assert is_leader(cluster, 1, PASSING)
 
 
 @pytest.mark.parametrize("replicas", [(2, 3, 4), (4, 1, 2)])
-def test_a_topic_made_again_while_a_broker_was_away_is_not_the_one_it_leads(cluster, replicas):
+def test_topic_recreated_during_isolation_is_not_led_by_the_old_leader(cluster, replicas):
     async def story():
-        await lose_a_topic_while_1_is_away(cluster)
+        await delete_topic_while_broker_1_is_isolated(cluster)
         await cluster.create(PASSING.topic, "again", replicas)
-        await cluster.until(lambda: leads(cluster, replicas[0], PASSING))
+        await cluster.until(lambda: is_leader(cluster, replicas[0], PASSING))
         await cluster.heal(1)
-        known = cluster.brokers[1].parts.cluster
-        await cluster.until(lambda: known.id_of(PASSING.topic) == topic_id("again"))
-        assert not leads(cluster, 1, PASSING)
+        metadata_cache = cluster.brokers[1].parts.metadata_cache
+        await cluster.until(lambda: metadata_cache.topic_id(PASSING.topic) == topic_id("again"))
+        assert not is_leader(cluster, 1, PASSING)
 
     cluster.live(story())
 
 
-def test_a_topic_deleted_while_a_broker_was_away_is_not_shown_by_it(cluster):
+def test_topic_deleted_during_isolation_disappears_from_the_metadata(cluster):
     async def story():
-        await lose_a_topic_while_1_is_away(cluster)
-        known = cluster.brokers[1].parts.cluster
-        assert known.has_topic(PASSING.topic)
+        await delete_topic_while_broker_1_is_isolated(cluster)
+        metadata_cache = cluster.brokers[1].parts.metadata_cache
+        assert metadata_cache.has_topic(PASSING.topic)
         await cluster.heal(1)
-        while known.has_topic(PASSING.topic):
-            assert known.has_topic(TOPIC)
+        while metadata_cache.has_topic(PASSING.topic):
+            assert metadata_cache.has_topic(TOPIC)
             await asyncio.sleep(0.001)
-        assert known.has_topic(TOPIC)
+        assert metadata_cache.has_topic(TOPIC)
 
     cluster.live(asyncio.wait_for(story(), PATIENCE_S))
 
 
-def test_a_broker_that_has_other_listeners_stops_no_controller(cluster):
+def test_broker_with_other_listeners_does_not_stop_a_controller(cluster):
     async def story():
-        at = registered.Endpoint("ELSEWHERE", "host", 1, registered.SecurityProtocol.PLAINTEXT)
-        value = registered.BrokerRegistration((at,)).encode()
+        endpoint = registered.Endpoint(
+            "ELSEWHERE", "host", 1, registered.SecurityProtocol.PLAINTEXT
+        )
+        value = registered.BrokerRegistration((endpoint,)).encode()
         await cluster.tool.create(paths.broker(9), value, is_ephemeral=True)
-        await cluster.until(in_office)
-        (first,) = in_office()
+        await cluster.until(active_controllers)
+        (first,) = active_controllers()
         await cluster.isolate(first)
-        await cluster.until(lambda: {*in_office()} - {first})
+        await cluster.until(lambda: {*active_controllers()} - {first})
         await cluster.until(lambda: not cluster.is_whole())
         await cluster.heal(first)
         await cluster.until(cluster.is_whole)
-        assert 9 not in cluster.brokers[first].parts.cluster.picture.brokers.ids
+        assert 9 not in cluster.brokers[first].parts.metadata_cache.snapshot.brokers.ids
 
-    def in_office():
+    def active_controllers():
         running = cluster.lines.running.items()
         return [number for number, broker in running if broker.parts.controller.is_active]
 
     cluster.live(story())
 
 
-def test_a_controller_that_does_not_answer_is_given_up_after_controller_socket_timeout_ms(cluster):
+def test_request_to_silent_controller_ends_after_controller_socket_timeout_ms(cluster):
     async def story():
         controller = cluster.brokers[1].parts.controller.controller_id
-        asking = next(each for each in cluster.brokers if each != controller)
-        cluster.lines.cut_pairs.add(frozenset((controller, asking)))
-        begun_s = cluster.loop.time()
+        sender = next(broker_id for broker_id in cluster.brokers if broker_id != controller)
+        cluster.lines.cut_pairs.add(frozenset((controller, sender)))
+        started_s = cluster.loop.time()
         with pytest.raises(RequestTimedOut):
-            await cluster.brokers[asking].parts.controller_client.allocate_producer_ids()
-        assert cluster.loop.time() - begun_s == pytest.approx(2, abs=0.01)
+            await cluster.brokers[sender].parts.controller_client.allocate_producer_ids()
+        assert cluster.loop.time() - started_s == pytest.approx(2, abs=0.01)
 
     cluster.live(story())

@@ -31,7 +31,7 @@ STOP_S = 12
 REGISTRATION = f"/brokers/ids/{BROKER_ID}"
 
 
-class OnZooKeeper:
+class Scene:
     """A broker, and an outsider's view of its branch of the tree."""
 
     def __init__(self, server, data_dir, *overrides):
@@ -43,10 +43,10 @@ class OnZooKeeper:
         self.broker = BrokerProcess(data_dir, *self.settings)
         self._address = self.settings[0].partition("=")[2]
         # It may lose its session where the broker does not: kazoo waits longer to be let in.
-        again = KazooRetry(max_tries=3, delay=0.2)
-        self.zookeeper = KazooClient(self._address, command_retry=again)
+        retry = KazooRetry(max_tries=3, delay=0.2)
+        self.zookeeper = KazooClient(self._address, command_retry=retry)
 
-    def registered(self):
+    def registration(self):
         """What is registered, and in which epoch; None if nothing is."""
         try:
             value, stat = self.zookeeper.retry(self.zookeeper.get, REGISTRATION)
@@ -56,13 +56,15 @@ class OnZooKeeper:
 
     def is_controller_again(self, epoch):
         """In an epoch beyond that one."""
-        _, found = self.registered() or (None, 0)
-        return found > epoch and self.zookeeper.retry(self.zookeeper.exists, "/controller")
+        _, registered_epoch = self.registration() or (None, 0)
+        return registered_epoch > epoch and self.zookeeper.retry(
+            self.zookeeper.exists, "/controller"
+        )
 
 
 @contextmanager
 def running(server, directory, *overrides):
-    scene = OnZooKeeper(server, directory / "logs", *overrides)
+    scene = Scene(server, directory / "logs", *overrides)
     with scene.broker.start():
         scene.zookeeper.start()
         try:
@@ -73,9 +75,9 @@ def running(server, directory, *overrides):
     assert "Traceback" not in scene.broker.log_text
 
 
-def wait_until(is_so, *, timeout_s=WAIT_S):
+def wait_until(condition, *, timeout_s=WAIT_S):
     deadline = time.monotonic() + timeout_s
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -88,55 +90,57 @@ def send(broker, *values, topic="t"):
 def values(broker, count, *, topic="t"):
     with ConfluentDriver().consumer(broker.address) as consumer:
         received = consumer.read(topic, {0: BEGINNING}, count=count)
-    return [each.value for each in received]
+    return [record.value for record in received]
 
 
 def coordinator_error(broker):
-    asked = {"key_type": 0, "coordinator_keys": ["group"]}
-    return call(broker.address, ApiKey.FIND_COORDINATOR, 4, **asked).coordinators[0].error_code
+    request = {"key_type": 0, "coordinator_keys": ["group"]}
+    return call(broker.address, ApiKey.FIND_COORDINATOR, 4, **request).coordinators[0].error_code
 
 
 def topic_error(broker, topic):
     """It is created, if need be."""
-    asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": True}
-    return call(broker.address, ApiKey.METADATA, 9, **asked).topics[0].error_code
+    request = {"topics": [{"name": topic}], "allow_auto_topic_creation": True}
+    return call(broker.address, ApiKey.METADATA, 9, **request).topics[0].error_code
 
 
 def is_created(broker, topic):
     """Not if the session is over meanwhile; nor soon after, when there is no controller yet."""
-    asked = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]
-    answer = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=asked, timeout_ms=WAIT_S * 1000)
-    told = ErrorCode.of(answer.topics[0].error_code)
-    assert told in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER}
-    return told is not ErrorCode.NOT_CONTROLLER
+    topics = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]
+    response = call(
+        broker.address, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=WAIT_S * 1000
+    )
+    error_code = ErrorCode.for_code(response.topics[0].error_code)
+    assert error_code in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER}
+    return error_code is not ErrorCode.NOT_CONTROLLER
 
 
-def ended(broker, *arguments):
+def run_until_exit(broker, *arguments):
     """Status and complaint of a broker that cannot start."""
-    ran = subprocess.run(
+    process = subprocess.run(
         [*broker.command(), *arguments], capture_output=True, text=True, timeout=WAIT_S
     )
-    assert "Traceback" not in ran.stderr
-    return ran.returncode, [
-        line for line in ran.stderr.splitlines() if line.startswith("odradek: ")
+    assert "Traceback" not in process.stderr
+    return process.returncode, [
+        line for line in process.stderr.splitlines() if line.startswith("odradek: ")
     ]
 
 
 # It is not there
 
 
-def test_without_zookeeper_a_start_ends_with_one_line_when_its_time_is_over(tmp_path):
+def test_start_without_zookeeper_ends_with_one_line_after_the_timeout(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     settings = (f"zookeeper.connect={address}/branch", "zookeeper.connection.timeout.ms=700")
-    began_s = time.monotonic()
-    status, complaints = ended(BrokerProcess(tmp_path / "logs", *settings))
-    assert 0.7 < time.monotonic() - began_s < STOP_S
+    started_s = time.monotonic()
+    status, errors = run_until_exit(BrokerProcess(tmp_path / "logs", *settings))
+    assert 0.7 < time.monotonic() - started_s < STOP_S
     assert status == 1
-    (complaint,) = complaints
-    assert complaint.startswith(f"odradek: ZooKeeper at {address}/branch: no answer within 700 ms")
+    (error,) = errors
+    assert error.startswith(f"odradek: ZooKeeper at {address}/branch: no response in 700 ms")
 
 
-def test_a_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path):
+def test_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     broker = BrokerProcess(tmp_path / "logs", f"zookeeper.connect={address}")
     with broker:
@@ -150,11 +154,11 @@ def test_a_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path):
 
 
 @pytest.mark.parametrize(("leave", "return_"), [("kill", "start"), ("suspend", "resume")])
-def test_records_are_written_and_read_while_zookeeper_is_away(
+def test_records_are_written_and_read_during_a_zookeeper_outage(
     own_zookeeper, tmp_path, leave, return_
 ):
     with running(own_zookeeper, tmp_path) as scene:
-        broker, (_, epoch) = scene.broker, scene.registered()
+        broker, (_, epoch) = scene.broker, scene.registration()
         assert send(broker, b"before") == [0]
         getattr(own_zookeeper, leave)()
         wait_until(lambda: "The connection to ZooKeeper is lost" in broker.log_text)
@@ -163,16 +167,16 @@ def test_records_are_written_and_read_while_zookeeper_is_away(
         assert len(values(broker, 20)) == 20
         assert call(broker.address, ApiKey.METADATA, 9, topics=None).controller_id == BROKER_ID
         getattr(own_zookeeper, return_)()
-        wait_until(lambda: scene.registered() is not None)
+        wait_until(lambda: scene.registration() is not None)
         wait_until(lambda: is_created(broker, "made-afterwards"))
         assert send(broker, b"after", topic="made-afterwards") == [0]
-        assert scene.registered()[1] >= epoch
+        assert scene.registration()[1] >= epoch
     assert "kazoo" not in broker.log_text
 
 
-def test_what_needs_zookeeper_is_done_when_it_is_back(own_zookeeper, tmp_path):
+def test_requests_that_need_zookeeper_complete_after_the_outage(own_zookeeper, tmp_path):
     with running(own_zookeeper, tmp_path, LONG_SESSION) as scene:
-        _, epoch = scene.registered()
+        _, epoch = scene.registration()
         own_zookeeper.kill()
         with WireClient(scene.broker.address) as client:
             topic = {"name": "asked-for", "num_partitions": 1, "replication_factor": 1}
@@ -186,10 +190,10 @@ def test_what_needs_zookeeper_is_done_when_it_is_back(own_zookeeper, tmp_path):
             lambda: coordinator_error(scene.broker) == topic_error(scene.broker, "used") == 0
         )
         assert send(scene.broker, b"x", topic="asked-for") == [0]
-        assert scene.registered()[1] == epoch
+        assert scene.registration()[1] == epoch
 
 
-def test_a_broker_stops_in_order_though_zookeeper_is_away(own_zookeeper, tmp_path):
+def test_broker_stops_cleanly_during_a_zookeeper_outage(own_zookeeper, tmp_path):
     with running(own_zookeeper, tmp_path) as scene:
         broker = scene.broker
         send(broker, b"kept")
@@ -201,7 +205,7 @@ def test_a_broker_stops_in_order_though_zookeeper_is_away(own_zookeeper, tmp_pat
         assert values(broker, 1) == [b"kept"]
 
 
-def test_a_broker_stops_in_order_though_it_waits_for_zookeeper(own_zookeeper, tmp_path):
+def test_broker_stops_cleanly_while_a_request_waits_for_zookeeper(own_zookeeper, tmp_path):
     with running(own_zookeeper, tmp_path) as scene:
         broker = scene.broker
         send(broker, b"kept")
@@ -220,16 +224,16 @@ def test_a_broker_stops_in_order_though_it_waits_for_zookeeper(own_zookeeper, tm
 # It takes the broker for dead
 
 
-def test_a_broker_whose_session_expired_registers_again_and_serves_on(zookeeper, tmp_path):
+def test_broker_registers_again_after_its_session_expired(zookeeper, tmp_path):
     with running(zookeeper, tmp_path) as scene:
-        broker, (registration, epoch) = scene.broker, scene.registered()
+        broker, (registration, epoch) = scene.broker, scene.registration()
         send(broker, b"before")
         broker.send(signal.SIGSTOP)
-        wait_until(lambda: scene.registered() is None)
+        wait_until(lambda: scene.registration() is None)
         broker.send(signal.SIGCONT)
         wait_until(lambda: scene.is_controller_again(epoch))
-        again, _ = scene.registered()
-        assert again["endpoints"] == registration["endpoints"]
+        new_registration, _ = scene.registration()
+        assert new_registration["endpoints"] == registration["endpoints"]
         assert send(broker, b"after") == [1]
         assert values(broker, 2) == [b"before", b"after"]
         wait_until(lambda: is_created(broker, "made-afterwards"))
@@ -238,20 +242,20 @@ def test_a_broker_whose_session_expired_registers_again_and_serves_on(zookeeper,
         assert values(broker, 2) == [b"before", b"after"]
 
 
-def test_a_broker_comes_back_by_itself_after_a_kill_though_it_is_registered(zookeeper, tmp_path):
+def test_broker_restarts_after_a_kill_while_its_old_registration_exists(zookeeper, tmp_path):
     with running(zookeeper, tmp_path, LONGER_THAN_A_START) as scene:
-        broker, (_, epoch) = scene.broker, scene.registered()
+        broker, (_, epoch) = scene.broker, scene.registration()
         send(broker, b"before")
         broker.kill()
-        assert scene.registered() is not None
+        assert scene.registration() is not None
         broker.start()
-        assert scene.registered()[1] > epoch
-        assert f"{REGISTRATION} is registered by another" in broker.log_text
+        assert scene.registration()[1] > epoch
+        assert f"{REGISTRATION} is already registered by another" in broker.log_text
         assert send(broker, b"after") == [1]
         assert values(broker, 2) == [b"before", b"after"]
 
 
-def test_a_broker_that_waits_to_be_forgotten_can_be_stopped(zookeeper, tmp_path):
+def test_broker_that_waits_for_its_old_session_to_expire_can_be_stopped(zookeeper, tmp_path):
     with running(zookeeper, tmp_path, LONG_SESSION) as scene:
         scene.broker.kill()
         scene.broker.launch()
@@ -261,12 +265,12 @@ def test_a_broker_that_waits_to_be_forgotten_can_be_stopped(zookeeper, tmp_path)
         scene.zookeeper.delete(REGISTRATION)
 
 
-def test_an_id_that_a_living_broker_has_is_refused_and_that_one_goes_on(zookeeper, tmp_path):
+def test_broker_with_the_id_of_a_running_broker_is_rejected(zookeeper, tmp_path):
     with running(zookeeper, tmp_path) as scene:
-        _, epoch = scene.registered()
-        status, complaints = ended(BrokerProcess(tmp_path / "second", *scene.settings))
+        _, epoch = scene.registration()
+        status, errors = run_until_exit(BrokerProcess(tmp_path / "second", *scene.settings))
         assert status == 1
-        (complaint,) = complaints
-        assert f"{REGISTRATION} is registered by another" in complaint
-        assert scene.registered()[1] == epoch
+        (error,) = errors
+        assert f"{REGISTRATION} is already registered by another" in error
+        assert scene.registration()[1] == epoch
         assert send(scene.broker, b"still here") == [0]

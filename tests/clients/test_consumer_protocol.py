@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support.broker_process import BrokerProcess
 from tests.support.protocol_consumers import QUICK, TIMEOUT_S, ConsumerFleet
 
@@ -162,7 +162,7 @@ def test_a_topic_that_is_created_later_is_assigned(broker, admin, group):
 def test_a_killed_member_is_missed_and_the_others_take_over(broker, new_topic, group):
     topic = new_topic()
     command = [sys.executable, "-c", A_CONSUMER_TO_KILL, broker.address, group, topic]
-    with subprocess.Popen(tied(command), stdout=subprocess.PIPE) as victim:
+    with subprocess.Popen(tied_command(command), stdout=subprocess.PIPE) as victim:
         assert victim.stdout is not None
         assert victim.stdout.readline() == b"4\n"
         with ConsumerFleet(broker.address, group, topic) as fleet:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.internal.key_partition import partition_of
+from odradek.protocol.internal.key_partition import partition_for
 from tests.support.cluster import Cluster
 from tests.support.cluster_coordinators import (
     GROUP,
@@ -74,8 +74,8 @@ def led(cluster, topic, *, by):
 
 def names_beside(name, prefix):
     """Others whose coordinator is the same."""
-    names, wanted = (f"{prefix}-{number}" for number in count()), partition_of(name, PARTITIONS)
-    return (each for each in names if partition_of(each, PARTITIONS) == wanted)
+    names, wanted = (f"{prefix}-{number}" for number in count()), partition_for(name, PARTITIONS)
+    return (each for each in names if partition_for(each, PARTITIONS) == wanted)
 
 
 def back(cluster, broker, *topics):
@@ -183,7 +183,7 @@ def test_t6_what_was_about_to_end_is_ended_by_the_next_coordinator(cluster):
     producers = {each: begun(each, killed, paused) for each in names}
     paused.send(signal.SIGSTOP)
     try:
-        index = partition_of(name, PARTITIONS)
+        index = partition_for(name, PARTITIONS)
         wait_until(lambda: len(cluster.partitions(TRANSACTIONS, by=killed)[index][1]) == 2)
         for each, is_commit in names.items():
             with producers[each] as producer:

@@ -70,7 +70,7 @@ def test_r3_too_few_in_sync_acknowledge_nothing_and_lose_nothing(shared):
             assert told_to_a_client(leader, topic) == KafkaError.NOT_ENOUGH_REPLICAS
             assert write(leader, topic, b"alone", acks=LEADER_ONLY) is ErrorCode.NONE
             answer = client.answer_to_produce(client.wire.answer(ApiKey.PRODUCE, 9))
-            assert ErrorCode.of(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+            assert ErrorCode.for_code(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
             assert read_up_to(client) == len(ACKNOWLEDGED)
         # What too few have is read when another has it.
         wait_until(lambda: in_sync(cluster, topic, leader) == 2)

@@ -66,7 +66,7 @@ def told_end(broker, topic, *, version=6):
         topics=topics,
     )
     (line,) = answer.topics[0].partitions
-    return ErrorCode.of(line.error_code) if line.error_code else line.offset
+    return ErrorCode.for_code(line.error_code) if line.error_code else line.offset
 
 
 def log_of(broker, topic):
@@ -126,7 +126,7 @@ def batch_by(*, epoch=0, sequence):
 def sent(client, batch):
     """Where it went, or the error."""
     line = client.produce(batch)
-    return ErrorCode.of(line.error_code) if line.error_code else line.base_offset
+    return ErrorCode.for_code(line.error_code) if line.error_code else line.base_offset
 
 
 def test_p1_p2_p3_p6_s8_a_new_leader_knows_producers_and_what_was_deleted(cluster):
@@ -150,7 +150,7 @@ def test_p1_p2_p3_p6_s8_a_new_leader_knows_producers_and_what_was_deleted(cluste
         assert sent(client, late) is ErrorCode.INVALID_PRODUCER_EPOCH
         assert (client.offset_at(EARLIEST), client.offset_at(LATEST)) == (COUNT, end + COUNT)
         refused = client.fetch(COUNT - 1)
-        assert ErrorCode.of(refused.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert ErrorCode.for_code(refused.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
     leader.start()
     cluster.wait_until_whole(topic)
 

@@ -166,7 +166,7 @@ def test_a_throttle_is_removed_when_a_plan_is_done(command, cluster, topic, tmp_
     name = topic((0,))
     plan = plan_file(tmp_path, name, (1,))
     lines = command("reassign", "execute", plan, "--throttle", 50_000_000, "--wait").lines
-    assert lines[-1] == f"No broker is throttled any more, nor {name}"
+    assert lines[-1] == f"Removed the throttles of all brokers and of topics {name}"
     assert configs(cluster, f"topics/{name}", REPLICAS) == []
     assert configs(cluster, "brokers/0", RATES) == []
 
@@ -204,8 +204,8 @@ def test_what_makes_no_sense_is_told_in_one_line(command, topic, tmp_path):
     unknown = plan_file(tmp_path, name, (77,))
     ran = command("reassign", "execute", unknown)
     assert ran.status == 1
-    assert f"{name}:0: INVALID_REPLICA_ASSIGNMENT: Brokers [77] are not alive" in ran.err
-    assert "no topics" in command("reassign", "generate").complaint
+    assert f"{name}:0: INVALID_REPLICA_ASSIGNMENT: " in ran.err
+    assert "no topics" in ran("reassign", "generate").complaint
     assert "UNKNOWN_TOPIC" in command("reassign", "generate", "nowhere").complaint
     assert "which partitions" in command("leaders", "elect").complaint
     ran = command("leaders", "elect", "nowhere:0")

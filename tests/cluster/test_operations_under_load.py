@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from odradek.controller.leadership import NO_LEADER
+from odradek.controller.leader_and_isr import NO_LEADER
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 from tests.support.broker_process import BrokerProcess
@@ -141,7 +141,7 @@ def test_a_broker_that_lost_what_only_it_was_in_sync_with_does_not_empty_the_oth
     shutil.rmtree(last.data_dir)
     for each in (*others, last):
         each.start()
-    wait_until(lambda: f"{TOPIC}-0 is not led: its log is lost" in last.log_text)
+    wait_until(lambda: f"Cannot lead partition {TOPIC}-0: its log is lost" in last.log_text)
     wait_until(lambda: cluster.partitions(TOPIC, by=others[0])[0].leader == NO_LEADER)
     assert command("leaders", "elect", "--type", "unclean", f"{TOPIC}:0").status == 0
     last.restart()

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, ResourceType
 
-from odradek.broker.settings.replication import RACK_AWARE
+from odradek.broker.settings.replication import RACK_AWARE_SELECTOR
 from odradek.protocol.types import TopicPartition as Place
 from tests.support.cluster import Cluster
 from tests.support.group_members import wait_until
@@ -21,7 +21,7 @@ COPIED_BYTES = 4 << 20
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper, tmp_path_factory):
-    overrides = (f"replica.selector.class={RACK_AWARE}", "replica.fetch.max.bytes=131072")
+    overrides = (f"replica.selector.class={RACK_AWARE_SELECTOR}", "replica.fetch.max.bytes=131072")
     directory = tmp_path_factory.mktemp("racks")
     with Cluster(directory, zookeeper, *overrides, racks=RACKS).running() as cluster:
         yield cluster

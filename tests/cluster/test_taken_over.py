@@ -197,7 +197,7 @@ def told(client, producer, sequence, value):
     id_, epoch = producer
     sent = {"producer_id": id_, "producer_epoch": epoch, "base_sequence": sequence}
     line = client.produce(batch_of(Record(0, now_ms, None, value, ()), **sent))
-    return ErrorCode.of(line.error_code).name if line.error_code else line.base_offset
+    return ErrorCode.for_code(line.error_code).name if line.error_code else line.base_offset
 
 
 @contextmanager

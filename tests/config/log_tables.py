@@ -1,8 +1,8 @@
 """Two tables for the tests to work on: some of a server's settings for logs, and of a topic's."""
 
 from odradek.config.definition import (
-    Layer,
-    Update,
+    ConfigSource,
+    UpdateMode,
     choice,
     integer,
     long,
@@ -11,8 +11,8 @@ from odradek.config.definition import (
     text_list,
     value_of,
 )
-from odradek.config.kinds import Password
 from odradek.config.settings import Settings
+from odradek.config.types import Password
 
 HOUR_MS = 3_600_000
 
@@ -21,25 +21,25 @@ class LogSettings(Settings):
     dir: str = text("log.dir", default="logs", doc="One directory.")
     dirs: tuple[str, ...] = text_list("log.dirs", default=(), doc="All directories.")
     segment_bytes: int = integer(
-        "log.segment.bytes", default=1 << 30, at_least=14, update=Update.CLUSTER, doc="Size."
+        "log.segment.bytes", default=1 << 30, at_least=14, update=UpdateMode.CLUSTER, doc="Size."
     )
     retention_hours: int = integer("log.retention.hours", default=168, doc="Age.")
     retention_minutes: int = integer(
-        "log.retention.minutes", default=value_of("log.retention.hours", times=60), doc="Age."
+        "log.retention.minutes", default=value_of("log.retention.hours", multiplier=60), doc="Age."
     )
     retention_ms: int = long(
         "log.retention.ms",
-        default=value_of("log.retention.minutes", times=60_000),
-        update=Update.CLUSTER,
+        default=value_of("log.retention.minutes", multiplier=60_000),
+        update=UpdateMode.CLUSTER,
         check=lambda age: "must not be 0" if age == 0 else None,
         doc="Age.",
     )
     key_password: Password | None = password(
-        "ssl.key.password", default=None, update=Update.BROKER, doc="Secret."
+        "ssl.key.password", default=None, update=UpdateMode.BROKER, doc="Secret."
     )
 
 
-class TopicSettings(Settings, update=Update.TOPIC):
+class TopicSettings(Settings, update=UpdateMode.TOPIC):
     segment_bytes: int = integer(
         "segment.bytes", default=1 << 30, at_least=14, synonym="log.segment.bytes", doc="Size."
     )
@@ -50,4 +50,6 @@ class TopicSettings(Settings, update=Update.TOPIC):
 
 
 def on_disk(**texts):
-    return LogSettings.read({Layer.FILE: {name.replace("_", "."): t for name, t in texts.items()}})
+    return LogSettings.read(
+        {ConfigSource.FILE: {name.replace("_", "."): t for name, t in texts.items()}}
+    )

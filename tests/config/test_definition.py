@@ -6,7 +6,7 @@ import pytest
 
 from odradek.config.definition import (
     SettingError,
-    Update,
+    UpdateMode,
     boolean,
     choice,
     class_name,
@@ -19,21 +19,21 @@ from odradek.config.definition import (
     text_list,
     value_of,
 )
-from odradek.config.kinds import Kind, Password
+from odradek.config.types import ConfigType, Password
 
 
-def refusal(setting, written):
-    with pytest.raises(SettingError) as refused:
-        setting.parse(written)
-    return str(refused.value)
+def error_message(setting, text):
+    with pytest.raises(SettingError) as error:
+        setting.parse(text)
+    return str(error.value)
 
 
-def no_gap(level):
+def between_1_and_9_or_minus_1(level):
     return None if level == -1 or 1 <= level <= 9 else "must be -1 or between 1 and 9"
 
 
 @pytest.mark.parametrize(
-    ("setting", "written", "complaint"),
+    ("setting", "text", "message"),
     [
         (
             integer("num.network.threads", default=1, at_least=1, doc="Processors."),
@@ -51,7 +51,12 @@ def no_gap(level):
             "compression.lz4.level=18: must be between 1 and 17",
         ),
         (
-            integer("compression.gzip.level", default=-1, check=no_gap, doc="Effort."),
+            integer(
+                "compression.gzip.level",
+                default=-1,
+                check=between_1_and_9_or_minus_1,
+                doc="Effort.",
+            ),
             "0",
             "compression.gzip.level=0: must be -1 or between 1 and 9",
         ),
@@ -92,67 +97,76 @@ def no_gap(level):
         ),
     ],
 )
-def test_a_refusal_names_the_key_the_value_and_the_rule(setting, written, complaint):
-    assert refusal(setting, written) == complaint
+def test_error_message_names_the_key_the_value_and_the_rule(setting, text, message):
+    assert error_message(setting, text) == message
 
 
 @pytest.mark.parametrize(
-    ("setting", "written", "value"),
+    ("setting", "text", "value"),
     [
-        (integer("compression.gzip.level", default=-1, check=no_gap, doc="Effort."), "9", 9),
+        (
+            integer(
+                "compression.gzip.level",
+                default=-1,
+                check=between_1_and_9_or_minus_1,
+                doc="Effort.",
+            ),
+            "9",
+            9,
+        ),
         (long("log.retention.bytes", default=-1, doc="Size."), "99999999999", 99999999999),
         (text_list("cleanup.policy", one_of={"compact", "delete"}, doc="What."), "", ()),
         (text("a", default="", doc="Text."), " b ", "b"),
         (password("a", default=None, doc="Secret."), "b", Password("b")),
     ],
 )
-def test_what_keeps_the_rules_is_accepted(setting, written, value):
-    assert setting.parse(written) == value
+def test_valid_value_is_accepted(setting, text, value):
+    assert setting.parse(text) == value
 
 
 @pytest.mark.parametrize(
     ("specifier", "kind"),
     [
-        (boolean, Kind.BOOLEAN),
-        (short, Kind.SHORT),
-        (integer, Kind.INT),
-        (long, Kind.LONG),
-        (number, Kind.DOUBLE),
-        (text, Kind.STRING),
-        (class_name, Kind.CLASS),
-        (text_list, Kind.LIST),
-        (password, Kind.PASSWORD),
+        (boolean, ConfigType.BOOLEAN),
+        (short, ConfigType.SHORT),
+        (integer, ConfigType.INT),
+        (long, ConfigType.LONG),
+        (number, ConfigType.DOUBLE),
+        (text, ConfigType.STRING),
+        (class_name, ConfigType.CLASS),
+        (text_list, ConfigType.LIST),
+        (password, ConfigType.PASSWORD),
     ],
 )
-def test_each_specifier_is_of_its_kind(specifier, kind):
-    assert specifier("a", default=None, doc="Any.").kind is kind
+def test_each_specifier_has_its_config_type(specifier, kind):
+    assert specifier("a", default=None, doc="Any.").type is kind
 
 
-def test_a_choice_is_text_to_clients():
-    assert choice("a", ["b"], doc="One.").kind is Kind.STRING
+def test_choice_has_the_type_string():
+    assert choice("a", ["b"], doc="One.").type is ConfigType.STRING
 
 
-def test_a_default_that_breaks_the_rule_is_refused_at_once():
+def test_invalid_default_is_rejected_at_declaration():
     with pytest.raises(SettingError, match="threads=0: must be at least 1"):
         integer("threads", default=0, at_least=1, doc="Wrong.")
 
 
 @pytest.mark.parametrize("default", [None, value_of("elsewhere")])
-def test_a_default_that_is_no_value_of_its_own_is_not_checked(default):
-    assert integer("a", default=default, at_least=1, doc="Any.").plain_default is None
+def test_default_without_a_literal_value_is_not_checked(default):
+    assert integer("a", default=default, at_least=1, doc="Any.").literal_default is None
 
 
-def test_a_setting_is_read_only_unless_it_says_otherwise():
-    assert integer("a", default=1, doc="Any.").update is Update.READ_ONLY
+def test_setting_is_read_only_by_default():
+    assert integer("a", default=1, doc="Any.").update is UpdateMode.READ_ONLY
 
 
-def test_a_secret_is_never_shown():
+def test_secret_is_never_shown():
     setting = password("ssl.key.password", default=None, doc="Secret.")
     assert setting.sensitive
-    assert setting.shown(Password("hunter2")) is None
+    assert setting.display_value(Password("hunter2")) is None
 
 
-def test_a_refusal_survives_pickling():
-    twin = pickle.loads(pickle.dumps(SettingError("a.b", "0", "must be at least 1")))
-    assert str(twin) == "a.b=0: must be at least 1"
-    assert (twin.name, twin.rule) == ("a.b", "must be at least 1")
+def test_setting_error_survives_pickling():
+    copy = pickle.loads(pickle.dumps(SettingError("a.b", "0", "must be at least 1")))
+    assert str(copy) == "a.b=0: must be at least 1"
+    assert (copy.name, copy.rule) == ("a.b", "must be at least 1")

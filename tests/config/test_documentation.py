@@ -1,9 +1,9 @@
 """Tables as their readers see them."""
 
 from odradek.config.definition import (
+    ConfigSource,
     Importance,
-    Layer,
-    Update,
+    UpdateMode,
     choice,
     integer,
     password,
@@ -12,9 +12,9 @@ from odradek.config.definition import (
     value_of,
 )
 from odradek.config.documentation import as_markdown, as_properties
-from odradek.config.kinds import Password
 from odradek.config.properties import parse
 from odradek.config.settings import Settings
+from odradek.config.types import Password
 
 
 class Documented(Settings):
@@ -22,14 +22,14 @@ class Documented(Settings):
         "num.network.threads",
         default=1,
         at_least=1,
-        update=Update.CLUSTER,
+        update=UpdateMode.CLUSTER,
         importance=Importance.HIGH,
         doc="""Processors.
             Each owns its connections for life.""",
     )
     kind: str = choice("kind", ["a|b", "c"], default="c", doc="Which.")
     name: str = text("cluster.name", non_empty=True, doc="Nobody can guess it.")
-    minutes: int = integer("minutes", default=value_of("hours", times=60), doc="Age.")
+    minutes: int = integer("minutes", default=value_of("hours", multiplier=60), doc="Age.")
     hours: int = integer("hours", default=168, doc="Age.")
     directory: str = text("log.dirs", default=value_of("cluster.name"), doc="Where.")
     policy: tuple[str, ...] = text_list("policy", default=(), one_of=("x", "y"), doc="How.")
@@ -56,31 +56,33 @@ def test_markdown_has_a_row_for_each_setting():
 
 
 def test_properties_explain_each_setting_and_show_its_default():
-    written = as_properties(Documented)
-    assert written.startswith(
+    properties = as_properties(Documented)
+    assert properties.startswith(
         "# Processors. Each owns its connections for life.\n"
         "# int; at least 1; cluster-wide\n"
         "#num.network.threads=1\n"
         "\n"
         "# Which.\n"
     )
-    assert "# int; read-only; default: hours times 60\n#minutes=\n" in written
-    assert "# string; not empty; read-only; default: required\n#cluster.name=\n" in written
+    assert "# int; read-only; default: hours times 60\n#minutes=\n" in properties
+    assert "# string; not empty; read-only; default: required\n#cluster.name=\n" in properties
 
 
-def test_properties_say_nothing_as_they_are():
-    assert parse(as_properties(Documented)).texts == {}
+def test_generated_properties_set_nothing():
+    assert parse(as_properties(Documented)).values == {}
 
 
-def test_properties_with_the_hashes_taken_off_say_the_defaults():
+def test_uncommented_properties_set_the_defaults():
     lines = [line[1:] for line in as_properties(Documented).splitlines() if line.startswith("#")]
-    texts = parse("\n".join(line for line in lines if not line.startswith(" "))).texts
-    given = {name: text for name, text in texts.items() if text}
-    assert Documented.read({Layer.FILE: {**given, "cluster.name": "a"}}) == Documented(name="a")
+    texts = parse("\n".join(line for line in lines if not line.startswith(" "))).values
+    non_empty = {name: text for name, text in texts.items() if text}
+    assert Documented.read({ConfigSource.FILE: {**non_empty, "cluster.name": "a"}}) == Documented(
+        name="a"
+    )
 
 
-def test_a_topics_setting_names_its_servers():
-    class Topic(Settings, update=Update.TOPIC):
+def test_topic_setting_names_its_broker_synonym():
+    class Topic(Settings, update=UpdateMode.TOPIC):
         size: int = integer("segment.bytes", default=9, synonym="log.segment.bytes", doc="Size.")
 
     row = "| `segment.bytes` | int | `9` (`log.segment.bytes`) |  | per-topic | medium | Size. |"
@@ -92,10 +94,10 @@ def test_long_explanations_are_folded():
     class Wordy(Settings):
         words: str = text("words", default="", doc="word " * 60)
 
-    written = as_properties(Wordy)
-    assert max(map(len, written.splitlines())) <= 100
-    assert written.count("word ") > 50
+    properties = as_properties(Wordy)
+    assert max(map(len, properties.splitlines())) <= 100
+    assert properties.count("word ") > 50
 
 
-def test_the_default_secret_is_not_printed():
+def test_default_secret_is_not_printed():
     assert "hunter2" not in as_markdown(Documented) + as_properties(Documented)

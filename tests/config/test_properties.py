@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odradek.config.properties import PropertiesError, load, parse
 
-READ_BY_JAVA = {
+PARSED_BY_JAVA = {
     # separators
     "a=b": {"a": "b"},
     "a:b": {"a": "b"},
@@ -72,7 +72,7 @@ READ_BY_JAVA = {
     "a=b\na=c": {"a": "c"},
 }
 
-REFUSED_BY_JAVA = [
+REJECTED_BY_JAVA = [
     "a=\\u",
     "a=\\u004",
     "a=\\u00g1",
@@ -84,69 +84,69 @@ REFUSED_BY_JAVA = [
 ]
 
 
-@pytest.mark.parametrize(("written", "texts"), READ_BY_JAVA.items())
-def test_text_means_what_it_means_to_java(written, texts):
-    assert parse(written).texts == texts
+@pytest.mark.parametrize(("source", "values"), PARSED_BY_JAVA.items())
+def test_text_is_parsed_as_in_java(source, values):
+    assert parse(source).values == values
 
 
-@pytest.mark.parametrize("written", REFUSED_BY_JAVA)
-def test_text_that_java_refuses_is_refused(written):
+@pytest.mark.parametrize("source", REJECTED_BY_JAVA)
+def test_text_that_java_rejects_is_rejected(source):
     with pytest.raises(PropertiesError):
-        parse(written)
+        parse(source)
 
 
-def test_a_lone_backslash_at_the_end_is_nothing():
-    assert parse("a=b\n\\").texts == {"a": "b"}
+def test_lone_backslash_at_the_end_is_ignored():
+    assert parse("a=b\n\\").values == {"a": "b"}
 
 
-def test_an_error_names_the_file_and_the_line_where_the_entry_begins(tmp_path):
+def test_error_names_the_file_and_the_first_line_of_the_entry(tmp_path):
     path = tmp_path / "server.properties"
     path.write_text("# one\n\na=1\nb=2\\\n   \\u00x0\n")
-    with pytest.raises(PropertiesError) as refusal:
+    with pytest.raises(PropertiesError) as error:
         load(path)
-    assert str(refusal.value) == f"{path}:4: \\u must be followed by four hexadecimal digits"
+    assert str(error.value) == f"{path}:4: \\u must be followed by four hexadecimal digits"
 
 
-def test_a_name_given_twice_is_reported_with_its_lines():
+def test_name_given_twice_is_reported_with_its_lines():
     properties = parse("a=1\nb=2\n# a=3\na\\\n =4\n\nb=5\nc=6\na=7")
-    assert properties.texts == {"a": "7", "b": "5", "c": "6"}
+    assert properties.values == {"a": "7", "b": "5", "c": "6"}
     assert properties.duplicates == {"a": (1, 4, 9), "b": (2, 7)}
 
 
-def test_a_name_given_once_is_no_duplicate():
+def test_name_given_once_is_not_a_duplicate():
     properties = parse("\\u0061=1\n\nb=2")
     assert properties.duplicates == {}
-    assert properties.lines == {"a": (1,), "b": (3,)}
+    assert properties.line_numbers == {"a": (1,), "b": (3,)}
 
 
-def test_a_file_is_iso_8859_1_as_it_is_to_kafka(tmp_path):
+def test_file_is_read_as_iso_8859_1_as_in_kafka(tmp_path):
     path = tmp_path / "server.properties"
     path.write_bytes(b"a=\xe9\xff\r\nb=\xc3\xa9")
-    assert load(path).texts == {"a": "\xe9\xff", "b": "\xc3\xa9"}
+    assert load(path).values == {"a": "\xe9\xff", "b": "\xc3\xa9"}
 
 
-def test_a_long_run_of_backslashes_costs_no_more_than_its_length():
-    assert parse("a=" + "\\\\" * 200_000 + "x").texts == {"a": "\\" * 200_000 + "x"}
+def test_long_run_of_backslashes_is_parsed_in_linear_time():
+    assert parse("a=" + "\\\\" * 200_000 + "x").values == {"a": "\\" * 200_000 + "x"}
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_whatever_is_escaped_throughout_comes_back(texts):
-    def escaped(text):
+def test_fully_escaped_text_survives_a_round_trip(values):
+    def escape(text):
         units = text.encode("utf-16-be", "surrogatepass").hex()
         return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
-    written = "\n".join(f"{escaped(name)}={escaped(text)}" for name, text in texts.items())
-    assert parse(written).texts == texts
+    source = "\n".join(f"{escape(name)}={escape(text)}" for name, text in values.items())
+    assert parse(source).values == values
 
 
-def texts_or_refusal(written):
+def values_or_error(source):
     try:
-        return parse(written, source="here").texts
-    except PropertiesError as refusal:
-        return str(refusal)
+        return parse(source, source="here").values
+    except PropertiesError as error:
+        return str(error)
 
 
 @given(st.text(alphabet="ab=: \t\f\\\n\r#!u0t"))
-def test_any_text_is_either_read_or_refused_with_its_place(written):
-    outcome = texts_or_refusal(written)
+def test_any_text_is_parsed_or_rejected_with_its_position(source):
+    outcome = values_or_error(source)
     assert isinstance(outcome, dict) or outcome.startswith("here:")

@@ -64,11 +64,11 @@ Right("x")  # refused
 """
 
 
-def test_right_uses_pass_and_wrong_ones_are_found(tmp_path, monkeypatch):
+def test_mypy_accepts_correct_uses_and_reports_wrong_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("MYPYPATH", str(Path(__file__).parents[2]))
     uses = tmp_path / "uses.py"
     uses.write_text(USES)
-    told, _, _ = mypy.run(["--strict", "--config-file=", f"--cache-dir={tmp_path}", str(uses)])
-    found = {int(line) for line in re.findall(r"uses\.py:(\d+): error", told)}
+    output, _, _ = mypy.run(["--strict", "--config-file=", f"--cache-dir={tmp_path}", str(uses)])
+    reported = {int(line) for line in re.findall(r"uses\.py:(\d+): error", output)}
     wrong = {n for n, line in enumerate(USES.splitlines(), start=1) if line.endswith("# refused")}
-    assert found == wrong, told
+    assert reported == wrong, output

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from odradek.controller.preferred_leaders import ElectionKind
+from odradek.controller.replica_leader_elections import ElectionType
 from odradek.protocol.types import TopicPartition
 from tests.support.quiet_cluster import left_to_do
 from tests.support.simulated_cluster import SimulatedCluster
@@ -25,8 +25,8 @@ PARTITIONS = st.builds(TopicPartition, TOPICS, st.sampled_from([0, 0, 1]))
 TARGETS = st.dictionaries(PARTITIONS, REPLICAS.map(tuple), min_size=1, max_size=2)
 #: How far the world gets until the next thing happens.
 PAUSES_S = st.sampled_from([0, 0.0005, 0.001, 0.005, 0.02, 0.1, 1, 6])
-PATIENCE_S = 120
-LOOK_EVERY_S = 0.5
+TIMEOUT_S = 120
+CHECK_INTERVAL_S = 0.5
 
 
 class FailedEvents(logging.Handler):
@@ -37,8 +37,8 @@ class FailedEvents(logging.Handler):
         self.lines = []
 
     def emit(self, record):
-        failure = record.exc_info and record.exc_info[1]
-        self.lines.append(f"{record.getMessage()}: {failure!r}")
+        error = record.exc_info and record.exc_info[1]
+        self.lines.append(f"{record.getMessage()}: {error!r}")
 
 
 class Controllers(RuleBasedStateMachine):
@@ -47,7 +47,7 @@ class Controllers(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.failed = FailedEvents()
-        logging.getLogger("odradek.controller.event_queue").addHandler(self.failed)
+        logging.getLogger("kafka.controller").addHandler(self.failed)
         self.cluster = None
 
     @initialize(seed=st.integers(0, 2**32), allows_unclean=st.booleans())
@@ -65,8 +65,8 @@ class Controllers(RuleBasedStateMachine):
         self.run(self.cluster.create("t", [[1, 2], [2, 3]]))
         self.become_quiet()
 
-    def run(self, work):
-        return self.cluster.loop.run_until_complete(work)
+    def run(self, coroutine):
+        return self.cluster.loop.run_until_complete(coroutine)
 
     # Brokers
 
@@ -141,14 +141,14 @@ class Controllers(RuleBasedStateMachine):
     @rule(topic=TOPICS, replicas=st.lists(REPLICAS, min_size=1, max_size=2), pause_s=PAUSES_S)
     def create(self, topic, replicas, pause_s):
         factor = min(map(len, replicas))
-        self.run(self.cluster.create(topic, [each[:factor] for each in replicas]))
+        self.run(self.cluster.create(topic, [assignment[:factor] for assignment in replicas]))
         self.cluster.loop.pass_time(pause_s)
 
     @rule(topic=TOPICS, replicas=REPLICAS, pause_s=PAUSES_S)
     def grow(self, topic, replicas, pause_s):
-        known = self.cluster.history.topics.get(topic)
-        if known is not None and len(known.partitions) < 3:
-            factor = len(known.partitions[0].replicas)
+        topic_assignment = self.cluster.history.topics.get(topic)
+        if topic_assignment is not None and len(topic_assignment.partitions) < 3:
+            factor = len(topic_assignment.partitions[0].replicas)
             self.run(self.cluster.grow(topic, [replicas[:factor]]))
         self.cluster.loop.pass_time(pause_s)
 
@@ -169,7 +169,7 @@ class Controllers(RuleBasedStateMachine):
         self.cluster.loop.pass_time(pause_s)
 
     @rule(
-        kind=st.sampled_from(ElectionKind),
+        kind=st.sampled_from(ElectionType),
         partitions=st.none() | st.sets(PARTITIONS, min_size=1, max_size=3).map(sorted),
         pause_s=PAUSES_S,
     )
@@ -185,7 +185,7 @@ class Controllers(RuleBasedStateMachine):
     # Always
 
     @invariant()
-    def nothing_was_wrong(self):
+    def no_violations(self):
         if self.cluster is not None:
             assert not self.cluster.history.violations
             assert not self.cluster.loop.unseen
@@ -202,16 +202,16 @@ class Controllers(RuleBasedStateMachine):
         self.leaders.slow.clear()
         for session in cluster.sessions.values():
             session.writes_left = None
-        until_s = cluster.loop.time() + PATIENCE_S
-        cluster.loop.pass_time(LOOK_EVERY_S)
-        while left_to_do(cluster) and cluster.loop.time() < until_s:
-            cluster.loop.pass_time(LOOK_EVERY_S)
-        self.nothing_was_wrong()
+        deadline_s = cluster.loop.time() + TIMEOUT_S
+        cluster.loop.pass_time(CHECK_INTERVAL_S)
+        while left_to_do(cluster) and cluster.loop.time() < deadline_s:
+            cluster.loop.pass_time(CHECK_INTERVAL_S)
+        self.no_violations()
         assert not left_to_do(cluster)
         cluster.weather.is_calm = False
 
     def teardown(self):
-        logging.getLogger("odradek.controller.event_queue").removeHandler(self.failed)
+        logging.getLogger("kafka.controller").removeHandler(self.failed)
         if self.cluster is None:
             return
         try:

@@ -8,47 +8,47 @@ import pytest
 from tests.support.loops import at_end, finish
 
 
-async def test_an_asynchronous_test_runs_in_debug_mode(tmp_path):
+async def test_coroutine_test_runs_in_debug_mode(tmp_path):
     assert asyncio.get_running_loop().get_debug()
     assert tmp_path.is_dir()
 
 
-async def test_a_busy_machine_adds_nothing_to_what_a_test_logs(caplog):
+async def test_slow_callback_is_not_logged(caplog):
     # Longer than the loop would let pass.
     asyncio.get_running_loop().call_soon(time.sleep, 0.15)
     await asyncio.sleep(0)
     assert not caplog.records
 
 
-def test_what_a_coroutine_returns_is_returned():
+def test_finish_returns_the_result_of_the_coroutine():
     assert finish(asyncio.sleep(0, "slept")) == "slept"
 
 
-def test_a_task_left_behind_fails_the_test():
-    async def careless():
+def test_leaked_task_fails_the_test():
+    async def leak_task():
         asyncio.get_running_loop().create_task(asyncio.Event().wait())
 
     with pytest.raises(AssertionError, match=r"Event\.wait"):
-        finish(careless())
+        finish(leak_task())
 
 
-def test_a_failure_that_nobody_sees_fails_the_test():
-    async def careless():
+def test_unhandled_callback_error_fails_the_test():
+    async def fail_in_callback():
         asyncio.get_running_loop().call_soon(int, "not a number")
         await asyncio.sleep(0)
 
     with pytest.raises(AssertionError, match="not a number"):
-        finish(careless())
+        finish(fail_in_callback())
 
 
-def test_endings_are_awaited_the_last_first_even_after_a_failure():
+def test_at_end_callbacks_run_in_reverse_order_even_after_an_error():
     order = []
 
-    async def failing():
+    async def fail():
         at_end(lambda: asyncio.sleep(0, order.append("first")))
         at_end(lambda: asyncio.sleep(0, order.append("last")))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        finish(failing())
+        finish(fail())
     assert order == ["last", "first"]

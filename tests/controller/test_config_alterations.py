@@ -3,12 +3,12 @@
 import pytest
 
 from odradek.controller.config_alterations import (
-    ConfigChange,
-    ConfigText,
-    Operation,
-    altered,
-    checked_topic_config,
-    replaced,
+    AlterableConfig,
+    AlterConfigOp,
+    IncrementalAlterableConfig,
+    prepare_full_config,
+    prepare_incremental_config,
+    validate_topic_config,
 )
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 from odradek.storage.log_settings import LogSettings
@@ -18,27 +18,27 @@ POLICY = "cleanup.policy"
 
 
 def change(operation, name, value=None):
-    number = operation.value if isinstance(operation, Operation) else operation
-    return ConfigChange(name=name, config_operation=number, value=value)
+    number = operation.value if isinstance(operation, AlterConfigOp) else operation
+    return IncrementalAlterableConfig(name=name, config_operation=number, value=value)
 
 
-def after(config, *changes):
-    return altered(config, changes, TopicSettings.by_name)
+def apply_changes(config, *changes):
+    return prepare_incremental_config(config, changes, TopicSettings.by_name)
 
 
-def test_a_setting_is_set_and_goes_back_to_its_default():
+def test_set_and_delete_change_the_config():
     before = {"retention.ms": "1", "segment.ms": "2"}
-    assert after(
+    assert apply_changes(
         before,
-        change(Operation.SET, "flush.ms", "3"),
-        change(Operation.SET, "segment.ms", "4"),
-        change(Operation.DELETE, "retention.ms"),
+        change(AlterConfigOp.SET, "flush.ms", "3"),
+        change(AlterConfigOp.SET, "segment.ms", "4"),
+        change(AlterConfigOp.DELETE, "retention.ms"),
     ) == {"segment.ms": "4", "flush.ms": "3"}
     assert before == {"retention.ms": "1", "segment.ms": "2"}
 
 
-def test_what_is_not_configured_can_be_deleted():
-    assert after({}, change(Operation.DELETE, "no.such.setting")) == {}
+def test_delete_of_missing_setting_is_accepted():
+    assert apply_changes({}, change(AlterConfigOp.DELETE, "no.such.setting")) == {}
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,11 @@ def test_what_is_not_configured_can_be_deleted():
         (None, "compact", "delete,compact"),
     ],
 )
-def test_what_is_not_in_a_list_is_appended(before, appended, expected):
+def test_append_adds_only_missing_list_elements(before, appended, expected):
     config = {} if before is None else {POLICY: before}
-    assert after(config, change(Operation.APPEND, POLICY, appended)) == {POLICY: expected}
+    assert apply_changes(config, change(AlterConfigOp.APPEND, POLICY, appended)) == {
+        POLICY: expected
+    }
 
 
 @pytest.mark.parametrize(
@@ -67,46 +69,54 @@ def test_what_is_not_in_a_list_is_appended(before, appended, expected):
         (None, "delete", ""),
     ],
 )
-def test_what_is_in_a_list_is_taken_out(before, subtracted, expected):
+def test_subtract_removes_list_elements(before, subtracted, expected):
     config = {} if before is None else {POLICY: before}
-    assert after(config, change(Operation.SUBTRACT, POLICY, subtracted)) == {POLICY: expected}
+    assert apply_changes(config, change(AlterConfigOp.SUBTRACT, POLICY, subtracted)) == {
+        POLICY: expected
+    }
 
 
-@pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
+@pytest.mark.parametrize("operation", [AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT])
 @pytest.mark.parametrize("name", ["retention.ms", "no.such.setting"])
-def test_only_lists_have_elements(operation, name):
+def test_append_and_subtract_of_non_list_setting_are_rejected(operation, name):
     with pytest.raises(InvalidConfig, match=name):
-        after({}, change(operation, name, "1"))
+        apply_changes({}, change(operation, name, "1"))
 
 
-@pytest.mark.parametrize("operation", [Operation.SET, Operation.APPEND, Operation.SUBTRACT])
-def test_all_but_a_deletion_needs_a_value(operation):
+@pytest.mark.parametrize(
+    "operation", [AlterConfigOp.SET, AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT]
+)
+def test_operation_without_value_is_rejected_except_delete(operation):
     with pytest.raises(InvalidRequest):
-        after({}, change(operation, POLICY))
+        apply_changes({}, change(operation, POLICY))
 
 
-def test_a_setting_is_changed_once():
-    again = change(Operation.DELETE, POLICY)
+def test_duplicate_setting_is_rejected():
+    duplicate = change(AlterConfigOp.DELETE, POLICY)
     with pytest.raises(InvalidRequest):
-        after({}, change(Operation.SET, POLICY, "delete"), again)
+        apply_changes({}, change(AlterConfigOp.SET, POLICY, "delete"), duplicate)
 
 
-def test_an_unknown_operation_is_refused():
+def test_unknown_operation_is_rejected():
     with pytest.raises(InvalidRequest, match="operation 7"):
-        after({}, change(7, POLICY, "delete"))
+        apply_changes({}, change(7, POLICY, "delete"))
 
 
-def test_a_configuration_is_replaced():
-    assert replaced([ConfigText(name=POLICY, value="compact")]) == {POLICY: "compact"}
+def test_full_config_rejects_null_and_duplicate_settings():
+    assert prepare_full_config([AlterableConfig(name=POLICY, value="compact")]) == {
+        POLICY: "compact"
+    }
     with pytest.raises(InvalidRequest):
-        replaced([ConfigText(name=POLICY, value=None)])
+        prepare_full_config([AlterableConfig(name=POLICY, value=None)])
     with pytest.raises(InvalidRequest):
-        replaced([ConfigText(name=POLICY, value="a"), ConfigText(name=POLICY, value="a")])
+        prepare_full_config(
+            [AlterableConfig(name=POLICY, value="a"), AlterableConfig(name=POLICY, value="a")]
+        )
 
 
-def test_a_topic_is_set_on_top_of_its_server():
+def test_topic_config_overrides_the_server_settings():
     server = [LogSettings(segment_bytes=5000)]
-    settings = checked_topic_config({"retention.ms": "7"}, server=server)
+    settings = validate_topic_config({"retention.ms": "7"}, server_settings=server)
     assert (settings.retention_ms, settings.segment_bytes) == (7, 5000)
 
 
@@ -118,6 +128,6 @@ def test_a_topic_is_set_on_top_of_its_server():
         ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, "at most"),
     ],
 )
-def test_what_a_topic_cannot_be_set_to_is_refused(config, match):
+def test_invalid_topic_config_is_rejected(config, match):
     with pytest.raises(InvalidConfig, match=match):
-        checked_topic_config(config, server=())
+        validate_topic_config(config, server_settings=())

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.controller.broker_link import BrokerChannels, LinkWorld
-from odradek.controller.context import Broker
+from odradek.controller.controller_channel import ChannelEnvironment, ControllerChannelManager
+from odradek.controller.controller_context import Broker
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.errors import DecodeError
 from tests.support.controller_scene import registration
@@ -27,192 +27,196 @@ def broker(number, epoch=100):
     return Broker(number, epoch, registration(number))
 
 
-class Bench:
+class ChannelHarness:
     """Channels to simulated brokers; time passes when somebody sleeps."""
 
     def __init__(self, tasks):
         self.brokers = SimulatedBrokers()
-        self.answers = []
+        self.responses = []
         self.sleeps = []
         self.closed = []
-        world = LinkWorld(
+        environment = ChannelEnvironment(
             connect=self.connect,
             start_task=tasks.create_task,
             sleep=self.sleep,
-            answered=self.answers.append,
+            on_response=self.responses.append,
         )
-        self.channels = BrokerChannels(world)
+        self.channels = ControllerChannelManager(environment)
 
     def connect(self, broker):
-        link = self.brokers.connect(broker)
-        link.close = lambda: self.closed.append((broker.id, broker.epoch))
-        return link
+        connection = self.brokers.connect(broker)
+        connection.close = lambda: self.closed.append((broker.id, broker.epoch))
+        return connection
 
     async def sleep(self, seconds):
         self.sleeps.append(seconds)
         await asyncio.sleep(0)
 
-    def send(self, broker, *numbers):
+    def send(self, broker_id, *numbers):
         for number in numbers:
-            self.channels.send(broker, request(number), version=VERSION)
+            self.channels.send(broker_id, request(number), version=VERSION)
 
-    def answered(self, broker):
-        return [each.request.controller_epoch for each in self.answers if each.broker == broker]
+    def responses_from(self, broker):
+        return [
+            response.request.controller_epoch
+            for response in self.responses
+            if response.broker_id == broker
+        ]
 
     def received(self, broker):
-        return [each.controller_epoch for each in self.brokers[broker].requests]
+        return [request.controller_epoch for request in self.brokers[broker].requests]
 
 
 @asynccontextmanager
-async def bench():
+async def channel_harness():
     async with asyncio.TaskGroup() as tasks:
-        it = Bench(tasks)
+        harness = ChannelHarness(tasks)
         try:
-            yield it
+            yield harness
         finally:
-            it.channels.close()
+            harness.channels.close()
 
 
-async def turn():
+async def run_ready_tasks():
     """Let everything happen that can."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
-async def test_requests_are_answered_in_order():
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
-        it.channels.add(broker(1))
-        it.send(1, 1, 2)
-        await turn()
-        it.send(1, 3)
-        await turn()
-        assert it.received(1) == it.answered(1) == [1, 2, 3]
-        assert {each.broker_epoch for each in it.answers} == {100}
-        assert it.answers[0].response.error_code == 0
-        assert it.channels.queued == 0
+async def test_requests_to_a_broker_are_sent_in_order():
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1, 2)
+        await run_ready_tasks()
+        harness.send(1, 3)
+        await run_ready_tasks()
+        assert harness.received(1) == harness.responses_from(1) == [1, 2, 3]
+        assert {response.broker_epoch for response in harness.responses} == {100}
+        assert harness.responses[0].response.error_code == 0
+        assert harness.channels.queue_size == 0
 
 
-async def test_one_is_under_way_at_a_time():
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
-        arrived, go_on = [], asyncio.Event()
+async def test_one_request_per_broker_is_in_flight():
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
+        arrived, may_continue = [], asyncio.Event()
 
-        async def wait(broker, asked):
-            arrived.append(asked.controller_epoch)
-            await go_on.wait()
+        async def wait(broker, request):
+            arrived.append(request.controller_epoch)
+            await may_continue.wait()
 
-        it.brokers.on_the_way = wait
-        it.channels.add(broker(1))
-        it.send(1, 1, 2)
-        await turn()
+        harness.brokers.on_the_way = wait
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1, 2)
+        await run_ready_tasks()
         assert arrived == [1]
-        assert it.channels.queued == 2
-        go_on.set()
-        await turn()
+        assert harness.channels.queue_size == 2
+        may_continue.set()
+        await run_ready_tasks()
         assert arrived == [1, 2]
 
 
-async def test_a_slow_broker_keeps_no_other_waiting():
-    async with bench() as it:
-        go_on = asyncio.Event()
+async def test_slow_broker_does_not_delay_other_brokers():
+    async with channel_harness() as harness:
+        may_continue = asyncio.Event()
 
-        async def wait(broker, asked):
+        async def wait(broker, request):
             if broker == 1:
-                await go_on.wait()
+                await may_continue.wait()
 
-        it.brokers.on_the_way = wait
+        harness.brokers.on_the_way = wait
         for number in (1, 2):
-            it.brokers.start(number, epoch=100)
-            it.channels.add(broker(number))
-            it.send(number, 1)
-        await turn()
-        assert (it.answered(1), it.answered(2)) == ([], [1])
+            harness.brokers.start(number, epoch=100)
+            harness.channels.add_broker(broker(number))
+            harness.send(number, 1)
+        await run_ready_tasks()
+        assert (harness.responses_from(1), harness.responses_from(2)) == ([], [1])
 
 
 @pytest.mark.parametrize("failure", [OSError("lost"), TimeoutError(), DecodeError("garbled")])
-async def test_a_request_is_sent_until_it_is_answered(failure, caplog):
+async def test_failed_request_is_retried_until_a_response_arrives(failure, caplog):
     caplog.set_level(logging.INFO)
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
         failures = [failure] * 3
 
-        async def lose(broker, asked):
+        async def lose_response(broker, request):
             if failures:
                 raise failures.pop()
 
-        it.brokers.on_the_way_back = lose
-        it.channels.add(broker(1))
-        it.send(1, 1, 2)
-        await turn()
-        assert it.received(1) == [1, 1, 1, 1, 2]
-        assert it.answered(1) == [1, 2]
-        assert it.sleeps == [0.1, 0.1, 0.1]
+        harness.brokers.on_the_way_back = lose_response
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1, 2)
+        await run_ready_tasks()
+        assert harness.received(1) == [1, 1, 1, 1, 2]
+        assert harness.responses_from(1) == [1, 2]
+        assert harness.sleeps == [0.1, 0.1, 0.1]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-async def test_nothing_is_sent_to_a_broker_that_is_not_there(caplog):
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
-        it.send(1, 1)
-        await turn()
-        assert it.received(1) == []
+async def test_request_to_unknown_broker_is_dropped(caplog):
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
+        harness.send(1, 1)
+        await run_ready_tasks()
+        assert harness.received(1) == []
     assert "Broker 1 is not there" in caplog.text
 
 
-async def test_a_broker_that_has_gone_is_not_sent_to_any_more():
-    async with bench() as it:
-        it.channels.add(broker(1))
-        it.send(1, 1)
-        await turn()
-        assert it.sleeps
-        it.channels.remove(1)
-        it.channels.remove(1)
-        slept = len(it.sleeps)
-        it.brokers.start(1, epoch=100)
-        await turn()
-        assert it.received(1) == []
-        assert len(it.sleeps) == slept
-        assert it.closed == [(1, 100)]
-        assert 1 not in it.channels
+async def test_removed_broker_receives_no_more_requests():
+    async with channel_harness() as harness:
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1)
+        await run_ready_tasks()
+        assert harness.sleeps
+        harness.channels.remove_broker(1)
+        harness.channels.remove_broker(1)
+        sleep_count = len(harness.sleeps)
+        harness.brokers.start(1, epoch=100)
+        await run_ready_tasks()
+        assert harness.received(1) == []
+        assert len(harness.sleeps) == sleep_count
+        assert harness.closed == [(1, 100)]
+        assert 1 not in harness.channels
 
 
-async def test_no_answer_comes_from_a_broker_that_has_gone():
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
+async def test_response_of_removed_broker_is_dropped():
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
 
-        async def go(broker, asked):
-            it.channels.remove(broker)
+        async def remove_broker(broker, request):
+            harness.channels.remove_broker(broker)
 
-        it.brokers.on_the_way_back = go
-        it.channels.add(broker(1))
-        it.send(1, 1)
-        await turn()
-        assert it.received(1) == [1]
-        assert it.answers == []
-
-
-async def test_a_broker_in_a_new_epoch_begins_with_an_empty_queue():
-    async with bench() as it:
-        it.channels.add(broker(1))
-        it.send(1, 1, 2)
-        await turn()
-        it.brokers.start(1, epoch=200)
-        it.channels.add(broker(1, epoch=200))
-        it.send(1, 3)
-        await turn()
-        assert it.received(1) == [3]
-        assert [each.broker_epoch for each in it.answers] == [200]
-        assert it.closed == [(1, 100)]
+        harness.brokers.on_the_way_back = remove_broker
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1)
+        await run_ready_tasks()
+        assert harness.received(1) == [1]
+        assert harness.responses == []
 
 
-async def test_a_broker_that_is_there_already_stays_as_it_is():
-    async with bench() as it:
-        it.brokers.start(1, epoch=100)
-        it.channels.add(broker(1))
-        it.send(1, 1)
-        it.channels.add(broker(1))
-        await turn()
-        assert it.answered(1) == [1]
-        assert it.closed == []
-        assert 1 in it.channels
+async def test_broker_with_new_epoch_starts_with_an_empty_queue():
+    async with channel_harness() as harness:
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1, 2)
+        await run_ready_tasks()
+        harness.brokers.start(1, epoch=200)
+        harness.channels.add_broker(broker(1, epoch=200))
+        harness.send(1, 3)
+        await run_ready_tasks()
+        assert harness.received(1) == [3]
+        assert [response.broker_epoch for response in harness.responses] == [200]
+        assert harness.closed == [(1, 100)]
+
+
+async def test_adding_a_known_broker_again_keeps_its_channel():
+    async with channel_harness() as harness:
+        harness.brokers.start(1, epoch=100)
+        harness.channels.add_broker(broker(1))
+        harness.send(1, 1)
+        harness.channels.add_broker(broker(1))
+        await run_ready_tasks()
+        assert harness.responses_from(1) == [1]
+        assert harness.closed == []
+        assert 1 in harness.channels

@@ -13,16 +13,16 @@ from tests.support.followers import without_epochs
 from tests.support.killed_controller import STEPS, Order, killed_controller
 from tests.support.recorded_trees import content_of
 
-WRITES_LEAST = 50
+WRITES_MIN = 50
 
 
 @pytest.fixture(scope="module")
 def process():
-    with killed_controller() as started:
-        yield started
+    with killed_controller() as controller_process:
+        yield controller_process
 
 
-def tree_of(file):
+def znodes_in(file):
     """What is kept."""
     journal = SqliteJournal(file)
     records = journal.open().records()
@@ -38,30 +38,30 @@ def tree_of(file):
 def undisturbed(process, tmp_path_factory):
     file = tmp_path_factory.mktemp("undisturbed") / "metadata.db"
     assert process.run(Order(file=str(file))).steps_done == len(STEPS)
-    return tree_of(file)
+    return znodes_in(file)
 
 
-def test_what_is_left_undisturbed(undisturbed):
+def test_undisturbed_run_leaves_the_expected_znodes(undisturbed):
     topics = {path for path in undisturbed if path.startswith(f"{paths.TOPICS}/")}
     assert paths.topic("kept") in topics
     assert all(path.startswith(paths.topic("kept")) for path in topics)
-    kept = undisturbed[paths.topic("kept")]
-    assert kept["partitions"] == {"0": [1], "1": [1], "2": [1]}
-    assert (kept["adding_replicas"], kept["removing_replicas"]) == ({}, {})
+    topic = undisturbed[paths.topic("kept")]
+    assert topic["partitions"] == {"0": [1], "1": [1], "2": [1]}
+    assert (topic["adding_replicas"], topic["removing_replicas"]) == ({}, {})
     assert paths.REASSIGN_PARTITIONS not in undisturbed
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_a_process_killed_at_any_write_leaves_what_the_next_one_finishes(
+def test_next_process_completes_the_work_of_one_killed_at_any_write(
     process, undisturbed, tmp_path, is_written
 ):
     for write in count(1):
         file = str(tmp_path / f"{write}.db")
-        killed = process.run(Order(file=file, kill_at_write=write, is_written=is_written))
-        again = process.run(Order(file=file, first_step=killed.steps_done))
-        assert again.steps_done == len(STEPS)
-        assert not again.was_killed
-        assert tree_of(tmp_path / f"{write}.db") == undisturbed, write
-        if not killed.was_killed:
+        killed_run = process.run(Order(file=file, kill_at_write=write, is_written=is_written))
+        next_run = process.run(Order(file=file, first_step=killed_run.steps_done))
+        assert next_run.steps_done == len(STEPS)
+        assert not next_run.was_killed
+        assert znodes_in(tmp_path / f"{write}.db") == undisturbed, write
+        if not killed_run.was_killed:
             break
-    assert write > WRITES_LEAST
+    assert write > WRITES_MIN

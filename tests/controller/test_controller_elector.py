@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from odradek.controller.controller import Controller
+from odradek.controller.active_controller import ActiveController
+from odradek.controller.controller import KafkaController
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.registration import BrokerIdTaken, create_roots
+from odradek.controller.registration import BrokerIdTaken, create_top_level_paths
 from odradek.controller.store import paths
 from odradek.controller.store.base import SessionExpired
 from odradek.controller.store.payloads.controller import ControllerEpoch
-from odradek.controller.tenure import Tenure
 from odradek.protocol.errors import NotController
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.stores import MemoryStores
@@ -19,7 +19,7 @@ from tests.support.stores import MemoryStores
 PATIENCE_S = 5
 
 
-async def test_after_its_session_a_broker_registers_again_and_may_be_controller_again(stores):
+async def test_broker_registers_again_after_session_expiry_and_can_be_elected(stores):
     async with ControlledCluster(stores) as cluster:
         await cluster.start(1)
         await cluster.create_topic("t", [1])
@@ -32,20 +32,22 @@ async def test_after_its_session_a_broker_registers_again_and_may_be_controller_
         await cluster.until_led({"t-0": 1})
 
 
-async def test_a_session_that_ends_before_the_broker_is_registered_is_followed_by_another():
+async def test_session_that_expires_before_registration_is_replaced():
     stores = MemoryStores()
     async with ControlledCluster(stores) as cluster:
         store = await stores.open()
-        await create_roots(store)
+        await create_top_level_paths(store)
         store.expire()
-        controller = Controller(store, cluster.identity(1), ControllerSettings(), cluster.world())
+        controller = KafkaController(
+            store, cluster.identity(1), ControllerSettings(), cluster.world()
+        )
         cluster.controllers[1], cluster.sessions[1] = controller, store
         epoch = await controller.start()
         await cluster.until(lambda: controller.controller_id == 1)
         assert controller.broker_epoch == epoch
 
 
-async def test_whoever_asks_controllers_is_told_of_each_new_one():
+async def test_brokers_are_notified_of_a_new_controller():
     async with ControlledCluster(MemoryStores()) as cluster:
         await cluster.start_three()
         cluster.told_of_controllers.clear()
@@ -56,7 +58,7 @@ async def test_whoever_asks_controllers_is_told_of_each_new_one():
         await cluster.until(lambda: cluster.told_of_controllers[3] >= 1)
 
 
-async def test_a_controller_whose_session_is_over_leaves_office_before_it_is_back(stores):
+async def test_controller_resigns_when_its_session_expires(stores):
     async with ControlledCluster(stores) as cluster:
         await cluster.start_three()
         await cluster.create_topic("t", [1, 2, 3])
@@ -70,7 +72,7 @@ async def test_a_controller_whose_session_is_over_leaves_office_before_it_is_bac
         await cluster.until_led({"t-0": 2})
 
 
-async def test_who_waits_for_an_answer_when_the_session_ends_is_referred_to_another():
+async def test_pending_request_fails_with_not_controller_when_session_expires():
     stores = MemoryStores()
     async with ControlledCluster(stores) as cluster:
         await cluster.start_three()
@@ -81,25 +83,25 @@ async def test_who_waits_for_an_answer_when_the_session_ends_is_referred_to_anot
         await cluster.until(lambda: cluster.controller_id in (2, 3))
 
 
-async def test_who_waits_in_the_queue_when_the_session_ends_is_refused_before_the_next_begins(
+async def test_queued_request_fails_before_the_next_session_starts(
     monkeypatch,
 ):
     async with ControlledCluster(MemoryStores()) as cluster:
         await cluster.start(1)
         await cluster.until(lambda: cluster.controller_id == 1)
         controller, store = cluster.controllers[1], cluster.sessions[1]
-        is_held, may_go_on = asyncio.Event(), asyncio.Event()
+        is_blocked, may_continue = asyncio.Event(), asyncio.Event()
 
-        async def held(*_, **__):
-            is_held.set()
-            await may_go_on.wait()
+        async def blocked_run(*_, **__):
+            is_blocked.set()
+            await may_continue.wait()
             raise SessionExpired
 
         with monkeypatch.context() as patched:
-            patched.setattr(store, "run", held)
+            patched.setattr(store, "run", blocked_run)
             epoch = controller.broker_epoch
             first = asyncio.gather(controller.allocate_producer_ids(1, broker_epoch=epoch))
-            await is_held.wait()
+            await is_blocked.wait()
         queued = asyncio.gather(controller.allocate_producer_ids(1, broker_epoch=epoch))
         await asyncio.sleep(0)
         await cluster.expire(1)
@@ -107,14 +109,14 @@ async def test_who_waits_in_the_queue_when_the_session_ends_is_refused_before_th
             with pytest.raises(NotController):
                 await queued
         assert store.session_id == 0
-        may_go_on.set()
+        may_continue.set()
         with pytest.raises(NotController):
             await first
         await cluster.until(lambda: cluster.brokers[1].controller_epoch == 2)
         assert (await store.get(paths.PRODUCER_ID_BLOCK)).value == b""
 
 
-async def test_a_controller_that_does_not_know_that_it_was_replaced_writes_nothing(stores):
+async def test_controller_with_old_epoch_writes_nothing(stores):
     async with ControlledCluster(stores) as cluster:
         await cluster.start_three()
         store = cluster.sessions[2]
@@ -128,33 +130,33 @@ async def test_a_controller_that_does_not_know_that_it_was_replaced_writes_nothi
         assert ControllerEpoch.decode(epoch_node.value).epoch == 8
 
 
-async def test_a_controller_that_cannot_begin_gives_up_and_tries_again(stores):
+async def test_controller_that_fails_to_start_resigns_and_retries(stores):
     async with ControlledCluster(stores) as cluster:
-        outside = await cluster.open_outside()
-        await outside.create(paths.FEATURE, b"broken")
+        other_session = await cluster.open_outside()
+        await other_session.create(paths.FEATURE, b"broken")
         await cluster.start(1)
         await cluster.until(lambda: cluster._naps._waiting)
         assert cluster.controller_id is None
-        await outside.delete(paths.FEATURE)
+        await other_session.delete(paths.FEATURE)
         await cluster.until(lambda: cluster.controller_id == 1)
 
 
-async def test_a_controller_that_is_closed_while_it_begins_has_not_failed(monkeypatch, caplog):
+async def test_close_during_controller_failover_logs_no_error(monkeypatch, caplog):
     has_begun = asyncio.Event()
 
-    async def begin(tenure):
+    async def block_failover(active_controller):
         has_begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Tenure, "begin", begin)
+    monkeypatch.setattr(ActiveController, "on_controller_failover", block_failover)
     async with ControlledCluster(MemoryStores()) as cluster:
         await cluster.start(1)
         await has_begun.wait()
-    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert not cluster.controllers[1].is_active
 
 
-async def test_an_id_that_is_taken_is_refused(stores):
+async def test_registration_with_taken_broker_id_is_rejected(stores):
     async with ControlledCluster(stores) as cluster:
         await cluster.start(1)
         with pytest.raises(BrokerIdTaken):

@@ -4,102 +4,102 @@ import asyncio
 
 import pytest
 
-from odradek.controller.event_queue import EventQueue, QueueCleared
+from odradek.controller.controller_event_manager import ControllerEventManager, EventPreempted
 from odradek.protocol.errors import NotController
 
 
-class Handled:
+class RecordingHandler:
     """Handles events as they say: waits, fails, or answers."""
 
     def __init__(self):
         self.events = []
-        self.go_on = asyncio.Event()
+        self.may_continue = asyncio.Event()
 
     async def __call__(self, event):
         self.events.append(event)
         if event == "wait":
-            await self.go_on.wait()
+            await self.may_continue.wait()
         if isinstance(event, Exception):
             raise event
         return f"answer to {event}"
 
 
-async def running(group):
-    handled = Handled()
-    queue = EventQueue(handled)
-    return queue, handled, group.create_task(queue.run())
+async def start_queue(group):
+    handler = RecordingHandler()
+    queue = ControllerEventManager(handler)
+    return queue, handler, group.create_task(queue.run())
 
 
-async def test_events_are_handled_in_order_each_to_its_end():
+async def test_events_are_handled_one_after_the_other_in_order():
     async with asyncio.TaskGroup() as group:
-        queue, handled, task = await running(group)
+        queue, handler, task = await start_queue(group)
         queue.put("wait")
-        last = queue.ask("last")
+        last = queue.submit("last")
         await asyncio.sleep(0)
-        assert (handled.events, queue.current, len(queue)) == (["wait"], "wait", 1)
-        handled.go_on.set()
+        assert (handler.events, queue.current_event, len(queue)) == (["wait"], "wait", 1)
+        handler.may_continue.set()
         assert await last == "answer to last"
-        assert queue.current is None
+        assert queue.current_event is None
         task.cancel()
 
 
-async def test_equal_events_that_wait_together_are_one():
+async def test_put_if_absent_skips_an_event_that_is_already_queued():
     async with asyncio.TaskGroup() as group:
-        queue, handled, task = await running(group)
+        queue, handler, task = await start_queue(group)
         for event in ("a", "b", "a"):
-            queue.put_once(event)
-        await queue.ask("last")
-        queue.put_once("a")
-        await queue.ask("last")
-        assert handled.events == ["a", "b", "last", "a", "last"]
+            queue.put_if_absent(event)
+        await queue.submit("last")
+        queue.put_if_absent("a")
+        await queue.submit("last")
+        assert handler.events == ["a", "b", "last", "a", "last"]
         task.cancel()
 
 
-async def test_a_failure_is_told_to_whoever_asked_and_the_next_event_comes(caplog):
+async def test_handler_error_is_raised_to_the_caller_or_logged_and_queue_continues(caplog):
     async with asyncio.TaskGroup() as group:
-        queue, _, task = await running(group)
+        queue, _, task = await start_queue(group)
         queue.put(ValueError("nobody asked"))
         with pytest.raises(NotController):
-            await queue.ask(NotController("asked"))
-        assert await queue.ask("next") == "answer to next"
+            await queue.submit(NotController("asked"))
+        assert await queue.submit("next") == "answer to next"
         task.cancel()
     assert [record.exc_info[0] for record in caplog.records] == [ValueError]
 
 
-async def test_whoever_waits_for_what_is_cleared_is_told():
+async def test_clear_preempts_queued_events():
     async with asyncio.TaskGroup() as group:
-        queue, handled, task = await running(group)
+        queue, handler, task = await start_queue(group)
         queue.put("wait")
-        asked = queue.ask("never")
+        submitted = queue.submit("never")
         await asyncio.sleep(0)
         queue.clear()
-        with pytest.raises(QueueCleared):
-            await asked
-        handled.go_on.set()
-        assert await queue.ask("later") == "answer to later"
-        assert handled.events == ["wait", "later"]
+        with pytest.raises(EventPreempted):
+            await submitted
+        handler.may_continue.set()
+        assert await queue.submit("later") == "answer to later"
+        assert handler.events == ["wait", "later"]
         task.cancel()
 
 
-async def test_whoever_waits_when_the_queue_ends_is_told():
+async def test_cancelled_queue_preempts_running_and_queued_events():
     async with asyncio.TaskGroup() as group:
-        queue, _, task = await running(group)
-        under_way, waiting = queue.ask("wait"), queue.ask("never")
+        queue, _, task = await start_queue(group)
+        under_way, waiting = queue.submit("wait"), queue.submit("never")
         await asyncio.sleep(0)
         task.cancel()
-        for asked in (under_way, waiting):
-            with pytest.raises(QueueCleared):
-                await asked
+        for submitted in (under_way, waiting):
+            with pytest.raises(EventPreempted):
+                await submitted
 
 
-async def test_who_does_not_wait_any_longer_disturbs_nobody():
+async def test_cancelled_caller_does_not_stop_the_queue():
     async with asyncio.TaskGroup() as group:
-        queue, handled, task = await running(group)
+        queue, handler, task = await start_queue(group)
         queue.put("wait")
-        asked = queue.ask("asked")
+        submitted = queue.submit("asked")
         await asyncio.sleep(0)
-        asked.cancel()
-        handled.go_on.set()
-        await queue.ask("last")
-        assert handled.events == ["wait", "asked", "last"]
+        submitted.cancel()
+        handler.may_continue.set()
+        await queue.submit("last")
+        assert handler.events == ["wait", "asked", "last"]
         task.cancel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.controller.assignment import Assignment
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
 from odradek.controller.store.payloads.admin import ReassignPartitions
 from odradek.controller.store.payloads.topic import TopicAssignment
@@ -14,7 +14,7 @@ from tests.support.stores import MemoryStores
 WRITES = range(20)
 
 
-async def begun(cluster):
+async def start_cluster(cluster):
     """Broker 1 is the controller of three, and topic s has leaders."""
     await cluster.start_three()
     await cluster.open_outside()
@@ -23,9 +23,9 @@ async def begun(cluster):
 
 
 @pytest.mark.parametrize("writes", WRITES)
-async def test_while_a_topic_is_created(writes):
+async def test_failover_during_topic_creation(writes):
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         cluster.sessions[1].writes_left = writes
         await cluster.create_topic("t", [2, 1], [3, 2], [2, 3])
         leaders = {"s-0": 3, "s-1": 2, "t-0": 2, "t-1": 3, "t-2": 2}
@@ -34,9 +34,9 @@ async def test_while_a_topic_is_created(writes):
 
 
 @pytest.mark.parametrize("writes", WRITES)
-async def test_while_a_broker_is_gone(writes):
+async def test_failover_during_broker_failure(writes):
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         cluster.sessions[1].writes_left = writes
         await cluster.kill(3)
         await cluster.until_led({"s-0": 2, "s-1": 2})
@@ -44,9 +44,9 @@ async def test_while_a_broker_is_gone(writes):
 
 
 @pytest.mark.parametrize("writes", WRITES)
-async def test_while_it_takes_office(writes):
+async def test_failover_during_controller_failover(writes):
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         for broker in (2, 3):
             cluster.sessions[broker].writes_left = writes
         await cluster.kill(1)
@@ -56,34 +56,36 @@ async def test_while_it_takes_office(writes):
 
 
 @pytest.mark.parametrize("writes", WRITES)
-async def test_while_a_topic_is_deleted(writes):
+async def test_failover_during_topic_deletion(writes):
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         cluster.sessions[1].writes_left = writes
-        tool = await cluster.open_outside()
-        await tool.create(paths.topic_to_delete("s"))
+        admin_session = await cluster.open_outside()
+        await admin_session.create(paths.topic_to_delete("s"))
         await cluster.until_gone(paths.topic_to_delete("s"))
-        assert await tool.exists(paths.topic("s")) is None
+        assert await admin_session.exists(paths.topic("s")) is None
         await cluster.until(lambda: cluster.leaders() == {})
         assert not any(broker.logs for broker in cluster.brokers.running.values())
 
 
 @pytest.mark.parametrize("writes", WRITES)
-async def test_while_a_partition_is_reassigned(writes):
+async def test_failover_during_reassignment(writes):
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         cluster.sessions[1].writes_left = writes
-        tool = await cluster.open_outside()
+        admin_session = await cluster.open_outside()
         s0 = TopicPartition("s", 0)
-        await tool.create(paths.REASSIGN_PARTITIONS, ReassignPartitions({s0: (2, 1)}).encode())
-        await cluster.until_found(lambda: is_assigned(tool, Assignment((2, 1))))
+        await admin_session.create(
+            paths.REASSIGN_PARTITIONS, ReassignPartitions({s0: (2, 1)}).encode()
+        )
+        await cluster.until_found(lambda: is_assigned_to(admin_session, ReplicaAssignment((2, 1))))
         await cluster.until_led({"s-0": 2, "s-1": 2})
         await cluster.until_agreed()
         await cluster.until(lambda: s0 not in cluster.brokers[3].logs)
-        assert await tool.exists(paths.REASSIGN_PARTITIONS) is None
+        assert await admin_session.exists(paths.REASSIGN_PARTITIONS) is None
         assert (await cluster.state("s")).isr == (2, 1)
 
 
-async def is_assigned(tool, replicas):
-    node = await tool.get(paths.topic("s"))
+async def is_assigned_to(admin_session, replicas):
+    node = await admin_session.get(paths.topic("s"))
     return TopicAssignment.decode(node.value).partitions[0] == replicas

@@ -1,6 +1,6 @@
 """Brokers' requests, and those for elections, are answered as Apache Kafka answers them."""
 
-from odradek.controller.preferred_leaders import ElectionKind
+from odradek.controller.replica_leader_elections import ElectionType
 from odradek.controller.store import paths
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
@@ -19,17 +19,20 @@ UP, DOWN = saved_groups()[:2]
 DIFFERENCES = {"shut down: unknown broker": ErrorCode.BROKER_NOT_AVAILABLE.code}
 
 #: A number that means no election is for the broker to refuse, before its controller is asked.
-ELSEWHERE = {"elect: unknown type"}
+REJECTED_BY_BROKER = {"elect: unknown type"}
 
 
-async def begun(cluster):
+async def start_cluster(cluster):
     await cluster.start_three()
     leaders = {}
     for step in UP.steps[3:]:
         (topic,) = step["arguments"]["request"]["topics"]
-        replicas = [each["brokerIds"] for each in topic["assignments"]]
+        replicas = [assignment["brokerIds"] for assignment in topic["assignments"]]
         await cluster.create_topic(topic["name"], *replicas)
-        leaders |= {f"{topic['name']}-{number}": at[0] for number, at in enumerate(replicas)}
+        leaders |= {
+            f"{topic['name']}-{number}": replica_ids[0]
+            for number, replica_ids in enumerate(replicas)
+        }
     await cluster.until_led(leaders)
 
 
@@ -37,17 +40,17 @@ def cases(group, name):
     return [
         case
         for case in group.cases
-        if case.api == name and case.to == "controller" and case.name not in ELSEWHERE
+        if case.api == name and case.to == "controller" and case.name not in REJECTED_BY_BROKER
     ]
 
 
-def known(cluster, recorded):
+def resolve(cluster, recorded):
     """What the recording puts placeholders for."""
     match recorded:
         case dict():
-            return {name: known(cluster, value) for name, value in recorded.items()}
+            return {name: resolve(cluster, value) for name, value in recorded.items()}
         case list():
-            return [known(cluster, each) for each in recorded]
+            return [resolve(cluster, value) for value in recorded]
         case str() if recorded.startswith("<id 1 of "):
             return str(topic_id(recorded[len("<id 1 of ") : -1]))
         case str() if recorded.startswith("<epoch of "):
@@ -55,47 +58,49 @@ def known(cluster, recorded):
     return recorded
 
 
-def asked(cluster, case):
+def build_request(cluster, case):
     request = api(ApiKey[case.api]).request
-    return from_json(request, case.version, known(cluster, case.request))
+    return from_json(request, case.version, resolve(cluster, case.request))
 
 
-async def outcome(answer):
+async def outcome(call):
     try:
-        return await answer
-    except KafkaError as refusal:
-        return refusal
+        return await call
+    except KafkaError as error:
+        return error
 
 
-async def test_changes_of_in_sync_replicas():
+async def test_alter_partition_responses_equal_kafkas():
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         for case in cases(UP, "ALTER_PARTITION"):
-            request = asked(cluster, case)
-            answer = cluster.controller.alter_partition(request, version=case.version)
-            response = await outcome(answer)
-            expected = known(cluster, case.answer)
+            request = build_request(cluster, case)
+            call = cluster.controller.alter_partition(request, version=case.version)
+            response = await outcome(call)
+            expected = resolve(cluster, case.answer)
             if isinstance(response, KafkaError):
                 assert (case.name, code_of(response)) == (case.name, expected["errorCode"])
             else:
                 assert (case.name, to_json(response, case.version)) == (case.name, expected)
 
 
-async def test_controlled_shutdowns():
+async def test_controlled_shutdown_responses_equal_kafkas():
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         for case in cases(UP, "CONTROLLED_SHUTDOWN"):
             broker, epoch = case.request["brokerId"], case.request["brokerEpoch"]
-            refusal = await outcome(cluster.controller.shut_down(broker, broker_epoch=epoch))
+            error = await outcome(
+                cluster.controller.controlled_shutdown(broker, broker_epoch=epoch)
+            )
             expected = DIFFERENCES.get(case.name, case.answer["errorCode"])
-            assert (case.name, code_of(refusal)) == (case.name, expected)
+            assert (case.name, code_of(error)) == (case.name, expected)
 
 
-async def test_producer_ids():
+async def test_allocate_producer_ids_responses_equal_kafkas():
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         for case in cases(UP, "ALLOCATE_PRODUCER_IDS"):
-            request = asked(cluster, case)
+            request = build_request(cluster, case)
             block = await outcome(
                 cluster.controller.allocate_producer_ids(
                     request.broker_id, broker_epoch=request.broker_epoch
@@ -111,46 +116,48 @@ async def test_producer_ids():
 
 async def check_elections(cluster, group):
     for case in cases(group, "ELECT_LEADERS"):
-        request = asked(cluster, case)
-        named = request.topic_partitions
-        partitions = named and [
-            TopicPartition(topic.topic, number) for topic in named for number in topic.partitions
+        request = build_request(cluster, case)
+        topic_partitions = request.topic_partitions
+        partitions = topic_partitions and [
+            TopicPartition(topic.topic, number)
+            for topic in topic_partitions
+            for number in topic.partitions
         ]
-        kind = ElectionKind(request.election_type)
+        kind = ElectionType(request.election_type)
         results = await cluster.controller.elect_leaders(
-            kind, None if named is None else partitions
+            kind, None if topic_partitions is None else partitions
         )
         codes = {
-            str(each): code_of(result if isinstance(result, KafkaError) else None)
-            for each, result in results.items()
+            str(partition): code_of(result if isinstance(result, KafkaError) else None)
+            for partition, result in results.items()
         }
         assert (case.name, codes) == (case.name, recorded_codes(case.answer))
 
 
-def recorded_codes(answer):
+def recorded_codes(response):
     """Without those of a topic that another recorded request has made."""
     return {
-        f"{topic['topic']}-{each['partitionId']}": each["errorCode"]
-        for topic in answer["replicaElectionResults"]
-        for each in topic["partitionResult"]
+        f"{topic['topic']}-{result['partitionId']}": result["errorCode"]
+        for topic in response["replicaElectionResults"]
+        for result in topic["partitionResult"]
         if topic["topic"] != "hurried"
     }
 
 
-async def test_elections():
+async def test_elect_leaders_responses_equal_kafkas():
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         await check_elections(cluster, UP)
 
 
-async def test_elections_without_a_broker_and_of_a_topic_that_is_going():
+async def test_elect_leaders_responses_with_failed_broker_and_deleted_topic_equal_kafkas():
     async with ControlledCluster(MemoryStores()) as cluster:
-        await begun(cluster)
+        await start_cluster(cluster)
         epoch = cluster.controllers[3].broker_epoch
-        await cluster.controller.shut_down(3, broker_epoch=epoch)
+        await cluster.controller.controlled_shutdown(3, broker_epoch=epoch)
         await cluster.kill(3)
         await cluster.until_acquainted()
         await cluster.any_session.create(paths.topic_to_delete("going"))
-        going = TopicPartition("going", 0)
-        await cluster.until(lambda: going not in cluster.brokers[1].replicas)
+        deleted = TopicPartition("going", 0)
+        await cluster.until(lambda: deleted not in cluster.brokers[1].replicas)
         await check_elections(cluster, DOWN)

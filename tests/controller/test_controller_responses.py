@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.controller.answers import Answers
-from odradek.controller.broker_link import Answer
-from odradek.controller.context import Replica
+from odradek.controller.controller_channel import BrokerResponse
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.controller_responses import ControllerResponseHandler
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -19,27 +19,27 @@ from tests.support.stores import MemoryStores
 FAILED = ErrorCode.KAFKA_STORAGE_ERROR.code
 
 
-class NotedLogDirs:
+class RecordingLogDirs:
     def __init__(self):
-        self.answers = []
+        self.responses = []
 
-    async def answered(self, answer, response):
-        self.answers.append(response)
+    async def process_leader_and_isr_response(self, broker_response, response):
+        self.responses.append(response)
 
 
-async def begun():
+async def start_handler():
     scene = await controller_scene(await MemoryStores().open())
-    noted, log_dirs = Noted(), NotedLogDirs()
-    return Answers(scene.context, log_dirs, noted), noted, log_dirs
+    recorder, log_dirs = Noted(), RecordingLogDirs()
+    return ControllerResponseHandler(scene.context, log_dirs, recorder), recorder, log_dirs
 
 
-def control(kind, **fields):
+def control_request(kind, **fields):
     return kind(controller_id=0, controller_epoch=EPOCH, broker_epoch=101, **fields)
 
 
-def stop(error=0, **codes):
+def stop_replica_response(error=0, **codes):
     states = StopReplicaRequest.TopicState
-    asked = [
+    topic_states = [
         states(
             topic_name=topic,
             partition_states=[
@@ -48,56 +48,56 @@ def stop(error=0, **codes):
         )
         for topic in codes
     ]
-    answered = [
+    partition_errors = [
         StopReplicaResponse.PartitionError(topic_name=topic, partition_index=0, error_code=code)
         for topic, code in codes.items()
     ]
-    request = control(StopReplicaRequest)
-    request.topic_states = asked
-    response = StopReplicaResponse(error_code=error, partition_errors=answered)
-    return Answer(1, 101, request, response)
+    request = control_request(StopReplicaRequest)
+    request.topic_states = topic_states
+    response = StopReplicaResponse(error_code=error, partition_errors=partition_errors)
+    return BrokerResponse(1, 101, request, response)
 
 
-def led(error=0):
-    request = control(LeaderAndIsrRequest, live_leaders=[])
-    return Answer(1, 101, request, LeaderAndIsrResponse(error_code=error))
+def leader_and_isr_response(error=0):
+    request = control_request(LeaderAndIsrRequest, live_leaders=[])
+    return BrokerResponse(1, 101, request, LeaderAndIsrResponse(error_code=error))
 
 
 def replica(topic):
-    return Replica(TopicPartition(topic, 0), 1)
+    return PartitionAndReplica(TopicPartition(topic, 0), 1)
 
 
-async def test_what_was_deleted_and_what_could_not_be_are_told_apart():
-    answers, noted, _ = await begun()
-    await answers.received(stop(t=0, u=FAILED))
-    assert noted.calls == [("failed", [replica("u")]), ("deleted", [replica("t")])]
+async def test_stop_replica_response_separates_deleted_from_failed_replicas():
+    handler, recorder, _ = await start_handler()
+    await handler.handle(stop_replica_response(t=0, u=FAILED))
+    assert recorder.calls == [("failed", [replica("u")]), ("deleted", [replica("t")])]
 
 
-async def test_a_refused_request_has_deleted_nothing():
-    answers, noted, _ = await begun()
-    await answers.received(stop(ErrorCode.STALE_CONTROLLER_EPOCH.code, t=0))
-    assert noted.calls == [("failed", [replica("t")])]
+async def test_stop_replica_response_with_top_level_error_fails_all_replicas():
+    handler, recorder, _ = await start_handler()
+    await handler.handle(stop_replica_response(ErrorCode.STALE_CONTROLLER_EPOCH.code, t=0))
+    assert recorder.calls == [("failed", [replica("t")])]
 
 
-async def test_what_a_broker_can_serve_is_for_the_log_dirs():
-    answers, _, log_dirs = await begun()
-    await answers.received(led())
-    await answers.received(led(error=ErrorCode.STALE_BROKER_EPOCH.code))
-    assert len(log_dirs.answers) == 1
+async def test_successful_leader_and_isr_response_goes_to_log_dir_failures():
+    handler, _, log_dirs = await start_handler()
+    await handler.handle(leader_and_isr_response())
+    await handler.handle(leader_and_isr_response(error=ErrorCode.STALE_BROKER_EPOCH.code))
+    assert len(log_dirs.responses) == 1
 
 
-@pytest.mark.parametrize("changed", [{"broker_epoch": 100}, {"broker": 9}])
-async def test_answers_from_another_time_are_not_heard(changed):
-    answers, noted, _ = await begun()
-    await answers.received(replace(stop(t=0), **changed))
-    other = stop(t=0)
+@pytest.mark.parametrize("changed", [{"broker_epoch": 100}, {"broker_id": 9}])
+async def test_response_of_stale_broker_or_controller_epoch_is_ignored(changed):
+    handler, recorder, _ = await start_handler()
+    await handler.handle(replace(stop_replica_response(t=0), **changed))
+    other = stop_replica_response(t=0)
     other.request.controller_epoch = EPOCH - 1
-    await answers.received(other)
-    assert noted.calls == []
+    await handler.handle(other)
+    assert recorder.calls == []
 
 
-async def test_nothing_follows_from_metadata():
-    answers, noted, log_dirs = await begun()
-    request = control(UpdateMetadataRequest, live_brokers=[])
-    await answers.received(Answer(1, 101, request, UpdateMetadataResponse(error_code=77)))
-    assert (noted.calls, log_dirs.answers) == ([], [])
+async def test_update_metadata_response_is_ignored():
+    handler, recorder, log_dirs = await start_handler()
+    request = control_request(UpdateMetadataRequest, live_brokers=[])
+    await handler.handle(BrokerResponse(1, 101, request, UpdateMetadataResponse(error_code=77)))
+    assert (recorder.calls, log_dirs.responses) == ([], [])

@@ -6,43 +6,45 @@ from odradek.controller.feature_updates import (
     TRANSACTION_VERSION,
     FeatureUpdate,
     UpgradeType,
-    decide_all,
-    decide_each,
+    apply_atomically,
+    apply_individually,
 )
-from odradek.controller.store.payloads.broker import BrokerRegistration, FeatureVersions
+from odradek.controller.store.payloads.broker import BrokerRegistration, SupportedVersionRange
 
 UPGRADE, SAFE, UNSAFE = (
     UpgradeType.UPGRADE,
     UpgradeType.SAFE_DOWNGRADE,
     UpgradeType.UNSAFE_DOWNGRADE,
 )
-ABLE = BrokerRegistration((), features={TRANSACTION_VERSION: FeatureVersions(1, 2)})
-UNABLE = BrokerRegistration(())
+SUPPORTING = BrokerRegistration((), features={TRANSACTION_VERSION: SupportedVersionRange(1, 2)})
+NOT_SUPPORTING = BrokerRegistration(())
 
 
-def told(decide, present, wanted, kind, *, feature=TRANSACTION_VERSION, brokers=(ABLE,)):
+def apply(
+    apply_updates, current, requested, kind, *, feature=TRANSACTION_VERSION, brokers=(SUPPORTING,)
+):
     """The level afterwards, and the error."""
-    levels = {feature: present} if present else {}
-    after, outcomes = decide([FeatureUpdate(feature, wanted, kind)], levels, brokers)
-    refusal = outcomes[feature]
-    return after.get(feature, 0), "NONE" if refusal is None else refusal.error.name
+    levels = {feature: current} if current else {}
+    after, outcomes = apply_updates([FeatureUpdate(feature, requested, kind)], levels, brokers)
+    error = outcomes[feature]
+    return after.get(feature, 0), "NONE" if error is None else error.error_code.name
 
 
-@pytest.mark.parametrize("decide", [decide_each, decide_all])
+@pytest.mark.parametrize("apply_updates", [apply_individually, apply_atomically])
 @pytest.mark.parametrize(
-    ("present", "wanted", "kind"),
+    ("current", "requested", "kind"),
     [(0, 1, UPGRADE), (0, 2, UPGRADE), (1, 2, UPGRADE), (2, 1, SAFE), (2, 0, SAFE), (1, 0, UNSAFE)],
 )
-def test_levels_that_may_be_changed(decide, present, wanted, kind):
-    assert told(decide, present, wanted, kind) == (wanted, "NONE")
+def test_valid_level_changes_are_applied(apply_updates, current, requested, kind):
+    assert apply(apply_updates, current, requested, kind) == (requested, "NONE")
 
 
 @pytest.mark.parametrize(
-    ("decide", "error"),
-    [(decide_each, "INVALID_REQUEST"), (decide_all, "INVALID_UPDATE_VERSION")],
+    ("apply_updates", "error"),
+    [(apply_individually, "INVALID_REQUEST"), (apply_atomically, "INVALID_UPDATE_VERSION")],
 )
 @pytest.mark.parametrize(
-    ("present", "wanted", "kind"),
+    ("current", "requested", "kind"),
     [
         (0, 3, UPGRADE),
         (2, 1, UPGRADE),
@@ -52,30 +54,30 @@ def test_levels_that_may_be_changed(decide, present, wanted, kind):
         (0, -1, UPGRADE),
     ],
 )
-def test_levels_that_may_not(decide, error, present, wanted, kind):
-    assert told(decide, present, wanted, kind) == (present, error)
+def test_invalid_level_changes_are_rejected(apply_updates, error, current, requested, kind):
+    assert apply(apply_updates, current, requested, kind) == (current, error)
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "kind"),
+    ("current", "requested", "kind"),
     [(2, 2, UPGRADE), (2, 2, SAFE), (0, 0, SAFE), (0, 0, UPGRADE), (2, 1, UNSAFE)],
 )
-def test_only_older_tools_are_refused(present, wanted, kind):
-    assert told(decide_each, present, wanted, kind) == (present, "INVALID_REQUEST")
-    assert told(decide_all, present, wanted, kind) == (wanted, "NONE")
+def test_level_changes_that_only_individual_updates_reject(current, requested, kind):
+    assert apply(apply_individually, current, requested, kind) == (current, "INVALID_REQUEST")
+    assert apply(apply_atomically, current, requested, kind) == (requested, "NONE")
 
 
-@pytest.mark.parametrize("decide", [decide_each, decide_all])
-def test_every_broker_must_support_a_level(decide):
-    assert told(decide, 0, 2, UPGRADE, brokers=[ABLE, UNABLE])[0] == 0
-    assert told(decide, 0, 1, UPGRADE, feature="no.such.feature")[0] == 0
+@pytest.mark.parametrize("apply_updates", [apply_individually, apply_atomically])
+def test_level_that_a_broker_does_not_support_is_rejected(apply_updates):
+    assert apply(apply_updates, 0, 2, UPGRADE, brokers=[SUPPORTING, NOT_SUPPORTING])[0] == 0
+    assert apply(apply_updates, 0, 1, UPGRADE, feature="no.such.feature")[0] == 0
 
 
-def test_a_feature_needs_a_name():
-    assert told(decide_each, 0, 1, UPGRADE, feature="") == (0, "INVALID_REQUEST")
+def test_feature_without_name_is_rejected():
+    assert apply(apply_individually, 0, 1, UPGRADE, feature="") == (0, "INVALID_REQUEST")
 
 
-def test_one_refusal_keeps_all_others_from_newer_tools_only():
-    wanted = [FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE), FeatureUpdate("other", 1, UPGRADE)]
-    assert decide_each(wanted, {}, [ABLE])[0] == {TRANSACTION_VERSION: 2}
-    assert decide_all(wanted, {}, [ABLE])[0] == {}
+def test_one_rejected_update_rejects_the_others_only_when_atomic():
+    updates = [FeatureUpdate(TRANSACTION_VERSION, 2, UPGRADE), FeatureUpdate("other", 1, UPGRADE)]
+    assert apply_individually(updates, {}, [SUPPORTING])[0] == {TRANSACTION_VERSION: 2}
+    assert apply_atomically(updates, {}, [SUPPORTING])[0] == {}

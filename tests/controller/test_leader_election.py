@@ -5,20 +5,29 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.leader_election import Candidates, Occasion, elected, why_nobody
-from odradek.controller.leadership import NO_LEADER, Leadership
+from odradek.controller.leader_and_isr import NO_LEADER, LeaderIsrAndControllerEpoch
+from odradek.controller.leader_election import (
+    LeaderCandidates,
+    PartitionLeaderElectionStrategy,
+    elect_leader,
+    no_leader_reason,
+)
+from odradek.controller.replica_assignment import ReplicaAssignment
 
 BROKERS = (1, 2, 3)
 
 
-def led(leader, isr, **others):
-    now = Leadership(leader, leader_epoch=4, isr=isr, controller_epoch=1, partition_epoch=9)
-    return replace(now, **others)
+def leadership(leader, isr, **others):
+    current = LeaderIsrAndControllerEpoch(
+        leader, leader_epoch=4, isr=isr, controller_epoch=1, partition_epoch=9
+    )
+    return replace(current, **others)
 
 
 def candidates(*online, **others):
-    return Candidates(**{"assignment": Assignment(BROKERS), "online": online, **others})
+    return LeaderCandidates(
+        **{"assignment": ReplicaAssignment(BROKERS), "live_replicas": online, **others}
+    )
 
 
 def subsets(brokers):
@@ -28,66 +37,105 @@ def subsets(brokers):
 # The leader is gone
 
 
-def test_the_first_replica_that_is_in_sync_and_alive_leads():
-    assert elected(led(1, (3, 2, 1)), candidates(2, 3), Occasion.OFFLINE) == led(
-        2, (3, 2), leader_epoch=5
+def test_first_live_isr_member_is_elected():
+    assert elect_leader(
+        leadership(1, (3, 2, 1)),
+        candidates(2, 3),
+        PartitionLeaderElectionStrategy.OFFLINE_PARTITION,
+    ) == leadership(2, (3, 2), leader_epoch=5)
+
+
+def test_offline_replicas_leave_the_isr_with_the_election():
+    elected = elect_leader(
+        leadership(1, (1, 2, 3)), candidates(3), PartitionLeaderElectionStrategy.OFFLINE_PARTITION
     )
+    assert (elected.leader, elected.isr) == (3, (3,))
 
 
-def test_who_is_dead_leaves_the_isr_with_the_election():
-    next_one = elected(led(1, (1, 2, 3)), candidates(3), Occasion.OFFLINE)
-    assert (next_one.leader, next_one.isr) == (3, (3,))
-
-
-def test_who_is_not_in_sync_leads_only_where_that_is_allowed():
-    assert elected(led(1, (1,)), candidates(2, 3), Occasion.OFFLINE) is None
-    assert elected(led(1, (1,)), candidates(2, 3, allows_unclean=True), Occasion.OFFLINE) == led(
-        2, (2,), leader_epoch=5, is_recovering=True
+def test_replica_outside_the_isr_is_elected_only_if_unclean_is_allowed():
+    assert (
+        elect_leader(
+            leadership(1, (1,)), candidates(2, 3), PartitionLeaderElectionStrategy.OFFLINE_PARTITION
+        )
+        is None
     )
+    assert elect_leader(
+        leadership(1, (1,)),
+        candidates(2, 3, allows_unclean=True),
+        PartitionLeaderElectionStrategy.OFFLINE_PARTITION,
+    ) == leadership(2, (2,), leader_epoch=5, is_recovering=True)
 
 
-def test_who_is_in_sync_is_preferred_even_where_others_are_allowed():
-    next_one = elected(led(1, (1, 3)), candidates(2, 3, allows_unclean=True), Occasion.OFFLINE)
-    assert next_one == led(3, (3,), leader_epoch=5)
+def test_isr_member_is_preferred_even_if_unclean_is_allowed():
+    elected = elect_leader(
+        leadership(1, (1, 3)),
+        candidates(2, 3, allows_unclean=True),
+        PartitionLeaderElectionStrategy.OFFLINE_PARTITION,
+    )
+    assert elected == leadership(3, (3,), leader_epoch=5)
 
 
-def test_a_partition_recovers_until_its_leader_says_that_it_is_done():
-    recovering = led(1, (1, 2), is_recovering=True)
-    assert elected(recovering, candidates(2), Occasion.OFFLINE).is_recovering
+def test_election_keeps_the_recovering_state():
+    recovering = leadership(1, (1, 2), is_recovering=True)
+    assert elect_leader(
+        recovering, candidates(2), PartitionLeaderElectionStrategy.OFFLINE_PARTITION
+    ).is_recovering
 
 
-def test_nobody_leads_when_nobody_is_alive():
-    assert elected(led(1, (1, 2)), candidates(allows_unclean=True), Occasion.OFFLINE) is None
+def test_no_leader_is_elected_without_live_replicas():
+    assert (
+        elect_leader(
+            leadership(1, (1, 2)),
+            candidates(allows_unclean=True),
+            PartitionLeaderElectionStrategy.OFFLINE_PARTITION,
+        )
+        is None
+    )
 
 
 # The preferred leader is back
 
 
-def test_the_preferred_leader_leads_when_it_is_alive_and_in_sync():
-    next_one = elected(led(2, (2, 1)), candidates(1, 2), Occasion.PREFERRED)
-    assert next_one == led(1, (2, 1), leader_epoch=5)
+def test_live_preferred_leader_in_isr_is_elected():
+    elected = elect_leader(
+        leadership(2, (2, 1)), candidates(1, 2), PartitionLeaderElectionStrategy.PREFERRED_REPLICA
+    )
+    assert elected == leadership(1, (2, 1), leader_epoch=5)
 
 
 @pytest.mark.parametrize(("online", "isr"), [((2, 3), (1, 2)), ((1, 2, 3), (2, 3))])
-def test_only_the_preferred_leader_is_preferred(online, isr):
-    assert elected(led(2, isr), candidates(*online), Occasion.PREFERRED) is None
+def test_preferred_election_elects_no_other_replica(online, isr):
+    assert (
+        elect_leader(
+            leadership(2, isr),
+            candidates(*online),
+            PartitionLeaderElectionStrategy.PREFERRED_REPLICA,
+        )
+        is None
+    )
 
 
 # The replicas are exchanged
 
 
-def test_the_first_of_the_target_that_can_lead_does():
-    moving = Assignment((1, 2)).reassigned_to((4, 3))
-    next_one = elected(
-        led(1, (1, 2, 3)), candidates(1, 2, 3, 4, assignment=moving), Occasion.REASSIGNMENT
+def test_reassignment_elects_the_first_live_target_replica_in_isr():
+    reassigning = ReplicaAssignment((1, 2)).reassign_to((4, 3))
+    elected = elect_leader(
+        leadership(1, (1, 2, 3)),
+        candidates(1, 2, 3, 4, assignment=reassigning),
+        PartitionLeaderElectionStrategy.REASSIGN_PARTITION,
     )
-    assert next_one == led(3, (1, 2, 3), leader_epoch=5)
+    assert elected == leadership(3, (1, 2, 3), leader_epoch=5)
 
 
-def test_none_that_is_to_go_leads_the_reassigned():
-    moving = Assignment((1, 2)).reassigned_to((4, 3))
+def test_reassignment_elects_no_replica_outside_the_target():
+    reassigning = ReplicaAssignment((1, 2)).reassign_to((4, 3))
     assert (
-        elected(led(1, (1, 2)), candidates(1, 2, 3, 4, assignment=moving), Occasion.REASSIGNMENT)
+        elect_leader(
+            leadership(1, (1, 2)),
+            candidates(1, 2, 3, 4, assignment=reassigning),
+            PartitionLeaderElectionStrategy.REASSIGN_PARTITION,
+        )
         is None
     )
 
@@ -95,16 +143,22 @@ def test_none_that_is_to_go_leads_the_reassigned():
 # The leader's broker is about to stop
 
 
-def test_who_is_about_to_stop_hands_over_and_leaves_the_isr():
-    next_one = elected(
-        led(1, (1, 2, 3)), candidates(1, 2, 3, shutting_down={1}), Occasion.CONTROLLED_SHUTDOWN
+def test_controlled_shutdown_moves_the_leader_and_shrinks_the_isr():
+    elected = elect_leader(
+        leadership(1, (1, 2, 3)),
+        candidates(1, 2, 3, shutting_down_brokers={1}),
+        PartitionLeaderElectionStrategy.CONTROLLED_SHUTDOWN,
     )
-    assert next_one == led(2, (2, 3), leader_epoch=5)
+    assert elected == leadership(2, (2, 3), leader_epoch=5)
 
 
-def test_the_last_in_sync_cannot_hand_over():
+def test_controlled_shutdown_of_the_last_isr_member_elects_no_leader():
     assert (
-        elected(led(1, (1,)), candidates(1, 2, shutting_down={1}), Occasion.CONTROLLED_SHUTDOWN)
+        elect_leader(
+            leadership(1, (1,)),
+            candidates(1, 2, shutting_down_brokers={1}),
+            PartitionLeaderElectionStrategy.CONTROLLED_SHUTDOWN,
+        )
         is None
     )
 
@@ -112,28 +166,30 @@ def test_the_last_in_sync_cannot_hand_over():
 # On every occasion
 
 
-@pytest.mark.parametrize("occasion", Occasion)
-def test_whoever_is_elected_is_a_live_replica_in_a_new_epoch_and_in_sync(occasion):
-    assignments = [Assignment(BROKERS), Assignment((1, 2)).reassigned_to((3, 2))]
-    for assignment, isr, online, stopping, allowed in product(
+@pytest.mark.parametrize("strategy", PartitionLeaderElectionStrategy)
+def test_elected_leader_is_live_assigned_in_isr_and_in_a_new_epoch(strategy):
+    assignments = [ReplicaAssignment(BROKERS), ReplicaAssignment((1, 2)).reassign_to((3, 2))]
+    for assignment, isr, online, shutting_down, allowed in product(
         assignments, subsets(BROKERS), subsets(BROKERS), subsets(BROKERS), (False, True)
     ):
-        alive = set(online) - set(stopping)
-        now = led(isr[0] if isr else NO_LEADER, isr)
-        next_one = elected(now, Candidates(assignment, alive, stopping, allowed), occasion)
-        if next_one is None:
+        alive = set(online) - set(shutting_down)
+        current = leadership(isr[0] if isr else NO_LEADER, isr)
+        elected = elect_leader(
+            current, LeaderCandidates(assignment, alive, shutting_down, allowed), strategy
+        )
+        if elected is None:
             continue
-        assert next_one.leader in alive
-        assert next_one.leader in assignment.replicas
-        assert next_one.leader in next_one.isr
-        assert next_one.leader_epoch == now.leader_epoch + 1
-        if next_one.leader not in isr:
-            assert (occasion, allowed) == (Occasion.OFFLINE, True)
+        assert elected.leader in alive
+        assert elected.leader in assignment.replicas
+        assert elected.leader in elected.isr
+        assert elected.leader_epoch == current.leader_epoch + 1
+        if elected.leader not in isr:
+            assert (strategy, allowed) == (PartitionLeaderElectionStrategy.OFFLINE_PARTITION, True)
             assert not alive & set(isr)
-            assert next_one.is_recovering
+            assert elected.is_recovering
 
 
-@pytest.mark.parametrize("occasion", Occasion)
-def test_a_partition_that_was_deleted_meanwhile_has_a_reason_too(occasion):
-    gone = candidates(1, assignment=Assignment(()))
-    assert why_nobody(gone, occasion) == "there is no such partition any more"
+@pytest.mark.parametrize("strategy", PartitionLeaderElectionStrategy)
+def test_deleted_partition_has_a_no_leader_reason(strategy):
+    deleted = candidates(1, assignment=ReplicaAssignment(()))
+    assert no_leader_reason(deleted, strategy) == "there is no such partition any more"

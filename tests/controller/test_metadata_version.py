@@ -2,21 +2,21 @@
 
 import pytest
 
-from odradek.controller.request_versions import (
+from odradek.controller.metadata_version import (
+    LAST_INTERNAL_VERSIONS,
     LATEST,
-    RELEASES,
-    InterBrokerVersion,
+    MetadataVersion,
     RequestVersions,
 )
 
 
 def versions(text):
-    chosen = RequestVersions.of(InterBrokerVersion.parse(text))
+    chosen = RequestVersions.for_metadata_version(MetadataVersion.parse(text))
     return chosen.leader_and_isr, chosen.update_metadata, chosen.stop_replica
 
 
 @pytest.mark.parametrize(
-    ("spoken", "leader_and_isr", "update_metadata", "stop_replica"),
+    ("version_text", "leader_and_isr", "update_metadata", "stop_replica"),
     [
         ("0.8.2", 0, 0, 0),
         ("0.9.0", 0, 1, 0),
@@ -40,19 +40,19 @@ def versions(text):
         ("3.9", 7, 8, 4),
     ],
 )
-def test_requests_are_sent_as_the_oldest_broker_understands_them(
-    spoken, leader_and_isr, update_metadata, stop_replica
+def test_request_versions_follow_the_inter_broker_protocol_version(
+    version_text, leader_and_isr, update_metadata, stop_replica
 ):
-    assert versions(spoken) == (leader_and_isr, update_metadata, stop_replica)
+    assert versions(version_text) == (leader_and_isr, update_metadata, stop_replica)
 
 
-def test_a_release_means_its_last_step():
-    assert InterBrokerVersion.parse("2.7") == InterBrokerVersion.parse("2.7-IV2")
+def test_release_stands_for_its_last_internal_version():
+    assert MetadataVersion.parse("2.7") == MetadataVersion.parse("2.7-IV2")
 
 
-@pytest.mark.parametrize(("text", "meant"), [("3.9.1", "3.9"), ("0.10.2.1", "0.10.2")])
-def test_a_bug_fix_release_speaks_as_its_release(text, meant):
-    assert InterBrokerVersion.parse(text) == InterBrokerVersion.parse(meant)
+@pytest.mark.parametrize(("text", "equal_text"), [("3.9.1", "3.9"), ("0.10.2.1", "0.10.2")])
+def test_bug_fix_release_has_the_version_of_its_release(text, equal_text):
+    assert MetadataVersion.parse(text) == MetadataVersion.parse(equal_text)
 
 
 @pytest.mark.parametrize(
@@ -72,32 +72,32 @@ def test_a_bug_fix_release_speaks_as_its_release(text, meant):
         "٣.٩",
     ],
 )
-def test_a_version_that_never_was_is_refused(text):
+def test_unknown_version_is_rejected(text):
     with pytest.raises(ValueError, match="not a version"):
-        InterBrokerVersion.parse(text)
+        MetadataVersion.parse(text)
 
 
-def test_what_is_shown_is_read_again():
-    for release, last in RELEASES.items():
-        for step in range(last + 1):
-            version = InterBrokerVersion(release, step)
-            assert InterBrokerVersion.parse(str(version)) == version
+def test_string_of_every_version_can_be_parsed():
+    for release, last in LAST_INTERNAL_VERSIONS.items():
+        for internal_version in range(last + 1):
+            version = MetadataVersion(release, internal_version)
+            assert MetadataVersion.parse(str(version)) == version
 
 
-def test_versions_are_ordered_as_they_came():
-    assert [*RELEASES] == sorted(RELEASES)
-    assert max(RELEASES.items()) == LATEST
+def test_versions_are_ordered_by_release():
+    assert [*LAST_INTERNAL_VERSIONS] == sorted(LAST_INTERNAL_VERSIONS)
+    assert max(LAST_INTERNAL_VERSIONS.items()) == LATEST
 
 
 @pytest.mark.parametrize(
     ("property_name", "first", "before"),
     [
-        ("knows_alter_partition", "2.7-IV2", "2.7-IV1"),
-        ("knows_topic_ids", "2.8-IV0", "2.7-IV2"),
-        ("knows_producer_id_blocks", "3.0-IV0", "2.8-IV1"),
-        ("knows_recovering_leaders", "3.2-IV0", "3.1-IV0"),
+        ("is_alter_partition_supported", "2.7-IV2", "2.7-IV1"),
+        ("is_topic_ids_supported", "2.8-IV0", "2.7-IV2"),
+        ("is_allocate_producer_ids_supported", "3.0-IV0", "2.8-IV1"),
+        ("is_leader_recovery_supported", "3.2-IV0", "3.1-IV0"),
     ],
 )
-def test_a_feature_is_used_from_the_step_that_brought_it(property_name, first, before):
-    assert getattr(InterBrokerVersion.parse(first), property_name)
-    assert not getattr(InterBrokerVersion.parse(before), property_name)
+def test_feature_is_supported_from_its_internal_version(property_name, first, before):
+    assert getattr(MetadataVersion.parse(first), property_name)
+    assert not getattr(MetadataVersion.parse(before), property_name)

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.registration import Identity
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.registration import BrokerIdentity
 from odradek.controller.topic_admin import TopicAdmin
-from odradek.controller.topic_requests import NewTopic, TopicDefaults
+from odradek.controller.topic_planning import NewTopic, TopicDefaults
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.controller_scene import LISTENER, registration
 from tests.support.stores import MemoryStores
@@ -18,64 +18,72 @@ from tests.support.topic_entries import topic_entry
 class Cluster(ControlledCluster):
     """Of which some are ``elsewhere``: they and the others do not find each other."""
 
-    elsewhere = ()
+    without_listener = ()
 
     def identity(self, broker):
-        if broker not in self.elsewhere:
+        if broker not in self.without_listener:
             return super().identity(broker)
         value = registration(broker)
-        at = replace(value.endpoints[0], listener="ELSEWHERE")
-        return Identity(broker, replace(value, endpoints=(at,)), at.listener)
+        endpoint = replace(value.endpoints[0], listener="ELSEWHERE")
+        return BrokerIdentity(broker, replace(value, endpoints=(endpoint,)), endpoint.listener)
 
-    def know(self, *brokers):
+    def know_each_other(self, *brokers):
         """Whether they know of exactly each other."""
-        return all(self.brokers[each].live_brokers.keys() == {*brokers} for each in brokers)
+        return all(self.brokers[broker].live_brokers.keys() == {*brokers} for broker in brokers)
 
 
-async def test_a_controller_takes_office_though_there_is_one_that_it_does_not_find():
+async def test_controller_is_elected_despite_a_broker_without_its_listener():
     async with Cluster(MemoryStores()) as cluster:
-        cluster.elsewhere = (4,)
+        cluster.without_listener = (4,)
         await cluster.start_three()
         await cluster.create_topic("t", [1, 2], [4, 3])
         await cluster.start(4)
         await cluster.until(lambda: cluster.led() == {"t-0": [1], "t-1": [3]})
         await cluster.kill(1)
         await cluster.until(lambda: cluster.controller_id in (2, 3))
-        await cluster.until(lambda: cluster.know(2, 3))
+        await cluster.until(lambda: cluster.know_each_other(2, 3))
         await cluster.until(lambda: cluster.led() == {"t-0": [2], "t-1": [3]})
 
 
-async def test_one_that_most_do_not_find_leaves_office_to_them():
+async def test_controller_without_the_listener_of_most_brokers_resigns():
     async with Cluster(MemoryStores()) as cluster:
-        cluster.elsewhere = (4,)
+        cluster.without_listener = (4,)
         await cluster.start(4)
         await cluster.until(lambda: cluster.controller_id == 4)
         await cluster.start(1)
         await cluster.start(2)
         await cluster.until(lambda: cluster.controller_id in (1, 2))
-        await cluster.until(lambda: cluster.know(1, 2))
+        await cluster.until(lambda: cluster.know_each_other(1, 2))
 
 
 @pytest.mark.parametrize(
-    ("control", "is_found"), [("", True), (LISTENER, True), ("OUTSIDE", True), ("CONTROL", False)]
+    ("controller_listener", "has_listeners"),
+    [("", True), (LISTENER, True), ("OUTSIDE", True), ("CONTROL", False)],
 )
-def test_a_broker_is_found_by_the_listeners_of_brokers_and_of_controllers(control, is_found):
-    assert Identity(1, registration(1), LISTENER, control).finds(registration(2)) is is_found
+def test_required_listeners_are_those_of_brokers_and_controllers(
+    controller_listener, has_listeners
+):
+    assert (
+        BrokerIdentity(1, registration(1), LISTENER, controller_listener).has_required_listeners(
+            registration(2)
+        )
+        is has_listeners
+    )
 
 
-async def test_no_replica_is_placed_on_a_broker_that_is_not_found():
+async def test_no_replica_is_placed_on_a_broker_without_the_listener():
     async with Cluster(MemoryStores()) as cluster:
-        cluster.elsewhere = (3,)
+        cluster.without_listener = (3,)
         await cluster.start(1, 2, 3)
         admin = TopicAdmin(
             cluster.sessions[1],
-            MetadataReads(cluster.sessions[1]),
-            defaults=lambda: TopicDefaults(partitions=9, replication_factor=2),
+            MetadataReader(cluster.sessions[1]),
+            defaults=lambda: TopicDefaults(num_partitions=9, replication_factor=2),
             random=Random(1),
             new_topic_id=lambda: None,
-            finds=cluster.identity(1).finds,
+            has_required_listeners=cluster.identity(1).has_required_listeners,
         )
         (plan,) = (await admin.plan_topics([topic_entry("t")])).values()
         assert isinstance(plan, NewTopic)
-        placed = {each.replicas for each in plan.topic.partitions.values()}
-        assert placed == {(1, 2), (2, 1)}
+        replica_lists = {assignment.replicas for assignment in plan.assignment.partitions.values()}
+        assert replica_lists == {(1, 2), (2, 1)}

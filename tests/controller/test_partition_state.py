@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from odradek.controller.partition_state import MOVES
+from odradek.controller.partition_state import VALID_TRANSITIONS
 from odradek.controller.partition_state import PartitionState as State
 
 LEGAL = {
@@ -20,10 +20,10 @@ LEGAL = {
 
 
 @pytest.mark.parametrize(("state", "target"), list(product(State, State)))
-def test_every_move_is_legal_as_in_kafka_or_it_is_not(state, target):
-    assert (target in MOVES[state]) == ((state, target) in LEGAL)
+def test_valid_transitions_equal_kafkas(state, target):
+    assert (target in VALID_TRANSITIONS[state]) == ((state, target) in LEGAL)
 
 
-def test_every_state_can_be_reached_and_left():
-    assert set(MOVES) == set(State)
-    assert {target for targets in MOVES.values() for target in targets} == set(State)
+def test_every_state_can_be_entered_and_left():
+    assert set(VALID_TRANSITIONS) == set(State)
+    assert {target for targets in VALID_TRANSITIONS.values() for target in targets} == set(State)

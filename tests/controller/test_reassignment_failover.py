@@ -28,24 +28,26 @@ class Run:
         self.cluster = cluster
         self.followers = Followers(cluster)
         self._writes = writes
-        self.tool = None
+        self.admin_session = None
 
     async def begin(self):
         await self.cluster.start(CONTROLLER)
         await self.cluster.until(lambda: self.cluster.controller_id == CONTROLLER)
         await self.cluster.start(1, 2, 3, 4)
-        self.tool = self.cluster.sessions[1]
+        self.admin_session = self.cluster.sessions[1]
         for topic in ("t", "u"):
-            await self.tool.create(paths.topic_config(topic).path, b'{"version":1,"config":{}}')
+            await self.admin_session.create(
+                paths.topic_config(topic).path, b'{"version":1,"config":{}}'
+            )
         await self.cluster.create_topic("t", [1, 2], [2, 1])
         await self.cluster.create_topic("u", [3, 1])
         await self.cluster.until_led({"t-0": 1, "t-1": 2, "u-0": 3})
 
-    def disturb(self):
+    def arm_session_expiry(self):
         self.cluster.sessions[CONTROLLER].writes_left = self._writes
 
     @property
-    def was_disturbed(self):
+    def lost_session(self):
         return self.cluster.sessions[CONTROLLER].writes_left is None
 
     async def reassign(self, targets):
@@ -53,38 +55,40 @@ class Run:
         while True:
             await self.cluster.until(lambda: self.cluster.controller_id is not None)
             try:
-                outcomes = await self.cluster.controller.alter_reassignments(targets)
+                outcomes = await self.cluster.controller.alter_partition_reassignments(targets)
             except NotController:
                 continue
             # It may have been done, and the answer lost.
-            done = (type(None), NoReassignmentInProgress)
-            assert all(isinstance(outcome, done) for outcome in outcomes.values()), outcomes
+            accepted = (type(None), NoReassignmentInProgress)
+            assert all(isinstance(outcome, accepted) for outcome in outcomes.values()), outcomes
             return
 
-    async def ask_by_node(self, targets):
-        await self.tool.create(paths.REASSIGN_PARTITIONS, ReassignPartitions(targets).encode())
+    async def create_reassignment_znode(self, targets):
+        await self.admin_session.create(
+            paths.REASSIGN_PARTITIONS, ReassignPartitions(targets).encode()
+        )
 
     async def delete(self, topic):
-        await self.tool.create(paths.topic_to_delete(topic))
+        await self.admin_session.create(paths.topic_to_delete(topic))
 
     async def until_in_sync(self, partition, *isr):
-        async def is_so():
+        async def is_in_sync():
             state = await self.cluster.state(partition.topic, partition.partition)
             return set(state.isr) == set(isr)
 
-        await self.followers.until(is_so)
+        await self.followers.until(is_in_sync)
 
-    async def end(self, expected):
+    async def wait_for_end(self, expected):
         """The tree and the disks when all is quiet; as expected, if that is known."""
 
-        async def is_so():
-            tree, disks = await picture(self.tool), logs(self.cluster)
-            is_over = is_quiet(tree) and disks == disks_of(tree)
-            return is_over and expected in (None, (tree, disks))
+        async def is_complete():
+            tree, logs_by_broker = await picture(self.admin_session), logs(self.cluster)
+            is_finished = is_quiet(tree) and logs_by_broker == expected_logs(tree)
+            return is_finished and expected in (None, (tree, logs_by_broker))
 
         self.followers.lagging.clear()
-        await self.followers.until(is_so)
-        return await picture(self.tool), logs(self.cluster)
+        await self.followers.until(is_complete)
+        return await picture(self.admin_session), logs(self.cluster)
 
 
 def is_quiet(tree):
@@ -98,7 +102,10 @@ def is_quiet(tree):
     }
     return (
         admin == [paths.DELETE_TOPICS]
-        and not any(at["adding_replicas"] or at["removing_replicas"] for at in topics_in(tree))
+        and not any(
+            assignment["adding_replicas"] or assignment["removing_replicas"]
+            for assignment in topics_in(tree)
+        )
         and all(
             (state := states[TopicPartition(topic, number)])
             and state["isr"] == sorted(replicas)
@@ -108,41 +115,45 @@ def is_quiet(tree):
     )
 
 
-def disks_of(tree):
+def expected_logs(tree):
     """What brokers should have."""
-    disks = {}
+    logs_by_broker = {}
     for topic, number, replicas in replicas_in(tree):
         for broker in replicas:
-            disks.setdefault(broker, []).append(f"{topic}-{number}")
-    return {broker: sorted(partitions) for broker, partitions in disks.items()}
+            logs_by_broker.setdefault(broker, []).append(f"{topic}-{number}")
+    return {broker: sorted(partitions) for broker, partitions in logs_by_broker.items()}
 
 
 def topics_in(tree):
-    return (at for path, at in tree.items() if paths.topic_of(path) and path.count("/") == 3)
+    return (
+        assignment
+        for path, assignment in tree.items()
+        if paths.topic_from_path(path) and path.count("/") == 3
+    )
 
 
 def replicas_in(tree):
-    for path, at in tree.items():
-        if paths.topic_of(path) and path.count("/") == 3:
-            for number, replicas in at["partitions"].items():
-                yield paths.topic_of(path), int(number), replicas
+    for path, assignment in tree.items():
+        if paths.topic_from_path(path) and path.count("/") == 3:
+            for number, replicas in assignment["partitions"].items():
+                yield paths.topic_from_path(path), int(number), replicas
 
 
 # What is done
 
 
 async def by_request(run):
-    run.disturb()
+    run.arm_session_expiry()
     await run.reassign({T0: (3, 4), T1: (2, 3), U0: (1, 3)})
 
 
 async def by_node(run):
-    run.disturb()
-    await run.ask_by_node({T0: (3, 4), T1: (2, 3), U0: (1, 3)})
+    run.arm_session_expiry()
+    await run.create_reassignment_znode({T0: (3, 4), T1: (2, 3), U0: (1, 3)})
 
 
 async def shrunk(run):
-    run.disturb()
+    run.arm_session_expiry()
     await run.reassign({T0: (2,), U0: (1,)})
 
 
@@ -150,7 +161,7 @@ async def cancelled(run):
     run.followers.lagging = {4}
     await run.reassign({T0: (3, 4), T1: (4,)})
     await run.until_in_sync(T0, 1, 2, 3)
-    run.disturb()
+    run.arm_session_expiry()
     await run.reassign({T0: None, T1: None})
 
 
@@ -158,25 +169,25 @@ async def replaced(run):
     run.followers.lagging = {4}
     await run.reassign({T0: (3, 4)})
     await run.until_in_sync(T0, 1, 2, 3)
-    run.disturb()
+    run.arm_session_expiry()
     await run.reassign({T0: (4, 2)})
 
 
 async def node_replaced_by_request(run):
     run.followers.lagging = {4}
-    await run.ask_by_node({T0: (3, 4), T1: (4, 2)})
+    await run.create_reassignment_znode({T0: (3, 4), T1: (4, 2)})
     await run.until_in_sync(T0, 1, 2, 3)
-    run.disturb()
+    run.arm_session_expiry()
     await run.reassign({T0: (2, 4)})
 
 
 async def deleted(run):
-    run.disturb()
+    run.arm_session_expiry()
     await run.delete("t")
 
 
 async def all_deleted(run):
-    run.disturb()
+    run.arm_session_expiry()
     await run.delete("t")
     await run.delete("u")
 
@@ -185,7 +196,7 @@ async def deleted_while_reassigned(run):
     run.followers.lagging = {4}
     await run.reassign({T0: (3, 4)})
     await run.until_in_sync(T0, 1, 2, 3)
-    run.disturb()
+    run.arm_session_expiry()
     await run.delete("t")
 
 
@@ -195,19 +206,19 @@ async def outcome(operation, writes=None, expected=None):
         run = Run(cluster, writes)
         await run.begin()
         await operation(run)
-        end = await run.end(expected)
-        was_disturbed = run.was_disturbed
+        end = await run.wait_for_end(expected)
+        lost_session = run.lost_session
         await cluster.expire(CONTROLLER)
         await cluster.until(lambda: cluster.controller_id not in (None, CONTROLLER))
-        assert await run.end(end) == end
-        return end, was_disturbed
+        assert await run.wait_for_end(end) == end
+        return end, lost_session
 
 
 U = {U0: [3, 1]}
 
 
 @pytest.mark.parametrize(
-    ("operation", "after", "writes_least"),
+    ("operation", "after", "writes_min"),
     [
         (by_request, {T0: [3, 4], T1: [2, 3], U0: [1, 3]}, 12),
         (by_node, {T0: [3, 4], T1: [2, 3], U0: [1, 3]}, 14),
@@ -220,15 +231,17 @@ U = {U0: [3, 1]}
         (deleted_while_reassigned, U, 12),
     ],
 )
-async def test_a_controller_that_ends_after_any_write_leaves_what_the_next_one_finishes(
-    operation, after, writes_least
+async def test_next_controller_completes_the_operation_after_any_write(
+    operation, after, writes_min
 ):
     expected, _ = await outcome(operation)
     tree, _ = expected
-    assert {TopicPartition(*at): replicas for *at, replicas in replicas_in(tree)} == after
+    assert {
+        TopicPartition(*partition): replicas for *partition, replicas in replicas_in(tree)
+    } == after
     for writes in count():
-        end, was_disturbed = await outcome(operation, writes, expected)
+        end, lost_session = await outcome(operation, writes, expected)
         assert end == expected, writes
-        if not was_disturbed:
+        if not lost_session:
             break
-    assert writes >= writes_least
+    assert writes >= writes_min

@@ -4,7 +4,7 @@ What leaders said of their in-sync replicas is taken from the recording, where a
 was written with other in-sync replicas in the same epoch; all else is done by our own code.
 """
 
-from odradek.controller.reassignment_requests import answer, targets
+from odradek.controller.reassignment_requests import build_alter_response, parse_alter_request
 from odradek.controller.store import paths
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.registry import api
@@ -14,7 +14,7 @@ from tests.support.moving_scene import moving_bench
 from tests.support.recorded_trees import Recording, content_of
 
 #: Those of our own cluster are others.
-OF_A_CLUSTER = {"topic_id", "controller_epoch"}
+CLUSTER_SPECIFIC_FIELDS = {"topic_id", "controller_epoch"}
 
 
 class Replay:
@@ -22,8 +22,8 @@ class Replay:
         self.bench = bench
         self._states = {}
 
-    async def follow(self, step):
-        await self._do(step.operation, step.arguments, step.answer)
+    async def apply_step(self, step):
+        await self._apply(step.operation, step.arguments, step.answer)
         for kind, path, value, *_ in step.writes:
             partition = partition_of(path)
             if partition is not None and kind != "delete":
@@ -33,7 +33,7 @@ class Replay:
                 if before and before["leader_epoch"] == state["leader_epoch"]:
                     await self.bench.in_sync(partition, *state["isr"])
 
-    async def _do(self, operation, arguments, answered):
+    async def _apply(self, operation, arguments, expected_response):
         match operation:
             case "start_broker":
                 await self.bench.join(arguments["broker"])
@@ -41,32 +41,34 @@ class Replay:
                 await self.bench.lose(arguments["broker"])
             case "ask" if arguments["api"] == "CREATE_TOPICS":
                 for topic in arguments["request"]["topics"]:
-                    replicas = [each["brokerIds"] for each in topic["assignments"]]
+                    replicas = [assignment["brokerIds"] for assignment in topic["assignments"]]
                     await self.bench.add_topic(topic["name"], *replicas)
             case "ask":
-                await self._alter(arguments, answered)
+                await self._alter(arguments, expected_response)
             case "delete_node":
                 assert arguments["path"] == paths.CONTROLLER
                 await self.bench.reassignments.start()
             case "create_node":
                 await self.bench.store.create(arguments["path"], arguments["value"].encode())
-                await self.bench.reassignments.from_node()
+                await self.bench.reassignments.process_zk_partition_reassignment()
 
-    async def _alter(self, arguments, answered):
+    async def _alter(self, arguments, expected_response):
         request = api(ApiKey[arguments["api"]]).request
         message = from_json(request, arguments["version"], arguments["request"])
-        outcomes = await self.bench.reassignments.alter(targets(message))
-        assert to_json(answer(outcomes), arguments["version"]) == answered
+        outcomes = await self.bench.reassignments.alter_partition_reassignments(
+            parse_alter_request(message)
+        )
+        assert to_json(build_alter_response(outcomes), arguments["version"]) == expected_response
 
-    async def tree(self, recorded):
+    async def znodes(self, recorded):
         """Those of our nodes that there should be, and whether something is asked for."""
-        found = {}
+        contents = {}
         for path in recorded:
-            outcome = await self.bench.store.get(path)
-            found[path] = comparable(content_of(outcome.value))
-        asked = await self.bench.store.exists(paths.REASSIGN_PARTITIONS)
-        assert (asked is not None) == (paths.REASSIGN_PARTITIONS in recorded)
-        return found
+            node = await self.bench.store.get(path)
+            contents[path] = comparable(content_of(node.value))
+        reassignment = await self.bench.store.exists(paths.REASSIGN_PARTITIONS)
+        assert (reassignment is not None) == (paths.REASSIGN_PARTITIONS in recorded)
+        return contents
 
 
 def partition_of(path):
@@ -82,15 +84,15 @@ def is_compared(path):
 
 
 def comparable(content):
-    return {key: value for key, value in content.items() if key not in OF_A_CLUSTER}
+    return {key: value for key, value in content.items() if key not in CLUSTER_SPECIFIC_FIELDS}
 
 
-async def test_every_step_of_a_recording_ends_as_it_did():
+async def test_znodes_after_every_recorded_step_equal_kafkas():
     bench = await moving_bench(brokers=())
     replay = Replay(bench)
     for step in Recording.load("reassignment").steps:
-        await replay.follow(step)
+        await replay.apply_step(step)
         recorded = {
             path: comparable(node.content) for path, node in step.tree.items() if is_compared(path)
         }
-        assert await replay.tree(recorded) == recorded, step.name
+        assert await replay.znodes(recorded) == recorded, step.name

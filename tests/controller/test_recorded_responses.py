@@ -17,7 +17,7 @@ KNOWN_CODES = {error.value[0] for error in ErrorCode}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_answer_is_one_of_its_api(case: ControllerAnswer):
+def test_recorded_response_matches_the_schema_of_its_api(case: ControllerAnswer):
     if case.answer == HUNG_UP:
         return
     response = api(ApiKey[case.api]).response
@@ -26,33 +26,33 @@ def test_a_recorded_answer_is_one_of_its_api(case: ControllerAnswer):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_answer_has_known_errors_and_no_words(case: ControllerAnswer):
-    assert set(values_of(case.answer, "errorCode")) <= KNOWN_CODES
-    assert set(values_of(case.answer, "errorMessage")) <= {MESSAGE, "", None}
+def test_recorded_response_has_known_error_codes_and_masked_messages(case: ControllerAnswer):
+    assert set(values_of_key(case.answer, "errorCode")) <= KNOWN_CODES
+    assert set(values_of_key(case.answer, "errorMessage")) <= {MESSAGE, "", None}
 
 
-def test_cases_of_a_group_differ_in_name():
+def test_case_names_are_unique_in_a_group():
     for group in saved_groups():
         names = [case.name for case in group.cases]
         assert len(names) == len(set(names))
 
 
-def values_of(answer: Any, key: str) -> Iterator[Any]:
-    match answer:
+def values_of_key(response: Any, key: str) -> Iterator[Any]:
+    match response:
         case dict():
-            for name, value in answer.items():
-                yield from [value] if name == key else values_of(value, key)
+            for name, value in response.items():
+                yield from [value] if name == key else values_of_key(value, key)
         case list():
-            for element in answer:
-                yield from values_of(element, key)
+            for element in response:
+                yield from values_of_key(element, key)
 
 
-def without_placeholders(answer: Any) -> Any:
-    match answer:
+def without_placeholders(response: Any) -> Any:
+    match response:
         case dict():
-            return {name: without_placeholders(value) for name, value in answer.items()}
+            return {name: without_placeholders(value) for name, value in response.items()}
         case list():
-            return [without_placeholders(element) for element in answer]
-        case str() if answer.startswith("<id "):
+            return [without_placeholders(element) for element in response]
+        case str() if response.startswith("<id "):
             return "AAAAAAAAAAAAAAAAAAAAAA"
-    return answer
+    return response

@@ -21,7 +21,7 @@ EVERY_STEP = [
 ]
 
 
-def test_all_that_was_recorded_is_there():
+def test_all_recordings_exist():
     assert set(RECORDINGS) == {
         "topics",
         "failures",
@@ -34,21 +34,21 @@ def test_all_that_was_recorded_is_there():
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
-def test_every_node_of_a_recorded_tree_has_a_persistent_parent(step: Step):
+def test_every_recorded_znode_has_a_persistent_parent(step: Step):
     parents = {path.rpartition("/")[0] for path in step.tree} - {""}
     assert parents <= step.tree.keys()
     assert not any(step.tree[path].is_ephemeral for path in parents)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS.values(), ids=RECORDINGS)
-def test_recorded_trees_hold_nothing_that_differs_from_cluster_to_cluster(recording: Recording):
+def test_recorded_trees_are_normalised(recording: Recording):
     normaliser = Normaliser()
     for step in recording.steps:
-        assert normalised(normaliser, step.tree) == step.tree, step.name
+        assert normalise(normaliser, step.tree) == step.tree, step.name
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
-def test_recorded_leaders_are_in_sync_and_assigned(step: Step):
+def test_recorded_leaders_are_in_isr_and_isr_is_assigned(step: Step):
     for path, node in step.tree.items():
         match path.split("/")[1:]:
             case ["brokers", "topics", topic, "partitions", partition, "state"]:
@@ -57,28 +57,30 @@ def test_recorded_leaders_are_in_sync_and_assigned(step: Step):
                 assert set(state["isr"]) <= set(replicas)
 
 
-def test_steps_tell_who_is_in_charge():
+def test_step_names_the_controller():
     controllers = [step.controller for step in RECORDINGS["old-protocol"].steps]
     assert controllers[0] == 1
     assert None in controllers
 
 
-def test_steps_tell_what_was_left_to_chance():
-    placed = next(
+def test_step_returns_the_random_assignment_of_a_topic():
+    step_with_placement = next(
         step for step in RECORDINGS["topics"].steps if "/brokers/topics/placed" in step.tree
     )
-    assert [len(replicas) for replicas in placed.assignment("placed").values()] == [2] * 6
+    assert [len(replicas) for replicas in step_with_placement.assignment("placed").values()] == [
+        2
+    ] * 6
 
 
-def test_one_normaliser_gives_an_id_one_placeholder_in_all_trees():
+def test_normaliser_uses_one_placeholder_per_topic_id():
     normaliser = Normaliser()
     ids = ["Zc0jJq0vTJmEw0nUZbqQfQ", "1n8kRm8eQRmBqkKYs2h2AA", "Zc0jJq0vTJmEw0nUZbqQfQ"]
-    shown = [topic_id_in(normaliser, "t", topic_id) for topic_id in ids]
-    assert shown == ["<id 1 of t>", "<id 2 of t>", "<id 1 of t>"]
+    placeholders = [topic_id_in(normaliser, "t", topic_id) for topic_id in ids]
+    assert placeholders == ["<id 1 of t>", "<id 2 of t>", "<id 1 of t>"]
     assert normaliser.placeholders() == {ids[0]: "<id 1 of t>", ids[1]: "<id 2 of t>"}
 
 
-def test_ports_and_times_give_way_and_racks_stay():
+def test_normaliser_replaces_ports_and_timestamps_but_not_racks():
     registration = {
         "version": 5,
         "host": "h",
@@ -100,18 +102,18 @@ def test_ports_and_times_give_way_and_racks_stay():
     }
 
 
-def test_a_broker_without_plain_listener_keeps_its_lack_of_a_port():
+def test_normaliser_keeps_port_minus_one_without_plaintext_listener():
     value = b'{"port":-1,"endpoints":["SSL://h:9092"],"timestamp":"1"}'
     node = Normaliser().node("/brokers/ids/1", value, is_ephemeral=True, version=1)
     assert node.content["port"] == -1
 
 
-def test_values_that_are_no_json_stay_as_they_are():
+def test_normaliser_keeps_values_that_are_not_json():
     assert Normaliser().value("/consumers/g/offsets/t/0", b"not json") == b"not json"
     assert Normaliser().value("/brokers/topics", b"") == b""
 
 
-def test_the_order_of_keys_makes_no_difference():
+def test_znodes_compare_equal_regardless_of_key_order():
     one, other = (
         Normaliser().node("/config/topics/t", value, is_ephemeral=False, version=0)
         for value in (b'{"version":1,"config":{}}', b'{"config":{}, "version":1}')
@@ -120,20 +122,20 @@ def test_the_order_of_keys_makes_no_difference():
 
 
 @pytest.mark.parametrize("other", [{"is_ephemeral": True}, {"version": 1}])
-def test_kind_and_version_of_a_node_do(other):
+def test_znodes_of_different_kind_or_version_differ(other):
     plain = {"is_ephemeral": False, "version": 0}
     one = Normaliser().node("/a", b"1", **plain)
     assert one != Normaliser().node("/a", b"1", **{**plain, **other})
 
 
-def test_writes_make_a_new_tree_and_leave_the_old():
+def test_applying_writes_does_not_change_the_old_tree():
     before = written({}, [["create", "/a", None, False, 1], ["create", "/b", "1", True, 1]])
     after = written(before, [["set", "/a", "2", 1, 1], ["delete", "/b", 1]])
     assert {path: (node.value, node.version) for path, node in after.items()} == {"/a": (b"2", 1)}
     assert set(before) == {"/a", "/b"}
 
 
-def normalised(normaliser: Normaliser, tree: Tree) -> Tree:
+def normalise(normaliser: Normaliser, tree: Tree) -> Tree:
     return {
         path: normaliser.node(
             path, node.value, is_ephemeral=node.is_ephemeral, version=node.version

@@ -4,57 +4,57 @@ import asyncio
 
 import pytest
 
+from odradek.controller.metadata_version import LATEST, MetadataVersion
 from odradek.controller.registration import (
-    NOT_REGISTERED,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerIdentity,
     BrokerIdTaken,
-    Identity,
-    Registration,
-    cluster_id,
-    create_roots,
-    generated_broker_id,
+    BrokerRegistrar,
+    create_or_get_cluster_id,
+    create_top_level_paths,
+    generate_broker_id,
 )
-from odradek.controller.request_versions import LATEST, InterBrokerVersion
 from odradek.controller.store import paths
 from odradek.controller.store.base import Delete
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from tests.support.controller_scene import LISTENER, registration
 
-PATIENCE_S = 20
-OLD = InterBrokerVersion.parse("2.6")
+TIMEOUT_S = 20
+OLD = MetadataVersion.parse("2.6")
 
 
 def identity(broker=1):
-    return Identity(broker, registration(broker), LISTENER)
+    return BrokerIdentity(broker, registration(broker), LISTENER)
 
 
-async def rooted(stores):
+async def open_store(stores):
     store = await stores.open()
-    await create_roots(store)
+    await create_top_level_paths(store)
     return store
 
 
-async def test_the_roots_are_created_once_and_found_again(stores):
-    store = await rooted(stores)
-    await create_roots(store)
-    assert {"seqid", "ids", "topics"} == set(await store.children("/brokers"))
+async def test_top_level_paths_can_be_created_twice(stores):
+    store = await open_store(stores)
+    await create_top_level_paths(store)
+    assert {"seqid", "ids", "topics"} == set(await store.get_children("/brokers"))
 
 
-async def test_the_first_proposed_id_is_the_clusters(stores):
-    store = await rooted(stores)
-    assert await cluster_id(store, "first") == "first"
-    assert await cluster_id(store, "second") == "first"
+async def test_first_proposed_cluster_id_is_kept(stores):
+    store = await open_store(stores)
+    assert await create_or_get_cluster_id(store, "first") == "first"
+    assert await create_or_get_cluster_id(store, "second") == "first"
 
 
-async def test_generated_ids_follow_the_reserved_ones(stores):
-    store = await rooted(stores)
-    ids = [await generated_broker_id(store, highest_reserved=1000) for _ in range(3)]
+async def test_generated_broker_ids_follow_the_reserved_range(stores):
+    store = await open_store(stores)
+    ids = [await generate_broker_id(store, reserved_broker_max_id=1000) for _ in range(3)]
     assert ids == [1001, 1002, 1003]
 
 
-async def test_the_epoch_of_a_broker_is_the_transaction_that_registered_it(stores):
-    store = await rooted(stores)
-    broker = Registration(store, identity(), LATEST)
-    assert broker.epoch == NOT_REGISTERED
+async def test_broker_epoch_is_the_zxid_of_its_registration(stores):
+    store = await open_store(stores)
+    broker = BrokerRegistrar(store, identity(), LATEST)
+    assert broker.epoch == UNKNOWN_BROKER_EPOCH
     epoch = await broker.register()
     node = await store.get(paths.broker(1))
     assert node.stat.created_zxid == epoch == broker.epoch
@@ -64,79 +64,79 @@ async def test_the_epoch_of_a_broker_is_the_transaction_that_registered_it(store
     assert BrokerRegistration.decode(node.value) == registration(1)
 
 
-async def test_who_did_not_hear_of_its_registration_is_registered_all_the_same(stores):
-    store = await rooted(stores)
-    first = await Registration(store, identity(), LATEST).register()
-    assert await Registration(store, identity(), LATEST).register() == first
+async def test_registration_whose_response_was_lost_succeeds(stores):
+    store = await open_store(stores)
+    first = await BrokerRegistrar(store, identity(), LATEST).register()
+    assert await BrokerRegistrar(store, identity(), LATEST).register() == first
 
 
-async def test_an_id_that_another_has_is_refused(stores):
-    store = await rooted(stores)
-    await Registration(await stores.open(), identity(), LATEST).register()
+async def test_registration_with_taken_broker_id_is_rejected(stores):
+    store = await open_store(stores)
+    await BrokerRegistrar(await stores.open(), identity(), LATEST).register()
     with pytest.raises(BrokerIdTaken, match="/brokers/ids/1"):
-        await Registration(store, identity(), LATEST).register()
+        await BrokerRegistrar(store, identity(), LATEST).register()
 
 
-async def test_whoever_has_the_id_may_be_given_time_to_be_forgotten(stores):
-    store, other = await rooted(stores), await stores.open()
-    first = Registration(other, identity(), LATEST)
+async def test_registration_waits_until_the_broker_id_is_free(stores):
+    store, other = await open_store(stores), await stores.open()
+    first = BrokerRegistrar(other, identity(), LATEST)
     old = await first.register()
     async with asyncio.TaskGroup() as tasks:
-        broker = Registration(store, identity(), LATEST)
-        registering = tasks.create_task(broker.register_within(PATIENCE_S))
+        broker = BrokerRegistrar(store, identity(), LATEST)
+        registering = tasks.create_task(broker.register_with_timeout(TIMEOUT_S))
         # It may write meanwhile, which does not mean that it is gone.
         for number in (7, 8):
-            await first.change(registration(number))
+            await first.update(registration(number))
             assert (await store.get(paths.broker(1))).stat.created_zxid == old
             assert not registering.done()
         await other.close()
     assert registering.result() > old
 
 
-async def test_who_is_not_forgotten_in_time_keeps_the_id(stores):
-    store = await rooted(stores)
-    epoch = await Registration(await stores.open(), identity(), LATEST).register()
+async def test_registration_fails_when_the_broker_id_stays_taken(stores):
+    store = await open_store(stores)
+    epoch = await BrokerRegistrar(await stores.open(), identity(), LATEST).register()
     with pytest.raises(BrokerIdTaken, match="/brokers/ids/1"):
-        await Registration(store, identity(), LATEST).register_within(0.05)
+        await BrokerRegistrar(store, identity(), LATEST).register_with_timeout(0.05)
     assert (await store.get(paths.broker(1))).stat.created_zxid == epoch
 
 
-async def test_what_an_earlier_session_of_ours_left_is_made_again(stores):
-    other, store = await rooted(stores), await stores.open()
-    broker = Registration(store, identity(), LATEST)
-    left = Registration(other, identity(), LATEST)
-    old = await left.register()
+async def test_znode_of_an_earlier_own_session_is_recreated(stores):
+    other, store = await open_store(stores), await stores.open()
+    broker = BrokerRegistrar(store, identity(), LATEST)
+    earlier_session = BrokerRegistrar(other, identity(), LATEST)
+    old = await earlier_session.register()
     # As if ZooKeeper had forgotten to delete the node with the session.
-    broker._sessions.add(other.session_id)
+    broker._own_session_ids.add(other.session_id)
     assert await broker.register() > old
     assert (await store.get(paths.broker(1))).stat.ephemeral_owner == store.session_id
 
 
-async def test_a_changed_registration_keeps_its_epoch(stores):
-    store = await rooted(stores)
-    broker = Registration(store, identity(), LATEST)
+async def test_updated_registration_keeps_the_broker_epoch(stores):
+    store = await open_store(stores)
+    broker = BrokerRegistrar(store, identity(), LATEST)
     epoch = await broker.register()
-    await broker.change(registration(7))
+    await broker.update(registration(7))
     node = await store.get(paths.broker(1))
     assert (node.stat.created_zxid, node.stat.version) == (epoch, 2)
     assert BrokerRegistration.decode(node.value) == registration(7)
 
 
-async def test_brokers_that_speak_an_old_version_tell_no_features(stores):
-    store = await rooted(stores)
-    await Registration(store, identity(), OLD).register()
+async def test_old_metadata_version_registers_without_features(stores):
+    store = await open_store(stores)
+    await BrokerRegistrar(store, identity(), OLD).register()
     assert b'"version":4' in (await store.get(paths.broker(1))).value
 
 
-async def test_a_node_that_goes_while_it_is_looked_at_is_created(stores):
-    store = await rooted(stores)
-    broker = Registration(store, identity(), LATEST)
+async def test_registration_succeeds_when_the_old_znode_disappears_during_the_check(stores):
+    store = await open_store(stores)
+    broker = BrokerRegistrar(store, identity(), LATEST)
     await store.create(paths.broker(1), is_ephemeral=True)
-    found = broker._node
+    get_node = broker._get_node
 
-    async def gone(path):
+    async def get_node_after_deletion(path):
         await store.run([Delete(path)])
-        return await found(path)
+        return await get_node(path)
 
-    broker._node = gone
+    broker._get_node = get_node_after_deletion
     assert await broker.register() == (await store.get(paths.broker(1))).stat.created_zxid

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from odradek.controller.broker_link import BrokerChannels, LinkWorld
-from odradek.controller.context import Replica
+from odradek.controller.controller_channel import ChannelEnvironment, ControllerChannelManager
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.metadata_version import LATEST, MetadataVersion
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import ReplicaState
-from odradek.controller.request_versions import LATEST, InterBrokerVersion
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.controller_scene import controller_scene
@@ -18,161 +18,175 @@ from tests.support.stores import MemoryStores
 T0 = TopicPartition("t", 0)
 
 
-class Told:
+class Cluster:
     """A scene whose batches go to simulated brokers, at once."""
 
     def __init__(self, scene, brokers):
         self.scene = scene
         self.brokers = brokers
-        self.answers = []
+        self.responses = []
 
     async def send(self):
-        scene, before = self.scene, len(self.answers)
+        scene, before = self.scene, len(self.responses)
         scene.sent.requests.clear()
-        scene.batch.send()
+        scene.batch.send_requests_to_brokers()
         for broker, request, version in scene.sent.requests:
-            link = self.brokers.connect(scene.context.brokers[broker])
-            self.answers.append(await link.send(request, version=version))
-        return self.answers[before:]
+            connection = self.brokers.connect(scene.context.brokers[broker])
+            self.responses.append(await connection.send(request, version=version))
+        return self.responses[before:]
 
 
-async def told(spoken=LATEST):
+async def start_cluster(metadata_version=LATEST):
     """One partition, on brokers 1 and 2, of which everyone has been told."""
-    scene = await controller_scene(await MemoryStores().open(), spoken=spoken)
+    scene = await controller_scene(await MemoryStores().open(), spoken=metadata_version)
     brokers = SimulatedBrokers()
     for broker in scene.context.brokers.values():
         brokers.start(broker.id, epoch=broker.epoch)
     await scene.add_topic("t", (1, 2))
-    await scene.partitions.move([T0], PartitionState.NEW)
-    await scene.replicas.move(scene.context.replicas_of(T0), ReplicaState.NEW)
-    await scene.partitions.move([T0], PartitionState.ONLINE)
-    await scene.replicas.move(scene.context.replicas_of(T0), ReplicaState.ONLINE)
-    it = Told(scene, brokers)
-    assert {each.error_code for each in await it.send()} == {0}
-    return it
+    await scene.partitions.handle_state_changes([T0], PartitionState.NEW)
+    await scene.replicas.handle_state_changes(
+        scene.context.replicas_for_partition(T0), ReplicaState.NEW
+    )
+    await scene.partitions.handle_state_changes([T0], PartitionState.ONLINE)
+    await scene.replicas.handle_state_changes(
+        scene.context.replicas_for_partition(T0), ReplicaState.ONLINE
+    )
+    cluster = Cluster(scene, brokers)
+    assert {response.error_code for response in await cluster.send()} == {0}
+    return cluster
 
 
 def codes(response):
-    errors = [each for topic in response.topics for each in topic.partition_errors]
-    return [each.error_code for each in (*errors, *response.partition_errors)]
+    errors = [
+        partition_error for topic in response.topics for partition_error in topic.partition_errors
+    ]
+    return [partition_error.error_code for partition_error in (*errors, *response.partition_errors)]
 
 
-@pytest.mark.parametrize("spoken", ["0.8.2", "2.2", "2.6", "3.9"])
-async def test_brokers_do_what_they_are_told_in_every_version(spoken):
-    it = await told(InterBrokerVersion.parse(spoken))
-    assert it.brokers[1].leads == {T0}
-    assert it.brokers[2].replicas[T0].leader == 1
-    assert [it.brokers[each].metadata[T0].leader for each in (1, 2, 3)] == [1, 1, 1]
-    assert [*it.brokers[3].live_brokers] == [1, 2, 3]
-    await it.scene.replicas.move([Replica(T0, 2)], ReplicaState.OFFLINE)
-    await it.scene.replicas.move([Replica(T0, 2)], ReplicaState.DELETION_STARTED)
-    await it.send()
-    assert T0 not in it.brokers[2].replicas
-    assert T0 not in it.brokers[2].logs
-    assert it.brokers[1].replicas[T0].isr == [1]
+@pytest.mark.parametrize("metadata_version", ["0.8.2", "2.2", "2.6", "3.9"])
+async def test_brokers_apply_requests_of_every_version(metadata_version):
+    cluster = await start_cluster(MetadataVersion.parse(metadata_version))
+    assert cluster.brokers[1].leads == {T0}
+    assert cluster.brokers[2].replicas[T0].leader == 1
+    assert [cluster.brokers[broker].metadata[T0].leader for broker in (1, 2, 3)] == [1, 1, 1]
+    assert [*cluster.brokers[3].live_brokers] == [1, 2, 3]
+    await cluster.scene.replicas.handle_state_changes(
+        [PartitionAndReplica(T0, 2)], ReplicaState.OFFLINE
+    )
+    await cluster.scene.replicas.handle_state_changes(
+        [PartitionAndReplica(T0, 2)], ReplicaState.DELETION_STARTED
+    )
+    await cluster.send()
+    assert T0 not in cluster.brokers[2].replicas
+    assert T0 not in cluster.brokers[2].logs
+    assert cluster.brokers[1].replicas[T0].isr == [1]
 
 
-async def test_a_request_for_an_earlier_registration_is_refused():
-    it = await told()
-    it.brokers.start(1, epoch=500)
-    it.scene.batch.leader_and_isr([1], T0)
-    it.scene.batch.stop_replica(Replica(T0, 1), deletes=True)
-    first, metadata, *_, last = await it.send()
+async def test_request_with_stale_broker_epoch_is_rejected():
+    cluster = await start_cluster()
+    cluster.brokers.start(1, epoch=500)
+    cluster.scene.batch.add_leader_and_isr_request([1], T0)
+    cluster.scene.batch.add_stop_replica_request(PartitionAndReplica(T0, 1), delete_partition=True)
+    first, metadata, *_, last = await cluster.send()
     stale = ErrorCode.STALE_BROKER_EPOCH.code
-    assert [each.error_code for each in (first, metadata, last)] == [stale] * 3
-    assert it.brokers[1].replicas == it.brokers[1].metadata == {}
-    assert T0 in it.brokers[1].logs, "a log outlives its broker"
+    assert [response.error_code for response in (first, metadata, last)] == [stale] * 3
+    assert cluster.brokers[1].replicas == cluster.brokers[1].metadata == {}
+    assert T0 in cluster.brokers[1].logs, "a log outlives its broker"
 
 
-async def test_a_request_from_an_earlier_controller_is_refused():
-    it = await told()
-    it.scene.context.epoch -= 1
-    it.scene.batch.leader_and_isr([1], T0)
-    responses = await it.send()
-    assert {each.error_code for each in responses} == {ErrorCode.STALE_CONTROLLER_EPOCH.code}
+async def test_request_with_stale_controller_epoch_is_rejected():
+    cluster = await start_cluster()
+    cluster.scene.context.epoch -= 1
+    cluster.scene.batch.add_leader_and_isr_request([1], T0)
+    responses = await cluster.send()
+    assert {response.error_code for response in responses} == {
+        ErrorCode.STALE_CONTROLLER_EPOCH.code
+    }
 
 
-async def test_an_earlier_or_equal_leader_epoch_changes_nothing():
-    it = await told()
-    it.scene.batch.leader_and_isr([1], T0)
-    first, *_ = await it.send()
+async def test_request_with_old_or_equal_leader_epoch_is_rejected():
+    cluster = await start_cluster()
+    cluster.scene.batch.add_leader_and_isr_request([1], T0)
+    first, *_ = await cluster.send()
     assert codes(first) == [ErrorCode.STALE_CONTROLLER_EPOCH.code]
-    it.brokers[1].replicas[T0].leader_epoch = 5
-    it.scene.batch.stop_replica(Replica(T0, 1), deletes=False)
-    (stop,) = await it.send()
-    assert stop.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH.code
-    assert T0 in it.brokers[1].replicas
+    cluster.brokers[1].replicas[T0].leader_epoch = 5
+    cluster.scene.batch.add_stop_replica_request(PartitionAndReplica(T0, 1), delete_partition=False)
+    (stop_response,) = await cluster.send()
+    assert stop_response.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH.code
+    assert T0 in cluster.brokers[1].replicas
 
 
-async def test_what_is_in_a_failed_directory_is_refused():
-    it = await told()
-    it.brokers[1].offline.add(T0)
-    it.scene.batch.leader_and_isr([1], T0)
-    it.scene.batch.stop_replica(Replica(T0, 1), deletes=True)
-    first, *_, last = await it.send()
+async def test_request_for_replica_in_offline_log_dir_is_rejected():
+    cluster = await start_cluster()
+    cluster.brokers[1].offline.add(T0)
+    cluster.scene.batch.add_leader_and_isr_request([1], T0)
+    cluster.scene.batch.add_stop_replica_request(PartitionAndReplica(T0, 1), delete_partition=True)
+    first, *_, last = await cluster.send()
     assert codes(first) == [ErrorCode.KAFKA_STORAGE_ERROR.code]
     assert last.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR.code
 
 
-async def test_a_replica_of_another_topic_of_that_name_is_refused():
-    it = await told()
-    it.scene.context.topic_ids["t"] = Uuid(b"x" * 16)
-    it.scene.batch.leader_and_isr([1], T0)
-    first, *_ = await it.send()
+async def test_request_with_inconsistent_topic_id_is_rejected():
+    cluster = await start_cluster()
+    cluster.scene.context.topic_ids["t"] = Uuid(b"x" * 16)
+    cluster.scene.batch.add_leader_and_isr_request([1], T0)
+    first, *_ = await cluster.send()
     assert codes(first) == [ErrorCode.INCONSISTENT_TOPIC_ID.code]
 
 
-async def test_a_broker_without_the_replica_does_not_know_it():
-    it = await told()
-    it.scene.batch.leader_and_isr([3], T0)
-    first, *_ = await it.send()
+async def test_request_for_unassigned_replica_is_rejected():
+    cluster = await start_cluster()
+    cluster.scene.batch.add_leader_and_isr_request([3], T0)
+    first, *_ = await cluster.send()
     assert codes(first) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code]
 
 
-async def test_a_topic_that_is_going_goes_from_every_picture():
-    it = await told()
-    it.scene.context.to_delete.add("t")
-    it.scene.batch.update_metadata([T0])
-    await it.send()
-    assert [it.brokers[each].metadata for each in (1, 2, 3)] == [{}, {}, {}]
+async def test_topic_being_deleted_is_removed_from_the_metadata():
+    cluster = await start_cluster()
+    cluster.scene.context.topics_to_be_deleted.add("t")
+    cluster.scene.batch.add_update_metadata_request([T0])
+    await cluster.send()
+    assert [cluster.brokers[broker].metadata for broker in (1, 2, 3)] == [{}, {}, {}]
 
 
-async def test_channels_bring_every_broker_the_last_picture_whatever_is_lost():
-    it = await told()
-    scene, losses = it.scene, [True, False, True, True, False] * 4
+async def test_channels_deliver_the_last_state_despite_lost_messages():
+    cluster = await start_cluster()
+    scene, losses = cluster.scene, [True, False, True, True, False] * 4
 
-    async def lose(broker, request):
+    async def lose_some(broker, request):
         await asyncio.sleep(0)
         if losses and losses.pop():
             raise ConnectionResetError(f"lost on the way to {broker}")
 
-    it.brokers.on_the_way = it.brokers.on_the_way_back = lose
-    all_answered = asyncio.Event()
+    cluster.brokers.on_the_way = cluster.brokers.on_the_way_back = lose_some
+    all_responded = asyncio.Event()
 
-    def answered(answer):
-        if not channels.queued:
-            all_answered.set()
+    def on_response(response):
+        if not channels.queue_size:
+            all_responded.set()
 
     async with asyncio.TaskGroup() as tasks:
-        world = LinkWorld(
-            connect=it.brokers.connect,
+        environment = ChannelEnvironment(
+            connect=cluster.brokers.connect,
             start_task=tasks.create_task,
             sleep=lambda _: asyncio.sleep(0),
-            answered=answered,
+            on_response=on_response,
         )
-        channels = BrokerChannels(world)
+        channels = ControllerChannelManager(environment)
         for broker in scene.context.brokers.values():
-            channels.add(broker)
+            channels.add_broker(broker)
         scene.sent.send = channels.send
-        await scene.replicas.move([Replica(T0, 1)], ReplicaState.OFFLINE)
-        scene.batch.send()
-        await scene.partitions.move([T0], PartitionState.OFFLINE)
-        scene.context.shutting_down.add(1)
-        await scene.partitions.elect_missing()
-        scene.batch.send()
-        await all_answered.wait()
+        await scene.replicas.handle_state_changes(
+            [PartitionAndReplica(T0, 1)], ReplicaState.OFFLINE
+        )
+        scene.batch.send_requests_to_brokers()
+        await scene.partitions.handle_state_changes([T0], PartitionState.OFFLINE)
+        scene.context.shutting_down_broker_ids.add(1)
+        await scene.partitions.trigger_online_partition_state_change()
+        scene.batch.send_requests_to_brokers()
+        await all_responded.wait()
         channels.close()
-    assert it.brokers[2].leads == {T0}
-    assert it.brokers[1].replicas == {}
-    assert [it.brokers[each].metadata[T0].leader for each in (1, 2, 3)] == [2, 2, 2]
+    assert cluster.brokers[2].leads == {T0}
+    assert cluster.brokers[1].replicas == {}
+    assert [cluster.brokers[broker].metadata[T0].leader for broker in (1, 2, 3)] == [2, 2, 2]
     assert losses == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.metadata_reader import MetadataReader
 from odradek.controller.store import paths
 from tests.support.left_trees import moving, put_tree, to_delete
 from tests.support.recorded_trees import Recording, names_of_recorded_trees
@@ -24,7 +24,7 @@ LAST_TREES = [
     for name in names_of_recorded_trees()
 ]
 #: By nobody who was still there.
-LEFT_TREES = [
+ABANDONED_TREES = [
     pytest.param(step.tree, id=name)
     for name in ("left-stopped", "left-killed")
     for step in Recording.load(name).steps
@@ -32,43 +32,43 @@ LEFT_TREES = [
 ]
 
 
-async def put(stores, recorded):
+async def store_with(stores, recorded):
     store = await stores.open()
     await put_tree(store, recorded)
     return store
 
 
-@pytest.mark.parametrize("recorded", LEFT_TREES)
-def test_trees_were_left_with_a_deletion_and_a_reassignment_unfinished(recorded):
+@pytest.mark.parametrize("recorded", ABANDONED_TREES)
+def test_abandoned_trees_contain_an_unfinished_deletion_and_reassignment(recorded):
     assert to_delete(recorded) == {"going"}
     assert moving(recorded) == [("moving", 0)]
     assert not [path for path, node in recorded.items() if node.is_ephemeral]
 
 
 @pytest.mark.parametrize("recorded", EVERY_TREE)
-async def test_by_all_brokers_at_once(recorded):
-    await taken_over(await put(MemoryStores(), recorded), first=None)
+async def test_takeover_by_all_brokers_at_once(recorded):
+    await taken_over(await store_with(MemoryStores(), recorded), first=None)
 
 
 @pytest.mark.parametrize("recorded", UNFINISHED_TREES)
 @pytest.mark.parametrize("first", [1, 2, 3])
-async def test_by_one_broker_which_others_join(recorded, first):
-    await taken_over(await put(MemoryStores(), recorded), first=[first])
+async def test_takeover_by_one_broker_that_others_join(recorded, first):
+    await taken_over(await store_with(MemoryStores(), recorded), first=[first])
 
 
-@pytest.mark.parametrize("recorded", [*LAST_TREES, *LEFT_TREES])
-async def test_on_every_store(recorded, stores):
-    await taken_over(await put(stores, recorded), first=[1, 2])
+@pytest.mark.parametrize("recorded", [*LAST_TREES, *ABANDONED_TREES])
+async def test_takeover_on_every_store(recorded, stores):
+    await taken_over(await store_with(stores, recorded), first=[1, 2])
 
 
-@pytest.mark.parametrize("recorded", LEFT_TREES)
-async def test_with_the_configurations_that_were_left(recorded, stores):
-    reads = MetadataReads(await put(stores, recorded))
-    found = await reads.topic_configs(["steady", "moving"])
-    assert found == {"steady": {"max.message.bytes": "2000"}, "moving": {}}
+@pytest.mark.parametrize("recorded", ABANDONED_TREES)
+async def test_configs_of_abandoned_trees_are_read(recorded, stores):
+    reads = MetadataReader(await store_with(stores, recorded))
+    topic_configs = await reads.get_topic_configs(["steady", "moving"])
+    assert topic_configs == {"steady": {"max.message.bytes": "2000"}, "moving": {}}
     others = {
         paths.broker_config(2): {"log.cleaner.threads": "2"},
         paths.broker_config(None): {"log.retention.ms": "7200000"},
         paths.user_client_config(user="alice", client_id=None): {"producer_byte_rate": "1024"},
     }
-    assert await reads.configs(others) == others
+    assert await reads.get_entity_configs(others) == others

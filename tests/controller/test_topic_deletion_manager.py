@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from odradek.controller.context import Replica
-from odradek.controller.leadership import LEADER_DURING_DELETE, NO_LEADER
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.leader_and_isr import LEADER_DURING_DELETE, NO_LEADER
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store import paths
 from odradek.controller.store.base import Delete, MetadataStore
-from odradek.controller.topic_deletion import TopicDeletion
+from odradek.controller.topic_deletion_manager import TopicDeletionManager
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_parts import machinery_of
 from tests.support.counted_store import CountedStore
@@ -18,62 +18,62 @@ from tests.support.moving_scene import T0, T1, MovingBench, moving_bench
 from tests.support.stores import MemoryStores
 
 
-async def request(bench: MovingBench, *topics: str) -> None:
+async def request_deletion(bench: MovingBench, *topics: str) -> None:
     """As a tool does, and what follows from it."""
     for topic in topics:
         await bench.store.create(paths.topic_to_delete(topic))
-    await bench.deletion.request(topics)
+    await bench.deletion.enqueue_topics_for_deletion(topics)
 
 
-async def nodes(store: MetadataStore, topic: str = "t") -> list[bool]:
+async def existing_znodes(store: MetadataStore, topic: str = "t") -> list[bool]:
     """Whether there are its own, its configuration's and that of the request."""
-    each = (paths.topic(topic), paths.topic_config(topic).path, paths.topic_to_delete(topic))
-    return [await store.exists(path) is not None for path in each]
+    znode_paths = (paths.topic(topic), paths.topic_config(topic).path, paths.topic_to_delete(topic))
+    return [await store.exists(path) is not None for path in znode_paths]
 
 
-def deleted(*places: tuple[TopicPartition, int]) -> list[Replica]:
-    return [Replica(partition, broker) for partition, broker in places]
+def replicas_of(*replicas: tuple[TopicPartition, int]) -> list[PartitionAndReplica]:
+    return [PartitionAndReplica(partition, broker) for partition, broker in replicas]
 
 
 # The course of it
 
 
-async def test_brokers_hear_that_a_topic_goes_and_are_told_to_delete_it():
+async def test_topic_deletion_sends_update_metadata_and_stop_replica():
     bench = await moving_bench([1, 2], [2])
-    await request(bench, "t")
-    told = bench.sent()
-    assert told.stops(1) == {T0: True}
-    assert told.stops(2) == {T0: True, T1: True}
-    assert told.stops(3) == {}
-    gone = {T0: LEADER_DURING_DELETE, T1: LEADER_DURING_DELETE}
-    assert [told.metadata(each) for each in (1, 2, 3, 4)] == [gone] * 4
-    assert told.leads(1) == told.leads(2) == {}
+    await request_deletion(bench, "t")
+    sent = bench.sent()
+    assert sent.stops(1) == {T0: True}
+    assert sent.stops(2) == {T0: True, T1: True}
+    assert sent.stops(3) == {}
+    deleted_leaders = {T0: LEADER_DURING_DELETE, T1: LEADER_DURING_DELETE}
+    assert [sent.metadata(broker) for broker in (1, 2, 3, 4)] == [deleted_leaders] * 4
+    assert sent.leads(1) == sent.leads(2) == {}
     assert bench.deletion.is_queued("t")
     assert (await bench.leadership(T0)).leader == NO_LEADER
     assert bench.scene.context.partition_state(T0) is PartitionState.NON_EXISTENT
 
 
-async def test_nothing_is_left_when_all_replicas_are_deleted():
+async def test_topic_is_removed_when_all_replicas_are_deleted():
     bench = await moving_bench([1, 2], [2])
     await bench.store.create(paths.topic_config("t").path)
-    await request(bench, "t")
-    await bench.deletion.replicas_deleted(deleted((T0, 2), (T1, 2)))
-    assert await nodes(bench.store) == [True, True, True]
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    assert await nodes(bench.store) == [False, False, False]
+    await request_deletion(bench, "t")
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 2), (T1, 2)))
+    assert await existing_znodes(bench.store) == [True, True, True]
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    assert await existing_znodes(bench.store) == [False, False, False]
     assert "t" not in bench.scene.context
     assert not bench.deletion.is_queued("t")
     assert bench.scene.context.replica_states == {}
 
 
-async def test_nodes_go_in_kafkas_order():
+async def test_znodes_are_deleted_in_kafkas_order():
     store = CountedStore(await MemoryStores().open())
     bench = await moving_bench([1], store=store)
-    await request(bench, "t")
+    await request_deletion(bench, "t")
     store.forget()
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    writes = [each for run in store.runs for each in run if isinstance(each, Delete)]
-    assert [each.path for each in writes] == [
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    writes = [operation for run in store.runs for operation in run if isinstance(operation, Delete)]
+    assert [operation.path for operation in writes] == [
         "/brokers/topics/t/partitions/0/state",
         "/brokers/topics/t/partitions/0",
         "/brokers/topics/t/partitions",
@@ -83,14 +83,14 @@ async def test_nodes_go_in_kafkas_order():
     ]
 
 
-async def test_in_sync_replicas_leave_one_broker_after_the_other():
+async def test_replicas_leave_the_isr_one_after_the_other():
     bench = await moving_bench([1, 2, 3])
-    await request(bench, "t")
+    await request_deletion(bench, "t")
     leadership = await bench.leadership()
     assert (leadership.leader_epoch, leadership.isr) == (3, (3,))
 
 
-async def test_topics_that_go_together_take_no_more_steps_than_one():
+async def test_deleting_many_topics_needs_as_many_store_runs_as_one():
     costs = []
     for count in (1, 20):
         store = CountedStore(await MemoryStores().open())
@@ -99,138 +99,138 @@ async def test_topics_that_go_together_take_no_more_steps_than_one():
         for name in names[1:]:
             await bench.add_topic(name, [1, 2])
         store.forget()
-        await bench.deletion.request(names)
+        await bench.deletion.enqueue_topics_for_deletion(names)
         for broker in (1, 2):
-            each = deleted(*((TopicPartition(name, 0), broker) for name in names))
-            await bench.deletion.replicas_deleted(each)
+            completed = replicas_of(*((TopicPartition(name, 0), broker) for name in names))
+            await bench.deletion.complete_replica_deletion(completed)
         assert not [*bench.scene.context.topics]
         costs.append(len(store.runs))
     assert costs[0] == costs[1]
 
 
-async def test_a_topic_without_replicas_is_gone_at_once():
+async def test_topic_without_replicas_is_deleted_at_once():
     bench = await moving_bench()
-    await request(bench, "t")
-    assert await nodes(bench.store) == [False, False, False]
+    await request_deletion(bench, "t")
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_a_request_for_what_is_going_changes_nothing():
+async def test_second_deletion_of_a_topic_changes_nothing():
     bench = await moving_bench([1, 2])
-    await request(bench, "t")
+    await request_deletion(bench, "t")
     before = await bench.leadership()
     bench.sent()
-    await bench.deletion.request(["t"])
+    await bench.deletion.enqueue_topics_for_deletion(["t"])
     assert await bench.leadership() == before
     assert bench.sent().stops(1) == {}
 
 
-async def test_a_topic_that_could_not_be_taken_from_the_store_is_tried_again(caplog):
+async def test_failed_deletion_of_znodes_is_retried(caplog):
     bench = await moving_bench([1])
     await bench.store.create(f"{paths.topic_config('t').path}")
     await bench.store.create(f"{paths.topic_config('t').path}/in-the-way")
-    await request(bench, "t")
+    await request_deletion(bench, "t")
     with caplog.at_level(logging.ERROR):
-        await bench.deletion.replicas_deleted(deleted((T0, 1)))
+        await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
     assert "not from the store" in caplog.text
     assert bench.deletion.is_queued("t")
     await bench.store.delete(f"{paths.topic_config('t').path}/in-the-way")
-    await bench.deletion.resume(["t"])
-    assert await nodes(bench.store) == [False, False, False]
+    await bench.deletion.resume_deletion_for_topics(["t"])
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
 # What keeps it, and lets it go on
 
 
-async def test_a_topic_with_a_replica_offline_waits_and_the_others_are_deleted():
+async def test_topic_with_offline_replica_waits_while_other_replicas_are_deleted():
     bench = await moving_bench([1, 2])
     await bench.lose(2)
-    await request(bench, "t")
-    told = bench.sent()
-    assert (told.stops(1), told.stops(2)) == ({T0: True}, {})
-    assert bench.scene.context.ineligible == {"t"}
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    assert await nodes(bench.store) == [True, False, True]
+    await request_deletion(bench, "t")
+    sent = bench.sent()
+    assert (sent.stops(1), sent.stops(2)) == ({T0: True}, {})
+    assert bench.scene.context.topics_ineligible_for_deletion == {"t"}
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    assert await existing_znodes(bench.store) == [True, False, True]
     bench.sent()
     await bench.join(2)
-    told = bench.sent()
-    assert (told.stops(1), told.stops(2)) == ({}, {T0: True})
-    await bench.deletion.replicas_deleted(deleted((T0, 2)))
-    assert await nodes(bench.store) == [False, False, False]
+    sent = bench.sent()
+    assert (sent.stops(1), sent.stops(2)) == ({}, {T0: True})
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 2)))
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_a_broker_that_goes_before_it_has_answered_is_told_again():
+async def test_stop_replica_is_resent_to_a_broker_that_failed_before_its_response():
     bench = await moving_bench([1, 2])
-    await request(bench, "t")
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
+    await request_deletion(bench, "t")
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
     await bench.lose(2)
-    assert bench.scene.context.ineligible == {"t"}
+    assert bench.scene.context.topics_ineligible_for_deletion == {"t"}
     await bench.join(2)
     assert bench.sent().stops(2) == {T0: True}
-    await bench.deletion.replicas_deleted(deleted((T0, 2)))
-    assert await nodes(bench.store) == [False, False, False]
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 2)))
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_a_broker_that_goes_after_it_has_answered_is_not_waited_for():
+async def test_broker_that_fails_after_its_response_does_not_delay_the_deletion():
     bench = await moving_bench([1, 2])
-    await request(bench, "t")
-    await bench.deletion.replicas_deleted(deleted((T0, 2)))
+    await request_deletion(bench, "t")
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 2)))
     await bench.lose(2)
-    assert bench.scene.context.ineligible == set()
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    assert await nodes(bench.store) == [False, False, False]
+    assert bench.scene.context.topics_ineligible_for_deletion == set()
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_a_replica_that_cannot_be_deleted_keeps_the_topic_until_its_broker_is_back():
+async def test_failed_replica_deletion_is_retried_when_the_broker_restarts():
     bench = await moving_bench([1, 2])
-    await request(bench, "t")
-    await bench.deletion.failed(deleted((T0, 2)))
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    assert await nodes(bench.store) == [True, False, True]
+    await request_deletion(bench, "t")
+    await bench.deletion.fail_replica_deletion(replicas_of((T0, 2)))
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    assert await existing_znodes(bench.store) == [True, False, True]
     assert bench.state(T0, 2) is ReplicaState.OFFLINE
     bench.sent()
     await bench.lose(2)
     await bench.join(2)
     assert bench.sent().stops(2) == {T0: True}
-    await bench.deletion.replicas_deleted(deleted((T0, 2)))
-    assert await nodes(bench.store) == [False, False, False]
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 2)))
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_topics_do_not_wait_for_each_other():
+async def test_ineligible_topic_does_not_delay_other_topics():
     bench = await moving_bench([1])
     await bench.add_topic("u", [2])
     await bench.lose(2)
-    await request(bench, "t", "u")
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    assert await nodes(bench.store, "t") == [False, False, False]
-    assert await nodes(bench.store, "u") == [True, False, True]
+    await request_deletion(bench, "t", "u")
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    assert await existing_znodes(bench.store, "t") == [False, False, False]
+    assert await existing_znodes(bench.store, "u") == [True, False, True]
 
 
-async def test_a_topic_that_was_never_led_goes_when_its_brokers_come():
+async def test_topic_without_leader_is_deleted_when_its_brokers_start():
     bench = await moving_bench([9])
-    await request(bench, "t")
-    assert bench.scene.context.ineligible == {"t"}
+    await request_deletion(bench, "t")
+    assert bench.scene.context.topics_ineligible_for_deletion == {"t"}
     await bench.join(9)
     assert bench.sent().stops(9) == {T0: True}
-    await bench.deletion.replicas_deleted(deleted((T0, 9)))
-    assert await nodes(bench.store) == [False, False, False]
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 9)))
+    assert await existing_znodes(bench.store) == [False, False, False]
 
 
-async def test_a_topic_that_is_being_reassigned_does_not_go():
+async def test_topic_being_reassigned_is_not_deleted():
     bench = await moving_bench([1])
-    await bench.reassignments.alter({T0: (2,)})
-    await request(bench, "t")
-    await bench.deletion.resume(["t"])
-    assert bench.scene.context.deleting == set()
+    await bench.reassignments.alter_partition_reassignments({T0: (2,)})
+    await request_deletion(bench, "t")
+    await bench.deletion.resume_deletion_for_topics(["t"])
+    assert bench.scene.context.topics_with_deletion_started == set()
     assert bench.sent().stops(1) == {}
 
 
-async def test_answers_that_are_not_about_a_deletion_mean_nothing():
+async def test_results_for_replicas_not_being_deleted_are_ignored():
     bench = await moving_bench([1], [1])
-    await bench.deletion.replicas_deleted(deleted((T0, 1)))
-    await bench.deletion.failed(deleted((T1, 1)))
-    await request(bench, "t")
-    await bench.deletion.replicas_deleted(deleted((T0, 3)))
-    await bench.deletion.replicas_deleted(deleted((T0, 1), (T0, 1)))
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
+    await bench.deletion.fail_replica_deletion(replicas_of((T1, 1)))
+    await request_deletion(bench, "t")
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 3)))
+    await bench.deletion.complete_replica_deletion(replicas_of((T0, 1), (T0, 1)))
     assert bench.state(T0, 1) is ReplicaState.DELETION_SUCCESSFUL
     assert bench.state(T1, 1) is ReplicaState.DELETION_STARTED
 
@@ -238,44 +238,44 @@ async def test_answers_that_are_not_about_a_deletion_mean_nothing():
 # The next controller
 
 
-async def test_nothing_goes_before_the_states_of_replicas_are_known():
+async def test_no_topic_is_deleted_before_start():
     bench = await moving_bench([1, 2])
-    deletion = TopicDeletion(machinery_of(bench.scene))
-    await deletion.request(["t"])
+    deletion = TopicDeletionManager(machinery_of(bench.scene))
+    await deletion.enqueue_topics_for_deletion(["t"])
     assert bench.sent().stops(1) == {}
-    assert bench.scene.context.ineligible == set()
+    assert bench.scene.context.topics_ineligible_for_deletion == set()
     await deletion.start()
     assert bench.sent().stops(1) == {T0: True}
 
 
-async def test_what_has_replicas_offline_is_not_begun_with():
+async def test_start_does_not_delete_topics_with_offline_replicas():
     bench = await moving_bench([1, 2])
     await bench.lose(2)
-    deletion = TopicDeletion(machinery_of(bench.scene))
-    await deletion.request(["t"])
+    deletion = TopicDeletionManager(machinery_of(bench.scene))
+    await deletion.enqueue_topics_for_deletion(["t"])
     await deletion.start()
-    assert bench.scene.context.ineligible == {"t"}
+    assert bench.scene.context.topics_ineligible_for_deletion == {"t"}
     assert bench.sent().stops(1) == {}
-    await deletion.resume(["t"])
+    await deletion.resume_deletion_for_topics(["t"])
     assert bench.sent().stops(1) == {T0: True}
 
 
-async def test_what_is_left_of_a_topic_that_is_gone_is_cleared_away():
+async def test_before_start_all_znodes_of_nonexistent_topics_are_deleted():
     bench = await moving_bench([1])
     for path in (paths.topic_config("u").path, paths.topic_to_delete("u")):
         await bench.store.create(path)
     await bench.store.create(paths.topic_to_delete("t"))
-    deletion = TopicDeletion(machinery_of(bench.scene))
-    await deletion.clear_away(["t", "u"])
-    assert await nodes(bench.store, "u") == [False, False, False]
-    assert await nodes(bench.store, "t") == [True, False, False]
+    deletion = TopicDeletionManager(machinery_of(bench.scene))
+    await deletion.discard_nonexistent_topics(["t", "u"])
+    assert await existing_znodes(bench.store, "u") == [False, False, False]
+    assert await existing_znodes(bench.store, "t") == [True, False, False]
 
 
 @pytest.mark.parametrize("has_config", [True, False])
-async def test_later_only_the_request_for_an_unknown_topic_is_taken_away(has_config):
+async def test_after_start_only_the_deletion_znode_of_unknown_topics_is_deleted(has_config):
     bench = await moving_bench([1])
     if has_config:
         await bench.store.create(paths.topic_config("u").path)
     await bench.store.create(paths.topic_to_delete("u"))
-    await bench.deletion.clear_away(["u"])
-    assert await nodes(bench.store, "u") == [False, has_config, False]
+    await bench.deletion.discard_nonexistent_topics(["u"])
+    assert await existing_znodes(bench.store, "u") == [False, has_config, False]

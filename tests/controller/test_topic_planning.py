@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from odradek.controller import topic_requests
-from odradek.controller.assignment import Assignment
+from odradek.controller import topic_planning
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.topic_requests import (
-    Known,
+from odradek.controller.topic_planning import (
+    ClusterSnapshot,
     TopicDefaults,
-    planned_growth,
-    planned_topic,
-    refused_as_repeated,
-    refused_at_sight,
+    duplicate_name_errors,
+    name_errors,
+    plan_new_partitions,
+    plan_topic,
 )
 from odradek.protocol.errors import (
     InvalidConfig,
@@ -33,186 +33,191 @@ from odradek.storage.log_settings import LogSettings
 from tests.support.controller_scene import topic_id
 from tests.support.topic_entries import growth_entry, topic_entry
 
-KNOWN = Known(racks=dict.fromkeys((1, 2, 3)))
+KNOWN = ClusterSnapshot(racks=dict.fromkeys((1, 2, 3)))
 ID = topic_id("t")
 
 
-def planned(entry, known=KNOWN, defaults=None):
+def plan(entry, known=KNOWN, defaults=None):
     defaults = defaults or TopicDefaults()
-    return planned_topic(entry, known, defaults, random=Random(0), topic_id=ID)
+    return plan_topic(entry, known, defaults, random=Random(0), topic_id=ID)
 
 
-def grown(topic, *, racks=(1, 2, 3), **options):
-    known = Known(racks=dict.fromkeys(racks))
-    return planned_growth(growth_entry(**options), topic, known, version=4)
+def plan_growth(topic, *, racks=(1, 2, 3), **options):
+    known = ClusterSnapshot(racks=dict.fromkeys(racks))
+    return plan_new_partitions(growth_entry(**options), topic, known, version=4)
 
 
 def topic(*assignments, **options):
-    return TopicAssignment({n: Assignment(at) for n, at in enumerate(assignments)}, ID, **options)
+    return TopicAssignment(
+        {n: ReplicaAssignment(replicas) for n, replicas in enumerate(assignments)}, ID, **options
+    )
 
 
 # Creation
 
 
-def test_the_broker_decides_what_a_request_leaves_open():
-    plan = planned(topic_entry(), defaults=TopicDefaults(partitions=4, replication_factor=2))
-    assert len(plan.topic.partitions) == 4
-    assert plan.replication_factor == 2
+def test_missing_counts_use_the_broker_defaults():
+    planned = plan(topic_entry(), defaults=TopicDefaults(num_partitions=4, replication_factor=2))
+    assert len(planned.assignment.partitions) == 4
+    assert planned.replication_factor == 2
 
 
-def test_one_count_may_be_left_open():
-    plan = planned(topic_entry(partitions=2), defaults=TopicDefaults(9, 3))
-    assert (len(plan.topic.partitions), plan.replication_factor) == (2, 3)
+def test_one_missing_count_uses_its_default():
+    planned = plan(topic_entry(partitions=2), defaults=TopicDefaults(9, 3))
+    assert (len(planned.assignment.partitions), planned.replication_factor) == (2, 3)
 
 
-def test_placement_is_drawn():
+def test_placement_starts_at_a_random_broker():
     entry = topic_entry(partitions=1, factor=1)
     defaults = TopicDefaults()
     leaders = {
-        planned_topic(entry, KNOWN, defaults, random=Random(seed), topic_id=ID)
-        .topic.partitions[0]
+        plan_topic(entry, KNOWN, defaults, random=Random(seed), topic_id=ID)
+        .assignment.partitions[0]
         .replicas
         for seed in range(50)
     }
     assert leaders == {(1,), (2,), (3,)}
 
 
-def test_replicas_are_where_they_are_asked_for():
-    plan = planned(topic_entry(replicas={1: [2, 9], 0: [1, 2]}))
-    assert plan.topic == topic((1, 2), (2, 9))
-    assert TopicAssignment.decode(plan.node) == plan.topic
+def test_explicit_assignment_is_used():
+    planned = plan(topic_entry(replicas={1: [2, 9], 0: [1, 2]}))
+    assert planned.assignment == topic((1, 2), (2, 9))
+    assert TopicAssignment.decode(planned.encoded_topic) == planned.assignment
 
 
-def test_a_new_topic_is_set_on_top_of_the_server():
-    defaults = TopicDefaults(server=(LogSettings(segment_bytes=5000),))
-    plan = planned(topic_entry(config={"retention.ms": "7"}), defaults=defaults)
-    assert EntityConfig.decode(plan.config_node).config == {"retention.ms": "7"}
-    assert (plan.settings.retention_ms, plan.settings.segment_bytes) == (7, 5000)
+def test_topic_config_overrides_the_server_settings():
+    defaults = TopicDefaults(server_settings=(LogSettings(segment_bytes=5000),))
+    planned = plan(topic_entry(config={"retention.ms": "7"}), defaults=defaults)
+    assert EntityConfig.decode(planned.encoded_config).config == {"retention.ms": "7"}
+    assert (planned.settings.retention_ms, planned.settings.segment_bytes) == (7, 5000)
 
 
 @pytest.mark.parametrize("replicas", [{0: [1], -1: [1], 2: [1]}, {1: [1]}, {0: [1], 2: [1]}])
-def test_partitions_are_numbered_from_0(replicas):
+def test_assignment_with_non_consecutive_partitions_is_rejected(replicas):
     with pytest.raises(InvalidReplicaAssignment, match="numbered"):
-        planned(topic_entry(replicas=replicas))
+        plan(topic_entry(replicas=replicas))
 
 
 @pytest.mark.parametrize("replicas", [{0: []}, {0: [-1]}, {0: [1, 1]}, {0: [1], 1: [2, 3]}])
-def test_replicas_must_make_sense(replicas):
+def test_assignment_with_invalid_replicas_is_rejected(replicas):
     with pytest.raises(InvalidReplicaAssignment):
-        planned(topic_entry(replicas=replicas))
+        plan(topic_entry(replicas=replicas))
 
 
-def test_a_null_is_no_setting_even_if_another_word_follows():
+def test_null_config_value_is_rejected_even_before_another_value():
     entry = topic_entry()
     entry.configs = [
         entry.Config(name="retention.ms", value=None),
         entry.Config(name="retention.ms", value="1"),
     ]
     with pytest.raises(InvalidConfig, match=r"retention\.ms"):
-        planned(entry)
+        plan(entry)
 
 
-def test_of_two_words_on_a_setting_the_last_counts():
+def test_last_of_duplicate_config_values_wins():
     entry = topic_entry()
     entry.configs = [entry.Config(name="retention.ms", value=text) for text in ("1", "2")]
-    assert planned(entry).settings.retention_ms == 2
+    assert plan(entry).settings.retention_ms == 2
 
 
-def test_a_topic_that_is_being_deleted_is_still_there():
-    known = Known(KNOWN.racks, topics={"t"}, to_delete={"t"})
+def test_topic_being_deleted_still_exists():
+    known = ClusterSnapshot(KNOWN.racks, topics={"t"}, topics_to_be_deleted={"t"})
     with pytest.raises(TopicAlreadyExists, match="deleted"):
-        planned(topic_entry(), known)
+        plan(topic_entry(), known)
     with pytest.raises(InvalidPartitions):
-        planned(topic_entry(partitions=0, factor=1), known)
+        plan(topic_entry(partitions=0, factor=1), known)
 
 
-def test_a_name_must_differ_from_others_in_metrics_too():
-    known = Known(KNOWN.racks, by_metric_name={"a_b_c": "a.b_c"})
+def test_topic_name_that_collides_in_metrics_is_rejected():
+    known = ClusterSnapshot(KNOWN.racks, topics_by_metric_name={"a_b_c": "a.b_c"})
     with pytest.raises(InvalidTopic, match=r"a\.b_c"):
-        planned(topic_entry("a_b.c"), known)
+        plan(topic_entry("a_b.c"), known)
     with pytest.raises(TopicAlreadyExists):
-        planned(topic_entry("a.b_c"), known)
+        plan(topic_entry("a.b_c"), known)
 
 
-def test_without_brokers_there_is_no_place():
+def test_topic_without_live_brokers_is_rejected():
     with pytest.raises(InvalidReplicationFactor):
-        planned(topic_entry(partitions=1, factor=1), Known(racks={}))
+        plan(topic_entry(partitions=1, factor=1), ClusterSnapshot(racks={}))
 
 
 #: What fits into a node with one replica for each, on brokers of one digit.
-MOST = 84_240
+PARTITIONS_MAX = 84_240
 
 
-def test_as_many_partitions_may_be_as_a_node_holds():
-    assert len(planned(topic_entry(partitions=MOST, factor=1)).topic.partitions) == MOST
+def test_partition_count_up_to_the_znode_limit_is_accepted():
+    assert (
+        len(plan(topic_entry(partitions=PARTITIONS_MAX, factor=1)).assignment.partitions)
+        == PARTITIONS_MAX
+    )
 
 
-@pytest.mark.parametrize("count", [MOST + 20, 2**31 - 1])
-def test_more_partitions_than_a_node_holds_are_not_even_placed(count, monkeypatch):
-    monkeypatch.delattr(topic_requests, "placed_replicas")
+@pytest.mark.parametrize("count", [PARTITIONS_MAX + 20, 2**31 - 1])
+def test_partition_count_above_the_znode_limit_is_rejected_before_placement(count, monkeypatch):
+    monkeypatch.delattr(topic_planning, "assign_replicas_to_brokers")
     with pytest.raises(InvalidPartitions, match=str(count)):
-        planned(topic_entry(partitions=count, factor=1))
+        plan(topic_entry(partitions=count, factor=1))
     with pytest.raises(InvalidPartitions, match=str(count)):
-        grown(topic((1,)), count=count)
+        plan_growth(topic((1,)), count=count)
 
 
-def test_a_topic_must_fit_into_its_node():
+def test_topic_larger_than_a_znode_is_rejected():
     entry = topic_entry(replicas=dict.fromkeys(range(1000), range(300)))
     with pytest.raises(InvalidPartitions, match="too many"):
-        planned(entry)
+        plan(entry)
 
 
-def test_a_configuration_must_fit_beside_its_topic():
+def test_config_larger_than_a_znode_is_rejected():
     throttled = ",".join(f"{number}:1" for number in range(150_000))
     entry = topic_entry(config={"leader.replication.throttled.replicas": throttled})
     with pytest.raises(InvalidConfig, match="longer"):
-        planned(entry)
+        plan(entry)
 
 
-def test_a_topic_is_named_once_in_a_request():
-    refused = refused_at_sight(["a", "b", "a", "__cluster_metadata"])
-    assert {name: type(error) for name, error in refused.items()} == {
+def test_duplicate_and_reserved_topic_names_are_rejected():
+    errors = name_errors(["a", "b", "a", "__cluster_metadata"])
+    assert {name: type(error) for name, error in errors.items()} == {
         "a": InvalidRequest,
         "__cluster_metadata": InvalidRequest,
     }
-    assert refused_as_repeated(["a", "b"]) == {}
+    assert duplicate_name_errors(["a", "b"]) == {}
 
 
 # Growth
 
 
-def test_leaders_of_new_partitions_go_on_around_the_brokers():
-    whole = planned(topic_entry(partitions=9, factor=2)).topic.partitions
-    some = TopicAssignment({number: whole[number] for number in range(5)}, ID)
-    growth = grown(some, count=9)
-    firsts = [replicas[0] for replicas in growth.added.values()]
-    assert firsts == [whole[number].replicas[0] for number in range(5, 9)]
+def test_leaders_of_new_partitions_continue_the_round_robin():
+    all_partitions = plan(topic_entry(partitions=9, factor=2)).assignment.partitions
+    existing = TopicAssignment({number: all_partitions[number] for number in range(5)}, ID)
+    growth = plan_growth(existing, count=9)
+    leaders = [replicas[0] for replicas in growth.added_replicas.values()]
+    assert leaders == [all_partitions[number].replicas[0] for number in range(5, 9)]
 
 
 @pytest.mark.parametrize(
     ("leader", "racks", "first"), [(2, (1, 2, 3), 3), (2, (1, 3, 4), 4), (9, (1, 2, 3), 2)]
 )
-def test_growth_begins_after_the_first_leader_or_who_comes_next(leader, racks, first):
-    growth = grown(topic((leader,)), count=2, racks=racks)
-    assert growth.added == {1: (first,)}
+def test_new_partitions_start_after_the_first_leader_or_the_next_broker(leader, racks, first):
+    growth = plan_growth(topic((leader,)), count=2, racks=racks)
+    assert growth.added_replicas == {1: (first,)}
 
 
-def test_what_is_there_stays_as_it_is():
+def test_new_partitions_keep_the_existing_assignment():
     before = topic((1, 2), (2, 3), extra={"future": 1})
-    growth = grown(before, count=4, replicas=[[3, 1], [1, 2]])
-    assert growth.added == {2: (3, 1), 3: (1, 2)}
-    assert TopicAssignment.decode(growth.node) == topic(
+    growth = plan_growth(before, count=4, replicas=[[3, 1], [1, 2]])
+    assert growth.added_replicas == {2: (3, 1), 3: (1, 2)}
+    assert TopicAssignment.decode(growth.encoded_topic) == topic(
         (1, 2), (2, 3), (3, 1), (1, 2), extra={"future": 1}
     )
     assert growth.version == 4
 
 
-def test_a_topic_with_a_gap_does_not_grow():
-    broken = TopicAssignment({0: Assignment((1,)), 2: Assignment((1,))}, ID)
+def test_partitions_of_a_topic_with_a_gap_are_not_increased():
+    broken = TopicAssignment({0: ReplicaAssignment((1,)), 2: ReplicaAssignment((1,))}, ID)
     with pytest.raises(KafkaError, match="lacks"):
-        grown(broken, count=3)
+        plan_growth(broken, count=3)
 
 
-def test_a_topic_whose_partitions_have_no_replicas_does_not_grow():
+def test_partitions_of_a_topic_without_replicas_are_not_increased():
     with pytest.raises(InvalidReplicationFactor):
-        grown(topic(()), count=2)
+        plan_growth(topic(()), count=2)

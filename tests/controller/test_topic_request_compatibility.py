@@ -4,16 +4,16 @@ from random import Random
 
 import pytest
 
-from odradek.controller.assignment import Assignment
 from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
 from odradek.controller.store.base import Create
+from odradek.controller.store.data_tree import DataTree
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.store.tree import Tree
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import NewTopic, TopicDefaults
+from odradek.controller.topic_planning import NewTopic, TopicDefaults
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, code_of
@@ -36,7 +36,7 @@ DIFFERENCES = {
 }
 
 #: What is said before topics are looked at: who is asked, how long is waited, what is meant.
-ELSEWHERE = {
+CHECKED_ELSEWHERE = {
     "create v4: no time",
     "alter: resource twice",
     "delete v6: unknown id",
@@ -49,10 +49,10 @@ class Cluster:
     """Brokers and topics in a tree, without anybody who acts on it."""
 
     def __init__(self):
-        self.store = MemoryStore(Tree())
+        self.store = MemoryStore(DataTree())
         self.random = Random(1)
-        reads = MetadataReads(self.store)
-        self.configs = ConfigAdmin(self.store, server=lambda: ())
+        reads = MetadataReader(self.store)
+        self.configs = ConfigAdmin(self.store, server_settings=lambda: ())
         self.topics = TopicAdmin(
             self.store,
             reads,
@@ -65,7 +65,7 @@ class Cluster:
         await self.store.open_session()
         await self.store.multi([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
 
-    async def done(self, operation, arguments):
+    async def apply_step(self, operation, arguments):
         """A step of a recording, as far as it changes what is checked."""
         match operation:
             case "start_broker":
@@ -74,10 +74,10 @@ class Cluster:
             case "stop_broker":
                 await self.store.delete(paths.broker(arguments["broker"]))
             case "ask":
-                await self._asked(**arguments)
+                await self._send_request(**arguments)
 
-    async def _asked(self, *, to, api, version, request):
-        message = parsed(api, version, request)
+    async def _send_request(self, *, to, api, version, request):
+        message = parse_request(api, version, request)
         match api:
             case "CREATE_TOPICS":
                 plans = await self.topics.plan_topics(message.topics)
@@ -93,53 +93,54 @@ class Cluster:
     async def _reassign(self, name, target):
         value, _ = await self.store.get(paths.topic(name))
         topic = TopicAssignment.decode(value)
-        moving = Assignment(topic.partitions[0].replicas).reassigned_to(target)
-        node = TopicAssignment({0: moving}, topic.topic_id)
+        reassigning = ReplicaAssignment(topic.partitions[0].replicas).reassign_to(target)
+        node = TopicAssignment({0: reassigning}, topic.topic_id)
         await self.store.set(paths.topic(name), node.encode())
 
-    async def codes(self, case):
+    async def error_codes(self, case):
         """By topic."""
-        message = parsed(case.api, case.version, case.request)
+        message = parse_request(case.api, case.version, case.request)
         match case.api:
             case "CREATE_TOPICS":
                 plans = await self.topics.plan_topics(message.topics)
                 if not message.validate_only:
                     new = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
                     plans |= await self.topics.create_topics(new)
-                return outcomes(plans, [topic.name for topic in message.topics])
+                return codes_by_name(plans, [topic.name for topic in message.topics])
             case "CREATE_PARTITIONS":
-                plans = await self.topics.plan_growths(message.topics)
-                return outcomes(plans, [topic.name for topic in message.topics])
+                plans = await self.topics.plan_partitions(message.topics)
+                return codes_by_name(plans, [topic.name for topic in message.topics])
             case "DELETE_TOPICS":
                 names = message.topic_names or [topic.name for topic in message.topics]
-                return outcomes(await self.topics.request_deletions(names), names)
+                return codes_by_name(await self.topics.request_deletions(names), names)
             case _:
                 (resource,) = message.resources
-                return {resource.resource_name: await self._altered(resource, message)}
+                return {resource.resource_name: await self._alter(resource, message)}
 
-    async def _altered(self, resource, message):
+    async def _alter(self, resource, message):
         try:
-            await self.configs.alter_topic(
+            await self.configs.incremental_alter_topic_config(
                 resource.resource_name, resource.configs, validate_only=message.validate_only
             )
-        except KafkaError as refusal:
-            return code_of(refusal)
+        except KafkaError as error:
+            return code_of(error)
         return 0
 
 
-def outcomes(plans, names):
-    found = {name: plans.get(name) for name in names}
+def codes_by_name(plans, names):
+    plans_by_name = {name: plans.get(name) for name in names}
     return {
-        name: code_of(plan) if isinstance(plan, KafkaError) else 0 for name, plan in found.items()
+        name: code_of(plan) if isinstance(plan, KafkaError) else 0
+        for name, plan in plans_by_name.items()
     }
 
 
-def parsed(name, version, request):
+def parse_request(name, version, request):
     return from_json(api(ApiKey[name]).request, version, request)
 
 
 def is_about_topics(case):
-    if case.to != "controller" or case.name in ELSEWHERE:
+    if case.to != "controller" or case.name in CHECKED_ELSEWHERE:
         return False
     if case.api == "INCREMENTAL_ALTER_CONFIGS":
         kinds = {resource["resourceType"] for resource in case.request["resources"]}
@@ -148,8 +149,10 @@ def is_about_topics(case):
 
 
 def recorded_codes(case):
-    (answers,) = (each for each in case.answer.values() if isinstance(each, list))
-    return {each.get("name", each.get("resourceName")): each["errorCode"] for each in answers}
+    (results,) = (result for result in case.answer.values() if isinstance(result, list))
+    return {
+        result.get("name", result.get("resourceName")): result["errorCode"] for result in results
+    }
 
 
 @pytest.mark.parametrize(
@@ -161,13 +164,13 @@ def recorded_codes(case):
         if is_about_topics(case)
     ],
 )
-async def test_a_mistake_has_the_error_that_kafka_gives_it(group, case):
+async def test_error_codes_of_invalid_topic_requests_equal_kafkas(group, case):
     cluster = Cluster()
     await cluster.open()
-    for each in GROUPS[: GROUPS.index(group) + 1]:
-        for step in each.steps:
-            await cluster.done(**step)
-    codes = await cluster.codes(case)
+    for earlier_group in GROUPS[: GROUPS.index(group) + 1]:
+        for step in earlier_group.steps:
+            await cluster.apply_step(**step)
+    codes = await cluster.error_codes(case)
     if case.name in DIFFERENCES:
         assert {*codes.values()} == {DIFFERENCES[case.name].code}
         assert codes != recorded_codes(case)

@@ -4,20 +4,20 @@ import pytest
 
 from odradek.controller.store import paths
 from odradek.controller.store.base import Create
-from odradek.controller.store.tree import Tree
+from odradek.controller.store.data_tree import DataTree
 from tests.support.controller_scene import registration
 from tests.support.memory_store import MemoryStore
 from tests.support.recorded_trees import Normaliser, Recording, names_of_recorded_trees
 from tests.support.replayed_requests import ReplayedRequests
 
-ASKED = {"CREATE_TOPICS", "CREATE_PARTITIONS", "INCREMENTAL_ALTER_CONFIGS", "ALTER_CONFIGS"}
+REPLAYED_APIS = {"CREATE_TOPICS", "CREATE_PARTITIONS", "INCREMENTAL_ALTER_CONFIGS", "ALTER_CONFIGS"}
 
 
 class Replay:
     """The requests of a recording on a tree of our own, where nobody acts on what is written."""
 
     def __init__(self):
-        self.store = MemoryStore(Tree())
+        self.store = MemoryStore(DataTree())
         self.normaliser = Normaliser()
         self.requests = ReplayedRequests(self.store)
 
@@ -25,7 +25,7 @@ class Replay:
         await self.store.open_session()
         await self.store.multi([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
 
-    async def follow(self, step):
+    async def apply_step(self, step):
         """Its effect, if it is one that topics or configurations are written by."""
         arguments = step.arguments
         match step.operation, arguments.get("api"):
@@ -35,7 +35,7 @@ class Replay:
                 self.requests.knows_ids = arguments.get("protocol", "3.9") == "3.9"
             case "stop_broker" | "kill_broker", _:
                 await self.store.delete(paths.broker(arguments["broker"]))
-            case "ask", name if name in ASKED and succeeded(step):
+            case "ask", name if name in REPLAYED_APIS and succeeded(step):
                 return await self.requests.ask(step)
         return False
 
@@ -45,8 +45,8 @@ class Replay:
 
 
 def succeeded(step):
-    (answers,) = (each for each in step.answer.values() if isinstance(each, list))
-    return {each["errorCode"] for each in answers} == {0}
+    (results,) = (field for field in step.answer.values() if isinstance(field, list))
+    return {result["errorCode"] for result in results} == {0}
 
 
 def written_by_requests(step):
@@ -58,16 +58,16 @@ def written_by_requests(step):
 
 
 @pytest.mark.parametrize("name", names_of_recorded_trees())
-async def test_a_request_writes_what_kafka_writes(name):
+async def test_requests_write_the_bytes_that_kafka_writes(name):
     replay = Replay()
     await replay.open()
     compared = 0
     for step in Recording.load(name).steps:
         if step.arguments.get("api") in {"DELETE_TOPICS", "ALTER_PARTITION_REASSIGNMENTS"}:
             break
-        if await replay.follow(step):
+        if await replay.apply_step(step):
             for path, value in written_by_requests(step):
-                if not path.startswith(paths.CONFIG_CHANGES.new):
+                if not path.startswith(paths.CONFIG_CHANGES.create_path):
                     assert await replay.value(path) == value, step.name
                     compared += 1
     assert compared > 0

@@ -4,30 +4,30 @@ import asyncio
 
 import pytest
 
-from odradek.controller.store.base import Create, MultiFailed, NodeExists, SessionExpired, Set
+from odradek.controller.store.base import Create, MultiFailed, NodeExists, SessionExpired, SetData
 from tests.support.distant_store import DistantStore, ObservedTree, Weather
 from tests.support.virtual_loop import Stuck, VirtualLoop
 
 
 @pytest.fixture
 def loop():
-    made = VirtualLoop()
-    yield made
-    made.close()
+    virtual_loop = VirtualLoop()
+    yield virtual_loop
+    virtual_loop.close()
 
 
-class Nobody:
+class NullObserver:
     def written(self, session_id, mutations, fence):
         return
 
 
 def two_stores(loop, seed, *, answers_lost=0):
-    tree, weather = ObservedTree(Nobody()), Weather(seed)
+    tree, weather = ObservedTree(NullObserver()), Weather(seed)
     weather.is_calm, weather.answers_lost = False, answers_lost
     return [DistantStore(tree, weather, loop.now_ms) for _ in range(2)]
 
 
-def test_time_passes_only_when_nothing_else_is_left(loop):
+def test_time_advances_only_when_no_task_is_ready(loop):
     woken = []
 
     async def sleep(hours):
@@ -42,7 +42,7 @@ def test_time_passes_only_when_nothing_else_is_left(loop):
     assert loop.now_ms() == 10_800_000
 
 
-def test_waiting_for_what_never_comes_is_told(loop):
+def test_waiting_for_a_future_that_never_completes_raises(loop):
     async def wait():
         await loop.create_future()
 
@@ -51,7 +51,7 @@ def test_waiting_for_what_never_comes_is_told(loop):
     loop.set_exception_handler(lambda *_: None)
 
 
-def test_there_are_no_threads(loop):
+def test_threads_are_not_supported(loop):
     with pytest.raises(RuntimeError):
         loop.run_in_executor(None, print)
     with pytest.raises(RuntimeError):
@@ -59,23 +59,23 @@ def test_there_are_no_threads(loop):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_watch_comes_before_the_answer_that_shows_the_change(loop, seed):
+def test_watch_event_arrives_before_the_response_with_the_change(loop, seed):
     async def race():
         mine, yours = two_stores(loop, seed)
         await mine.open_session()
         await yours.open_session()
-        told = []
-        await mine.exists("/n", told.append)
-        written = loop.create_task(yours.create("/n"))
+        events = []
+        await mine.exists("/n", events.append)
+        creation = loop.create_task(yours.create("/n"))
         while await mine.exists("/n") is None:
-            assert not told or written.done()
-        assert len(told) == 1
-        await written
+            assert not events or creation.done()
+        assert len(events) == 1
+        await creation
 
     loop.run_until_complete(race())
 
 
-def test_what_happens_is_the_same_for_the_same_seed():
+def test_same_seed_gives_the_same_timing():
     def times(seed):
         loop = VirtualLoop()
 
@@ -94,7 +94,7 @@ def test_what_happens_is_the_same_for_the_same_seed():
     assert times(1) == times(1) != times(2)
 
 
-def test_a_session_ends_before_the_write_that_it_has_no_more_for(loop):
+def test_session_expires_before_the_write_after_its_last(loop):
     async def write():
         mine, yours = two_stores(loop, 0)
         await mine.open_session()
@@ -103,12 +103,12 @@ def test_a_session_ends_before_the_write_that_it_has_no_more_for(loop):
         await mine.create("/done")
         with pytest.raises(SessionExpired):
             await mine.create("/undone")
-        assert await yours.children("/") == ["done"]
+        assert await yours.get_children("/") == ["done"]
 
     loop.run_until_complete(write())
 
 
-def test_what_an_answer_was_lost_to_is_done_again(loop):
+def test_write_whose_response_was_lost_is_repeated(loop):
     async def write():
         store, _ = two_stores(loop, 0, answers_lost=1)
         await store.open_session()
@@ -116,7 +116,7 @@ def test_what_an_answer_was_lost_to_is_done_again(loop):
             await store.create("/a")
         assert (await store.set("/a", b"")).version == 2
         with pytest.raises(MultiFailed):
-            await store.multi([Set("/a", b"")] * 2 + [Create("/b")])
+            await store.multi([SetData("/a", b"")] * 2 + [Create("/b")])
         assert (await store.exists("/a")).version == 4
 
     loop.run_until_complete(write())

@@ -8,8 +8,8 @@ written.  Kafka moves one partition after the other where we move all at once.
 
 import pytest
 
-from odradek.controller.preferred_leaders import ElectionKind
-from odradek.controller.registration import Identity, cluster_id
+from odradek.controller.registration import BrokerIdentity, create_or_get_cluster_id
+from odradek.controller.replica_leader_elections import ElectionType
 from odradek.controller.store import paths
 from odradek.controller.store.payloads.broker import (
     BrokerRegistration,
@@ -43,7 +43,7 @@ class ReplayedCluster(ControlledCluster):
         self.registrations = {}
 
     def identity(self, broker):
-        return Identity(broker, self.registrations[broker], PLAINTEXT)
+        return BrokerIdentity(broker, self.registrations[broker], PLAINTEXT)
 
 
 class Replay:
@@ -57,39 +57,39 @@ class Replay:
         self.normaliser = Normaliser()
         self.reassigned = set()
 
-    async def follow(self, step):
-        self._let_win(step.controller)
-        await self._operate(step)
-        await self._take_producer_ids(step)
-        self._note_reassigned(step)
+    async def apply_step(self, step):
+        self._set_election_winner(step.controller)
+        await self._apply(step)
+        await self._allocate_producer_ids(step)
+        self._record_reassigned(step)
         expected = self.comparable(step.tree)
 
-        async def is_there():
+        async def is_equal():
             return await self.tree() == expected
 
         try:
-            await self.followers.until(is_there)
+            await self.followers.until(is_equal)
         except TimeoutError:
             assert (step.name, differences(await self.tree(), expected)) == (step.name, {})
 
-    def _let_win(self, winner):
+    def _set_election_winner(self, winner):
         """If it comes to an election."""
         for broker, controller in self.cluster.controllers.items():
-            election = controller._candidate._election
+            controller_znode = controller._elector._controller_znode
             if broker == winner:
-                vars(election).pop("stand", None)
+                vars(controller_znode).pop("register_controller_and_increment_epoch", None)
             else:
-                election.stand = abstain
+                controller_znode.register_controller_and_increment_epoch = lose_election
 
     async def tree(self):
-        roots = [f"/{name}" for name in await self.store.children("/")]
-        found = await shown_tree(self.store, *roots)
+        roots = [f"/{name}" for name in await self.store.get_children("/")]
+        nodes = await shown_tree(self.store, *roots)
         return self.comparable(
             {
                 path: self.normaliser.node(
                     path, node.value, is_ephemeral=node.is_ephemeral, version=node.version
                 )
-                for path, node in found.items()
+                for path, node in nodes.items()
             }
         )
 
@@ -101,14 +101,14 @@ class Replay:
             path: (node.value, node.is_ephemeral, versions[path]) for path, node in tree.items()
         }
 
-    def _note_reassigned(self, step):
-        for path, content in contents(step):
+    def _record_reassigned(self, step):
+        for path, content in written_contents(step):
             match content:
                 case {"adding_replicas": adding, "removing_replicas": removing}:
                     if adding or removing:
                         self.reassigned.update((path, paths.REASSIGN_PARTITIONS))
 
-    async def _operate(self, step):
+    async def _apply(self, step):
         store, arguments = self.store, step.arguments
         match step.operation:
             case "create_node":
@@ -119,11 +119,11 @@ class Replay:
                 await self._fail_log_dir(arguments["broker"], step.answer["partitions"])
             case "ask":
                 if not await self.requests.ask(step):
-                    await self._ask(arguments["api"], arguments["request"])
+                    await self._send_request(arguments["api"], arguments["request"])
             case "start_broker":
                 await self._start(**arguments)
             case operation:
-                await self._fare(operation, arguments["broker"])
+                await self._stop_or_pause(operation, arguments["broker"])
 
     async def _start(self, broker, rack=None, listeners=(PLAINTEXT,), protocol="3.9", log_dirs=1):
         self.requests.knows_ids = self.followers.asks = protocol != OLD_PROTOCOL
@@ -133,14 +133,14 @@ class Replay:
         ]
         self.cluster.registrations[broker] = BrokerRegistration(tuple(endpoints), rack)
         await self.cluster.start(broker, inter_broker_protocol_version=protocol)
-        await cluster_id(self.store, "ours")
+        await create_or_get_cluster_id(self.store, "ours")
 
-    async def _fare(self, operation, broker):
+    async def _stop_or_pause(self, operation, broker):
         cluster = self.cluster
         match operation:
             case "stop_broker":
                 epoch = cluster.controllers[broker].broker_epoch
-                await cluster.controller.shut_down(broker, broker_epoch=epoch)
+                await cluster.controller.controlled_shutdown(broker, broker_epoch=epoch)
                 await cluster.kill(broker)
             case "kill_broker":
                 self.followers.paused.discard(broker)
@@ -154,14 +154,14 @@ class Replay:
 
     async def _fail_log_dir(self, broker, partitions):
         simulated = self.cluster.brokers[broker]
-        for each in partitions:
-            topic, _, number = each.rpartition("-")
+        for name in partitions:
+            topic, _, number = name.rpartition("-")
             simulated.offline.add(TopicPartition(topic, int(number)))
         event = LogDirEvent(broker).encode()
         store = self.cluster.sessions[broker]
-        await store.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
+        await store.create(paths.LOG_DIR_EVENTS.create_path, event, is_sequential=True)
 
-    async def _ask(self, api, request):
+    async def _send_request(self, api, request):
         match api:
             case "ELECT_LEADERS":
                 await self._elect(request)
@@ -170,9 +170,9 @@ class Replay:
             case _:
                 assert api == "INIT_PRODUCER_ID"
 
-    async def _take_producer_ids(self, step):
+    async def _allocate_producer_ids(self, step):
         """Brokers do when they have given all theirs, and old ones when they start."""
-        for path, content in contents(step):
+        for path, content in written_contents(step):
             if path == paths.PRODUCER_ID_BLOCK and content:
                 await self.cluster.until(lambda: self.cluster.controller_id is not None)
                 broker = content["broker"]
@@ -185,25 +185,28 @@ class Replay:
             for topic in request["topicPartitions"]
             for number in topic["partitions"]
         ]
-        kind = ElectionKind(request["electionType"])
+        kind = ElectionType(request["electionType"])
         await self.cluster.controller.elect_leaders(kind, partitions)
 
     async def _reassign(self, request):
         targets = {
-            TopicPartition(topic["name"], each["partitionIndex"]): each["replicas"]
+            TopicPartition(topic["name"], partition["partitionIndex"]): partition["replicas"]
             for topic in request["topics"]
-            for each in topic["partitions"]
+            for partition in topic["partitions"]
         }
-        await self.cluster.controller.alter_reassignments(
-            {each: at if at is None else tuple(at) for each, at in targets.items()}
+        await self.cluster.controller.alter_partition_reassignments(
+            {
+                partition: replicas if replicas is None else tuple(replicas)
+                for partition, replicas in targets.items()
+            }
         )
 
 
-async def abstain():
+async def lose_election():
     return None
 
 
-def contents(step):
+def written_contents(step):
     """What was written, and where."""
     for operation, path, value, *_ in step.writes:
         if operation != "delete":
@@ -219,9 +222,9 @@ def differences(ours, theirs):
 
 
 @pytest.mark.parametrize("name", names_of_recorded_trees())
-async def test_what_is_written_is_what_kafka_wrote(name, stores):
+async def test_znode_tree_after_every_recorded_step_equals_kafkas(name, stores):
     recording = Recording.load(name)
     async with ReplayedCluster(stores) as cluster:
         replay = Replay(cluster, await cluster.open_outside())
         for step in recording.steps:
-            await replay.follow(step)
+            await replay.apply_step(step)

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from odradek.controller import zookeeper_server
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from odradek.controller.zookeeper_server import (
     CannotStart,
     ZooKeeperServer,
-    found_classpath,
+    find_classpath,
     four_letter_word,
     main,
 )
@@ -29,10 +29,10 @@ def has_ended(pid, *, timeout_ms=20_000):
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
     try:
-        return bool(waiting.poll(timeout_ms))
+        return bool(poller.poll(timeout_ms))
     finally:
         os.close(descriptor)
 
@@ -43,7 +43,7 @@ def command(tmp_path):
     skip_without_zookeeper()
     port = free_port()
     process = subprocess.Popen(
-        tied([*COMMAND, "--data-dir", str(tmp_path / "zookeeper"), "--port", str(port)]),
+        tied_command([*COMMAND, "--data-dir", str(tmp_path / "zookeeper"), "--port", str(port)]),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -56,41 +56,41 @@ def command(tmp_path):
         process.kill()
 
 
-def test_the_command_says_when_clients_are_answered(command):
+def test_command_prints_the_address_when_the_server_responds(command):
     _, _, port = command
     assert four_letter_word("ruok", host="127.0.0.1", port=port) == "imok"
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_the_server_ends_with_the_command_however_that_ends(command, ending):
+def test_server_ends_with_the_command(command, ending):
     process, server, _ = command
     process.send_signal(ending)
     assert process.wait(20) == (-ending if ending == signal.SIGKILL else 0)
     assert has_ended(server)
 
 
-def test_the_command_ends_when_the_server_does(command):
+def test_command_ends_with_the_server(command):
     process, server, _ = command
     os.kill(server, signal.SIGKILL)
     assert process.wait(20) == 1
 
 
-def test_a_server_prints_little_and_may_be_started_again(tmp_path):
+def test_server_can_be_restarted_and_prints_little(tmp_path):
     skip_without_zookeeper()
     server = server_in(tmp_path)
     server.start()
     server.kill()
-    assert not server.answers()
+    assert not server.is_responding()
     server.start()
-    assert server.answers()
+    assert server.is_responding()
     server.stop()
     assert not server.is_running()
-    assert len(server.output.read_text().splitlines()) < 10
+    assert len(server.output_file.read_text().splitlines()) < 10
 
 
-def test_a_port_that_is_taken_is_told(zookeeper, tmp_path):
+def test_taken_port_is_reported(zookeeper, tmp_path):
     second = ZooKeeperServer(tmp_path, port=zookeeper.port, properties={"maxClientCnxns": "1"})
-    second.answers = lambda: False
+    second.is_responding = lambda: False
     with pytest.raises(CannotStart, match="Address already in use"):
         second.start()
     assert not second.is_running()
@@ -111,35 +111,37 @@ def arguments(tmp_path):
     return "--data-dir", str(tmp_path), "--port", "1"
 
 
-def test_without_java_it_says_what_to_install(monkeypatch, tmp_path, capsys, arguments):
+def test_missing_java_is_reported_with_the_package_to_install(
+    monkeypatch, tmp_path, capsys, arguments
+):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    code, said = output_of(capsys, *arguments)
+    code, error_output = output_of(capsys, *arguments)
     assert code == 1
-    assert said.count("\n") == 1
-    assert "apt-get install default-jre-headless" in said
+    assert error_output.count("\n") == 1
+    assert "apt-get install default-jre-headless" in error_output
 
 
-def test_without_jars_it_says_where_to_get_them(monkeypatch, capsys, arguments):
+def test_missing_jars_are_reported_with_their_source(monkeypatch, capsys, arguments):
     monkeypatch.delenv("ZOOKEEPER_HOME", raising=False)
-    monkeypatch.setattr(zookeeper_server, "java_program", lambda: "java")
+    monkeypatch.setattr(zookeeper_server, "find_java", lambda: "java")
     monkeypatch.setattr(zookeeper_server, "_pyspark_jars", list)
-    code, said = output_of(capsys, *arguments)
+    code, error_output = output_of(capsys, *arguments)
     assert code == 1
-    assert said.count("\n") == 1
-    assert "odradek[spark]" in said
+    assert error_output.count("\n") == 1
+    assert "odradek[spark]" in error_output
 
 
-def test_the_jars_of_an_unpacked_zookeeper_go_first(monkeypatch, tmp_path):
+def test_jars_of_zookeeper_home_are_used_first(monkeypatch, tmp_path):
     (tmp_path / "lib").mkdir()
     jars = [tmp_path / "lib" / name for name in ("logback-core-1.jar", "zookeeper-3.8.4.jar")]
     for jar in jars:
         jar.touch()
     monkeypatch.setenv("ZOOKEEPER_HOME", str(tmp_path))
-    assert found_classpath() == os.pathsep.join(map(str, jars))
+    assert find_classpath() == os.pathsep.join(map(str, jars))
 
 
-def test_a_folder_without_zookeeper_is_none(monkeypatch, tmp_path):
+def test_zookeeper_home_without_jars_is_rejected(monkeypatch, tmp_path):
     monkeypatch.setenv("ZOOKEEPER_HOME", str(tmp_path))
     with pytest.raises(CannotStart, match="ZOOKEEPER_HOME"):
-        found_classpath()
+        find_classpath()

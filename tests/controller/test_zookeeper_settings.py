@@ -2,17 +2,17 @@
 
 import pytest
 
-from odradek.config.definition import Layer, SettingError
-from odradek.config.kinds import Password
-from odradek.controller.settings import ZooKeeperSettings
+from odradek.config.definition import ConfigSource, SettingError
+from odradek.config.types import Password
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
 
-def written(**texts):
+def read_settings(**texts):
     names = {f"zookeeper.{name.replace('_', '.')}": text for name, text in texts.items()}
-    return ZooKeeperSettings.read({Layer.FILE: names})
+    return ZooKeeperSettings.read({ConfigSource.FILE: names})
 
 
-def test_the_defaults_are_kafkas():
+def test_defaults_equal_kafkas():
     settings = ZooKeeperSettings()
     assert settings.connect is None
     assert settings.session_timeout_ms == settings.connection_timeout_ms == 18_000
@@ -21,10 +21,10 @@ def test_the_defaults_are_kafkas():
     assert not settings.ssl_client_enable
 
 
-def test_a_connection_is_waited_for_as_long_as_a_session_unless_told_otherwise():
-    assert written(session_timeout_ms="7000").connection_timeout_ms == 7000
+def test_connection_timeout_defaults_to_the_session_timeout():
+    assert read_settings(session_timeout_ms="7000").connection_timeout_ms == 7000
     texts = {"session_timeout_ms": "7000", "connection_timeout_ms": "9000"}
-    assert written(**texts).connection_timeout_ms == 9000
+    assert read_settings(**texts).connection_timeout_ms == 9000
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_connection_is_waited_for_as_long_as_a_session_unless_told_otherwise()
     ],
     ids=str,
 )
-def test_what_cannot_be_honoured_is_refused(texts):
+def test_unsupported_settings_are_rejected(texts):
     with pytest.raises(SettingError):
-        written(**texts)
+        read_settings(**texts)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_what_cannot_be_honoured_is_refused(texts):
         "localhost:2181/kafka/",
     ],
 )
-def test_servers_may_be_named_with_ports_and_a_path(connect):
-    assert written(connect=connect).connect == connect
+def test_connect_string_may_have_ports_and_a_chroot(connect):
+    assert read_settings(connect=connect).connect == connect
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_servers_may_be_named_with_ports_and_a_path(connect):
         ("127.0.0.1:1/../x", "must have a path of names"),
     ],
 )
-def test_what_names_no_servers_is_refused(connect, rule):
+def test_invalid_connect_string_is_rejected(connect, rule):
     with pytest.raises(SettingError, match=rf"^zookeeper\.connect=.*: {rule}"):
-        written(connect=connect)
+        read_settings(connect=connect)
 
 
-def test_access_can_be_limited_to_whom_zookeeper_knows():
+def test_set_acl_is_allowed_with_authentication():
     assert ZooKeeperSettings(set_acl=True, sasl_jaas_config=Password("x")).set_acl
-    certified = {"ssl_client_enable": "true", "ssl_keystore_location": "own.pem"}
-    assert written(set_acl="true", **certified).set_acl
+    tls_settings = {"ssl_client_enable": "true", "ssl_keystore_location": "own.pem"}
+    assert read_settings(set_acl="true", **tls_settings).set_acl
 
 
-def test_secrets_are_not_shown():
+def test_secrets_are_hidden():
     settings = ZooKeeperSettings(sasl_jaas_config=Password("hunter2"))
     assert "hunter2" not in repr(settings)
-    assert settings.describe("zookeeper.sasl.jaas.config").text is None
+    assert settings.describe("zookeeper.sasl.jaas.config").value is None

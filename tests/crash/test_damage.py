@@ -242,6 +242,6 @@ def test_s2_the_next_append_takes_the_offset_of_the_torn_batch(killed):
             assert append(log, b"next", leader_epoch=7).first_offset == FIRST_OFFSETS[-2]
         manager.close(now_ms=NOW_MS)
         manager = opened_scene(killed.root)
-        assert manager.find(EVENTS).log.end_offset == FIRST_OFFSETS[-2] + 1
-        manager.abandon()
+        assert manager.find(EVENTS).log.log_end_offset == FIRST_OFFSETS[-2] + 1
+        manager.close_handlers()
         killed.restarted()

@@ -12,11 +12,11 @@ from odradek.protocol.errors import InconsistentTopicId
 from odradek.storage import (
     clean_shutdown,
     files,
-    leader_epochs,
+    leader_epoch_file_cache,
     meta_properties,
     partition_metadata,
 )
-from odradek.storage.meta_properties import DirectoryRefused
+from odradek.storage.meta_properties import InvalidLogDirectory
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -207,13 +207,13 @@ def epochs_in(content):
 
 
 def test_epochs_are_found_in_the_batches_where_the_checkpoint_makes_no_sense(scene):
-    name = f"events-0/{leader_epochs.FILE_NAME}"
+    name = f"events-0/{leader_epoch_file_cache.FILE_NAME}"
     is_killed = len(epochs_in(scene.content(name))) < len(scene.whole.epochs)
     for flip, answers, notes in scene.flipped(name):
         said = epochs_in(flip.of(scene.content(name)))
         if said is None:
             assert answers == scene.whole, flip
-            assert [leader_epochs.FILE_NAME in note for note in notes] == [True]
+            assert [leader_epoch_file_cache.FILE_NAME in note for note in notes] == [True]
         else:
             assert replace(answers, epochs=scene.whole.epochs) == scene.whole
             if is_killed:
@@ -240,8 +240,8 @@ def test_another_topic_id_is_refused(closed):
     path.write_bytes(path.read_bytes().replace(b"kJx2", b"kJy2"))
     manager = opened_scene(closed.root)
     with pytest.raises(InconsistentTopicId):
-        manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
-    manager.abandon()
+        manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    manager.close_handlers()
 
 
 def test_a_directory_that_says_it_is_anothers_is_refused_and_left_alone(closed):
@@ -253,7 +253,7 @@ def test_a_directory_that_says_it_is_anothers_is_refused_and_left_alone(closed):
             assert closed.restarted() == (closed.whole, []), said
             continue
         before = KeptFiles(closed.root).contents
-        with pytest.raises(DirectoryRefused, match=r"meta\.properties: "):
+        with pytest.raises(InvalidLogDirectory, match=r"meta\.properties: "):
             opened_scene(closed.root)
         assert KeptFiles(closed.root).contents == before
         refused += 1

@@ -58,7 +58,7 @@ def check_refused(host):
         with pytest.raises(KafkaStorageError), hosted as log:
             append(log, b"more")
     with pytest.raises(KafkaStorageError):
-        host.manager.create(TopicPartition("another", 0), now_ms=NOW_MS)
+        host.manager.get_or_create_log(TopicPartition("another", 0), now_ms=NOW_MS)
     assert files.system.changes == calls
 
 
@@ -114,7 +114,7 @@ def test_an_append_that_failed_is_as_if_it_had_not_been_tried(tmp_path, fault):
     log = opened(directory, **SMALL)
     with FaultyDisk() as disk:
         append_some(log)
-    log.abandon()
+    log.close_handlers()
     for fail_at in range(1, disk.changes + 1):
         shutil.rmtree(directory)
         with told(f"{fault} at call {fail_at}"):
@@ -123,7 +123,7 @@ def test_an_append_that_failed_is_as_if_it_had_not_been_tried(tmp_path, fault):
                 acknowledged, failures = append_some(log)
             assert [record.value for record in records_from(log)] == acknowledged
             assert failures == 1
-            log.abandon()
+            log.close_handlers()
             again = recovered(directory, **SMALL)
             assert [record.value for record in records_from(again)] == acknowledged
-            again.abandon()
+            again.close_handlers()

@@ -175,7 +175,7 @@ def test_a_stop_waits_for_a_sync_until_a_second_signal_ends_it_at_once(disks, wr
     with pytest.raises(HungUp):
         writer.line()
     last_line = broker.log_text.splitlines()[-1]
-    assert last_line.startswith(f"odradek: {again.name} again: ended at once")
+    assert last_line.startswith(f"odradek: {again.name} received again: exiting now")
     check_after_restart(broker, writer.topic)
 
 

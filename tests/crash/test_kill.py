@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from odradek.storage import files
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from tests.support.crash_host import CrashHost
 from tests.support.crash_ledger import Crash, Ledger
 from tests.support.crash_rounds import copied, seeds, told
@@ -54,7 +54,7 @@ def check_sent_again(host: CrashHost, interrupted: Step | None):
     batch, log = interrupted.batch, host.log(interrupted.log)
     if batch.producer_id < 0 or batch.ends:
         return
-    end_offset = log.end_offset
+    end_offset = log.log_end_offset
     written = log.append_as_leader(
         batch.encoded(), leader_epoch=10_000, origin=AppendOrigin.CLIENT, now_ms=NOW_MS
     )

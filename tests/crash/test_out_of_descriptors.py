@@ -11,7 +11,7 @@ import pytest
 
 from odradek.protocol.errors import KafkaStorageError
 from odradek.storage import clean_shutdown, files
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager.disk_task import execute
 from tests.support.crash_host import COMPACTED, LOGS, PLAIN, ROOMY, CrashHost
 from tests.support.crash_ledger import Crash
 from tests.support.crash_rounds import TIMES, copied, told
@@ -46,9 +46,9 @@ def play(host, story, **few):
 def mend(host):
     """All that was left undone, as a broker does it again when it is due."""
     manager = host.manager
-    for work in [*manager.mendings(now_ms=NOW_MS), *manager.deletions(now_ms=NOW_MS)]:
-        carry_out(work)
-    assert manager.mendings(now_ms=NOW_MS) == []
+    for work in [*manager.repair_tasks(now_ms=NOW_MS), *manager.deletion_tasks(now_ms=NOW_MS)]:
+        execute(work)
+    assert manager.repair_tasks(now_ms=NOW_MS) == []
     assert all(hosted.is_usable for hosted in manager.logs)
     for number, partition in enumerate(LOGS):
         if manager.find(partition) is None:
@@ -85,7 +85,7 @@ def test_whichever_call_finds_no_descriptor_nothing_acknowledged_is_lost(tmp_pat
                 host.flush(number)
             host.compact()
             host.checkpoint()
-            host.manager.abandon()
+            host.manager.close_handlers()
             again = opened(root, ledger)
             ledger.check(again, Crash.KILL)
             again.close()

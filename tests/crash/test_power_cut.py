@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 from odradek.storage.retention import apply_retention
 from tests.support.crash_host import COMPACTED, PLAIN, ROOMY, CrashHost
 from tests.support.crash_ledger import Crash, Ledger, LogLedger
@@ -41,7 +41,7 @@ def work_until_cut(root, ledger, story, *, seed, off_at=None, leader_epoch=EPOCH
             ledger.check(host, Crash.POWER_CUT)
             story(Workload(host, f"{seed}", leader_epoch=leader_epoch))
         except PowerIsOff:
-            host.notes.noticed("the power is off")
+            host.notes.on_warning("the power is off")
         changes = disk.changes
         host.abandon()
         disk.cut()
@@ -227,7 +227,7 @@ def test_what_recovery_cut_off_does_not_come_back_behind_new_batches(tmp_path):
     host.open()
     for _ in range(4):
         Workload(host, "alike").append(PLAIN)
-    path = host.log(PLAIN).segments.active.path(Content.BATCHES)
+    path = host.log(PLAIN).segments.active.path(LogFileType.LOG)
     host.abandon()
     content = bytearray(path.read_bytes())
     content[len(content) // 2 - 1] ^= 1
@@ -258,9 +258,9 @@ def test_the_end_of_a_log_outlasts_the_deletion_of_all_before_it(tmp_path):
                 log = opened(root / "events-0", recovery_point=1)
                 apply_retention(log, now_ms=NOW_MS + 8 * 86_400_000)
             except PowerIsOff:
-                log.abandon()
+                log.close_handlers()
             is_over = disk.changes < off_at
             disk.cut()
-            assert recovered(root / "events-0", recovery_point=1).end_offset == 1
+            assert recovered(root / "events-0", recovery_point=1).log_end_offset == 1
         if is_over:
             break

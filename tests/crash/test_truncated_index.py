@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from odradek.protocol.errors import KafkaStorageError
-from odradek.storage.log_lookup import first_at_or_after
+from odradek.storage.timestamp_lookup import offset_for_timestamp
 from tests.support.log_managers import EVENTS, managing
 from tests.support.logs import NOW_MS, append, bytes_of, records_from
 
@@ -47,15 +47,15 @@ def read_everything(path):
 def check_reads(manager):
     with manager.find(EVENTS) as log:
         for offset in range(0, COUNT, 7):
-            content = bytes_of(log.read(offset, max_bytes=1, up_to=COUNT))
+            content = bytes_of(log.read(offset, max_bytes=1, max_offset=COUNT))
             assert int.from_bytes(content[:8]) == offset
-            assert first_at_or_after(log, NOW_MS + offset).offset == offset
+            assert offset_for_timestamp(log, NOW_MS + offset).offset == offset
 
 
 @pytest.fixture
 def path(tmp_path):
     manager = managing(tmp_path, **SETTINGS)
-    with manager.create(EVENTS, now_ms=NOW_MS) as log:
+    with manager.get_or_create_log(EVENTS, now_ms=NOW_MS) as log:
         for number in range(COUNT):
             append(log, b"%d" % number, timestamp=NOW_MS + number)
     manager.close(now_ms=NOW_MS)
@@ -67,7 +67,7 @@ def path(tmp_path):
 def test_y5_a_broker_whose_index_is_cut_short_goes_on_or_dies_and_nothing_is_lost(
     path, ending, length
 ):
-    command = tied([sys.executable, "-c", READER, str(path)])
+    command = tied_command([sys.executable, "-c", READER, str(path)])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
         assert reader.stdout.readline() == b"mapped\n"
         (index,) = (path / "events-0").glob(f"*.{ending}")

@@ -22,8 +22,8 @@ from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1, KafkaUnavailable, kaf
 
 # Before they are imported, or a failure of theirs would not show what was compared.
 pytest.register_assert_rewrite(
-    "tests.broker.cli.test_groups",
-    "tests.broker.cli.test_groups_reset",
+    "tests.broker.cli.groups.test_command",
+    "tests.broker.cli.groups.test_reset",
     "tests.clients.test_admin",
     "tests.clients.test_produce_and_consume",
     "tests.clients.test_restarts",

@@ -13,7 +13,7 @@ from typing import Any
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
-from odradek.protocol.internal.log_record import encode_part
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from tests.support.kafka_json import to_json
 from tests.support.wire_client import WireClient
 
@@ -53,7 +53,7 @@ class Story:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.call(key, version, **values)
-            if not ErrorCode.of(code(answer)).retriable:
+            if not ErrorCode.for_code(code(answer)).retriable:
                 return answer
             assert time.monotonic() < deadline, (key, values, answer)
 
@@ -75,7 +75,7 @@ class Story:
         return self.beat(member_id, 0, **first | said)
 
     def classic_join(self, member_id: str = "", *, group: str = "g", **said: Any) -> Any:
-        told = encode_part(ConsumerProtocolSubscription(topics=["a"]), 1)
+        told = encode_version_prefixed(ConsumerProtocolSubscription(topics=["a"]), 1)
         values = {
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 5_000,

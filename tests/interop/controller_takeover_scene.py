@@ -14,15 +14,15 @@ import sys
 from random import Random
 
 from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.config_alterations import altered
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.registration import cluster_id
-from odradek.controller.settings import ZooKeeperSettings
+from odradek.controller.config_alterations import prepare_incremental_config
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.registration import create_or_get_cluster_id
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import Growth, NewTopic, TopicDefaults
+from odradek.controller.topic_planning import NewPartitions, NewTopic, TopicDefaults
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from odradek.protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from odradek.protocol.types import TopicPartition
 from tests.support.controlled_cluster import ControlledCluster
@@ -81,10 +81,10 @@ async def leave_unfinished(cluster: ControlledCluster) -> None:
     """Broker 3 is what both wait for; 1 is the controller."""
     await cluster.start_three()
     store = await cluster.open_outside()
-    await cluster_id(store, CLUSTER_ID)
+    await create_or_get_cluster_id(store, CLUSTER_ID)
     topics = TopicAdmin(
         store,
-        MetadataReads(store),
+        MetadataReader(store),
         defaults=TopicDefaults,
         random=Random(1),
         new_topic_id=lambda: random_topic_id(Random()),
@@ -93,7 +93,7 @@ async def leave_unfinished(cluster: ControlledCluster) -> None:
     await _configure(store)
     await cluster.until(lambda: len(cluster.leaders() or ()) == PARTITIONS)
     await cluster.until_agreed()
-    outcomes = await cluster.controller.alter_reassignments({MOVED: (1, 3)})
+    outcomes = await cluster.controller.alter_partition_reassignments({MOVED: (1, 3)})
     assert outcomes == {MOVED: None}
     await _stop(cluster, 3)
     assert await topics.request_deletions(["going"]) == {}
@@ -110,25 +110,29 @@ async def _create(topics: TopicAdmin) -> None:
     plans = await topics.plan_topics(entries)
     new = [plan for plan in plans.values() if isinstance(plan, NewTopic)]
     assert await topics.create_topics(new) == {}
-    grown = await topics.plan_growths([growth_entry("steady", count=5, replicas=[[2, 1], [1, 3]])])
-    growths = [plan for plan in grown.values() if isinstance(plan, Growth)]
-    assert await topics.grow_topics(growths) == {}
+    grown = await topics.plan_partitions(
+        [growth_entry("steady", count=5, replicas=[[2, 1], [1, 3]])]
+    )
+    growths = [plan for plan in grown.values() if isinstance(plan, NewPartitions)]
+    assert await topics.create_partitions(growths) == {}
     assert (len(new), len(growths)) == (len(TOPICS), 1)
 
 
 async def _configure(store: MetadataStore) -> None:
-    configs = ConfigAdmin(store, server=lambda: ())
+    configs = ConfigAdmin(store, server_settings=lambda: ())
     size = Change(name="max.message.bytes", config_operation=SET, value="2000")
-    await configs.alter_topic("steady", [size])
+    await configs.incremental_alter_topic_config("steady", [size])
     threads = Change(name="log.cleaner.threads", config_operation=SET, value="2")
-    await configs.alter(paths.broker_config(2), lambda now: altered(now, [threads], {}))
+    await configs.update_entity_config(
+        paths.broker_config(2), lambda now: prepare_incremental_config(now, [threads], {})
+    )
     alice = paths.user_client_config(user="alice", client_id=None)
-    await configs.alter(alice, lambda now: {**now, "producer_byte_rate": "1024"})
+    await configs.update_entity_config(alice, lambda now: {**now, "producer_byte_rate": "1024"})
 
 
 async def _stop(cluster: ControlledCluster, broker: int) -> None:
     epoch = cluster.controllers[broker].broker_epoch
-    await cluster.controller.shut_down(broker, broker_epoch=epoch)
+    await cluster.controller.controlled_shutdown(broker, broker_epoch=epoch)
     await cluster.kill(broker)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
-from odradek.protocol.internal.log_record import encode_part
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from odradek.protocol.registry import api
 from tests.interop.differential_requests import Asked, Scope, Step, Values
 
@@ -26,7 +26,7 @@ Members = str | tuple[str, str]
 
 
 def subscription(*topics: str) -> bytes:
-    return encode_part(ConsumerProtocolSubscription(topics=list(topics)), 1)
+    return encode_version_prefixed(ConsumerProtocolSubscription(topics=list(topics)), 1)
 
 
 RANGE = {"name": "range", "metadata": subscription(TOPIC)}

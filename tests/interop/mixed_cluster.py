@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from odradek.protocol.api_keys import ApiKey
-from odradek.protocol.internal.key_partition import partition_of
-from odradek.storage.paths import Content
+from odradek.protocol.internal.key_partition import partition_for
+from odradek.storage.paths import LogFileType
 from tests.support.apache_kafka import ApacheKafka, zookeeper_broker
 from tests.support.broker_process import BrokerProcess
 from tests.support.group_members import wait_until
@@ -88,7 +88,7 @@ class Seat:
 
     def batches(self, topic: str, partition: int) -> bytes:
         """What the segments of its replica hold, one after the other."""
-        segments = sorted(self.log_dir(topic, partition).glob(f"*{Content.BATCHES.value}"))
+        segments = sorted(self.log_dir(topic, partition).glob(f"*{LogFileType.LOG.value}"))
         return b"".join(each.read_bytes() for each in segments)
 
     def check_log(self) -> None:
@@ -194,4 +194,4 @@ class MixedCluster:
         """A group, or a transactional id, whose partition of the internal topic it leads."""
         led = self.leaders(topic)
         names = (f"{prefix}-{number}" for number in count())
-        return next(each for each in names if led[partition_of(each, len(led))] == seat.number)
+        return next(each for each in names if led[partition_for(each, len(led))] == seat.number)

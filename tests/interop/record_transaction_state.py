@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from odradek.protocol.internal.log_record import VERSION, part_version
+from odradek.protocol.internal.coordinator_record import VERSION, read_version_prefix
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
 from odradek.protocol.schema import Message
 from tests.support.apache_kafka import ApacheKafka, ZooKeeper, kraft_broker, zookeeper_broker
@@ -87,7 +87,7 @@ def _shown(release: str, message: type[Message], parts: list[bytes]) -> list[dic
     """As Kafka's classes of this release read them."""
     questions = []
     for part in parts:
-        place = KafkaClass(release, message.__name__, part_version(part))
+        place = KafkaClass(release, message.__name__, read_version_prefix(part))
         questions.append((place, read_question(place, part[VERSION.size :])))
     told = zip(questions, answers(questions), strict=True)
     return [parsed_json(place, answer) for (place, _), answer in told]

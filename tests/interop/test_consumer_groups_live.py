@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from odradek.broker.coordinator.replay import Replay
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.consumer.topics import TopicsLens
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
+from odradek.broker.groups.consumer.topics import TopicsProvider
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.broker.handlers import consumer_group_describe
-from odradek.broker.metadata.picture import Picture, Topic
+from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot, Topic
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.internal.key_partition import partition_of
+from odradek.protocol.internal.key_partition import partition_for
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.interop.consumer_protocol_steps import MEMBERS_MAX, Story, told
 from tests.interop.handover import Handover
@@ -68,15 +68,18 @@ def picture_of(story):
         Topic(each.name, each.topic_id, {n: state(n) for n in range(len(each.partitions))})
         for each in topics
     ]
-    return Picture(
-        topics={each.name: each for each in known}, names={each.id: each.name for each in known}
+    return MetadataSnapshot(
+        topics={each.name: each for each in known},
+        topic_names={each.id: each.name for each in known},
     )
 
 
 def shown(group, picture):
     """As it would be described, in a form that can be compared."""
-    described = consumer_group_describe._shown(group, assignor="uniform")
-    described.members = [*consumer_group_describe._members(group, TopicsLens(lambda: picture).now)]
+    described = consumer_group_describe._described_group(group, assignor="uniform")
+    described.members = [
+        *consumer_group_describe._describe_members(group, TopicsProvider(lambda: picture).current)
+    ]
     return comparable(described)
 
 
@@ -99,23 +102,27 @@ def test_groups_in_a_log_of_kafka_are_loaded_as_it_describes_them(kafka):
     story.close()
     kafka.stop()
     base = LiveGroupScene({}).base
-    shard = GroupShard(base.log, replace(base.world, topics=TopicsLens(lambda: picture)))
+    shard = GroupCoordinatorShard(
+        base.log, replace(base.world, topics_provider=TopicsProvider(lambda: picture))
+    )
     for segment in sorted(kafka.data_directory.glob(f"{CONSUMER_OFFSETS}-*/*.log")):
         replay = Replay()
         for batch in batches_of_any_magic(segment.read_bytes()):
-            replay.take(batch)
+            replay.add_batch(batch)
         for offset, key, value in replay.records():
             shard.apply(key, value, offset)
     base.close()
-    loaded = {each.id: each for each in shard.groups.values() if isinstance(each, LiveGroup)}
+    loaded = {
+        each.id: each for each in shard.groups.values() if isinstance(each, ConsumerGroupRuntime)
+    }
     found = {name for name, each in described.items() if not each.error_code}
     assert found >= {"full", "empty", "expression"}
     for name in found - {"expression"}:  # which Kafka may have resolved since
         assert shown(loaded[name].group, picture) == comparable(described[name])
-    assert loaded["expression"].group.used_expressions() == {"[ab]"}
-    assert loaded["full"].group.metadata_hash == TopicsLens(lambda: picture).now.hash_of(
-        frozenset({"a"})
-    )
+    assert loaded["expression"].group.subscribed_regexes() == {"[ab]"}
+    assert loaded["full"].group.metadata_hash == TopicsProvider(
+        lambda: picture
+    ).current.compute_metadata_hash(frozenset({"a"}))
 
 
 def scene_on_topics_of(kafka):
@@ -125,13 +132,13 @@ def scene_on_topics_of(kafka):
     story.close()
     kafka.stop()
     scene = LiveGroupScene({})
-    scene.base.world = replace(scene.base.world, topics=TopicsLens(lambda: picture))
-    scene.base.shard = GroupShard(scene.base.log, scene.base.world)
+    scene.base.world = replace(scene.base.world, topics_provider=TopicsProvider(lambda: picture))
+    scene.base.shard = GroupCoordinatorShard(scene.base.log, scene.base.world)
     return scene, picture
 
 
 def start_with_log_of(scene, kafka):
-    index = partition_of(GROUP, int(SETTINGS["offsets.topic.num.partitions"]))
+    index = partition_for(GROUP, int(SETTINGS["offsets.topic.num.partitions"]))
     segment = kafka.segment(CONSUMER_OFFSETS, partition=index)
     assert segment.stat().st_size == 0
     segment.write_bytes(b"".join(bytes(batch.view) for batch in scene.base.log.batches))

@@ -160,14 +160,14 @@ def found_tree(address):
 
 async def read_tree(address):
     store = await Branch(address).open()
-    return await shown_tree(store, *[f"/{name}" for name in await store.children("/")])
+    return await shown_tree(store, *[f"/{name}" for name in await store.get_children("/")])
 
 
 async def tree_when(address, expected):
     store = await Branch(address).open()
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        tree = await shown_tree(store, *[f"/{name}" for name in await store.children("/")])
+        tree = await shown_tree(store, *[f"/{name}" for name in await store.get_children("/")])
         if facts(tree) == expected or time.monotonic() > deadline:
             assert facts(tree) == expected
             return tree

@@ -10,7 +10,7 @@ from struct import pack_into, unpack_from
 import confluent_kafka
 import pytest
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support import log_dump
 from tests.support.dumps import dumped, dumped_batches
 from tests.support.java_program import RUN_TIMEOUT_S, java_command
@@ -63,7 +63,7 @@ class KafkaDump:
         names = ",".join(map(str, files))
         command = java_command(jars, "kafka.tools.DumpLogSegments", *options, "--files", names)
         ended = subprocess.run(
-            tied(command), capture_output=True, text=True, check=True, timeout=RUN_TIMEOUT_S
+            tied_command(command), capture_output=True, text=True, check=True, timeout=RUN_TIMEOUT_S
         )
         self.mismatches = [
             line for line in ended.stderr.splitlines() if not re.search(NO_MISMATCH, line)

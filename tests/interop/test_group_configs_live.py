@@ -50,7 +50,7 @@ def altered(address, name, changes, kind=GROUP):
     answer = call(
         address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
     )
-    return ErrorCode.of(answer.responses[0].error_code).name
+    return ErrorCode.for_code(answer.responses[0].error_code).name
 
 
 def described(address, name):
@@ -68,7 +68,7 @@ def described(address, name):
         for each in result.configs
         if each.name in shown
     }
-    return ErrorCode.of(result.error_code).name, shown, synonyms
+    return ErrorCode.for_code(result.error_code).name, shown, synonyms
 
 
 def test_groups_are_configured_as_by_kafka(kafka_41, tmp_path):

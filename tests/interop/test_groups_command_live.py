@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.broker.cli import test_groups, test_groups_reset
+from tests.broker.cli.groups import test_command as test_groups
+from tests.broker.cli.groups import test_reset as test_groups_reset
 from tests.support.apache_kafka import kraft_broker
 from tests.support.command_line import CommandLine
 from tests.support.group_readers import topic

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from tests.support.batches import batch_of
 from tests.support.broker_process import broker
 from tests.support.client_driver import CODECS, Sent
@@ -238,7 +238,7 @@ def in_transaction(value, *, producer_id, offset):
 
 
 def end_of_transaction(*, producer_id, offset, is_commit):
-    return marker_batch(
+    return build_marker_batch(
         EndTransactionMarker(is_commit, coordinator_epoch=0),
         timestamp=NOW_MS,
         producer_id=producer_id,

@@ -82,12 +82,12 @@ def test_topics_are_created_described_altered_listed_and_deleted(run, new_topic)
     made = run("TopicCommand", "--create", *named, "--partitions", 2, "--config", "segment.ms=5000")
     assert f"Created topic {topic}." in made.lines
     again = run("TopicCommand", "--create", *named, "--partitions", 2, status=1)
-    assert f"Topic '{topic}' exists already" in again.out
+    assert f"Topic '{topic}' already exists" in again.out
     assert described(run, topic) == (2, [f"{BROKER_ID}"] * 2, "segment.ms=5000")
     run("TopicCommand", "--alter", *named, "--partitions", 3)
     eventually(lambda: described(run, topic)[:2] == (3, [f"{BROKER_ID}"] * 3))
     fewer = run("TopicCommand", "--alter", *named, "--partitions", 1, status=1)
-    assert f"Topic '{topic}' has 3 partitions already" in fewer.out
+    assert f"Topic '{topic}' currently has 3 partitions" in fewer.out
     assert topic in run("TopicCommand", "--list").lines
     run("TopicCommand", "--delete", *named)
     eventually(lambda: topic not in run("TopicCommand", "--list").lines)

@@ -9,8 +9,8 @@ import pytest
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.conversion import down_converted, rebuilt_for_append
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.conversion import down_convert, rebuild_for_append
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.batches import batch_of
@@ -32,7 +32,9 @@ def read_by_kafka(kafka_39_jars):
 
 def test_kafka_reads_what_is_written(read_by_kafka):
     sets = [
-        legacy_set(some_records(seed), LegacyFormat(magic=magic, codec=codec, append_time_ms=time))
+        build_legacy_set(
+            some_records(seed), LegacyFormat(magic=magic, codec=codec, append_time_ms=time)
+        )
         for seed in range(12)
         for magic, codec in FORMATS
         for time in (None, 1_700_000_000_123)
@@ -46,7 +48,7 @@ def test_kafka_reads_what_is_down_converted(read_by_kafka):
         records = some_records(seed, headers=(Header("h", b"v"),))
         for magic, codec in FORMATS:
             batch = batch_of(*records, base_offset=records[0].offset, codec=codec)
-            parts = down_converted(batch, magic=magic, first_offset=records[1].offset)
+            parts = down_convert(batch, magic=magic, first_offset=records[1].offset)
             sets.append(b"".join(part.buffer for part in parts))
     check_kafka_agrees(read_by_kafka, sets)
 
@@ -55,9 +57,9 @@ def test_kafka_reads_what_is_rebuilt(read_by_kafka):
     sets = []
     for seed in range(12):
         for magic, codec in FORMATS:
-            sent = legacy_set(some_records(seed), LegacyFormat(magic=magic, codec=codec))
+            sent = build_legacy_set(some_records(seed), LegacyFormat(magic=magic, codec=codec))
             fields = BatchFields(base_offset=1000, codec=random.Random(seed).choice(list(Codec)))
-            sets.append(rebuilt_for_append(list(batches_of_any_magic(sent)), fields).buffer)
+            sets.append(rebuild_for_append(list(batches_of_any_magic(sent)), fields).buffer)
     check_kafka_agrees(read_by_kafka, sets)
 
 

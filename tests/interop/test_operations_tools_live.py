@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign import plans
 from tests.cluster.test_operations import RATES, REPLICAS, configs, partitions, topic
 from tests.support.cluster import Cluster
@@ -63,7 +63,7 @@ def test_a_plan_of_one_tool_is_done_by_the_other(run, command, cluster, topic, t
     path = written(tmp_path / "plan.json", proposal)
     assert command("reassign", "generate", "--topics-file", topics, "--brokers", "1,2").status == 0
     assert command("reassign", "execute", path, "--wait").status == 0
-    assert plans.written(plans.read_plan(str(path)).replicas) == proposal
+    assert plans.format_plan(plans.read_plan(str(path)).replicas) == proposal
     back = written(tmp_path / "back.json", now)
     of_kafka = ("--reassignment-json-file", back, "--execute")
     assert any("Successfully started" in line for line in run(REASSIGN, *of_kafka))
@@ -74,7 +74,9 @@ def test_a_plan_of_one_tool_is_done_by_the_other(run, command, cluster, topic, t
 def test_a_throttle_of_one_tool_is_removed_by_the_other(run, command, cluster, topic, tmp_path):
     name = topic((0,))
     for number, tool in ((1, "kafka"), (2, "odradek")):
-        plan = written(tmp_path / f"{number}.json", plans.written({Place(name, 0): (number,)}))
+        plan = written(
+            tmp_path / f"{number}.json", plans.format_plan({TopicAndPartition(name, 0): (number,)})
+        )
         if tool == "kafka":
             run(REASSIGN, "--execute", "--reassignment-json-file", plan, "--throttle", 10**7)
             set_by_kafka = throttle(cluster, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek.protocol.field import Array, Nested, Versions
-from odradek.protocol.schema import absent_value, read_only_default
+from odradek.protocol.schema import default_value, read_only_default
 from odradek.protocol.types import ZERO_UUID
 from tests.support.all_messages import all_messages, versions_of
 from tests.support.kafka_json import kafka_name
@@ -80,7 +80,7 @@ def our_layout(struct, version):
             our_type(field.type, version),
             version in field.nullable,
             field.tag,
-            comparable(absent_value(field)),
+            comparable(default_value(field)),
         )
         for field in struct.__schema__.fields
         if version in field.versions

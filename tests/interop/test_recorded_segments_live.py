@@ -10,7 +10,7 @@ import pytest
 
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record
 from tests.interop.record_segments import KEEP_TOGETHER, record, record_old_formats
 from tests.interop.segment_recipes import BATCHES, OLD_BATCHES, old_format_recipes, recipes
@@ -137,7 +137,7 @@ def old_set(batch, magic, codec):
     records = [
         Record(offset, sent.timestamp, sent.key, sent.value) for offset, sent in enumerate(batch)
     ]
-    return bytes(legacy_set(records, LegacyFormat(magic=magic, codec=codec)))
+    return bytes(build_legacy_set(records, LegacyFormat(magic=magic, codec=codec)))
 
 
 def as_sent(records):

@@ -6,8 +6,8 @@ The tests are those of tests/broker/cli, taken over with a broker that lets tran
 import pytest
 
 from odradek.protocol.api_keys import ApiKey
-from tests.broker.cli import test_transactions
-from tests.broker.cli.test_transactions import leaderless
+from tests.broker.cli.transactions import test_command as test_transactions
+from tests.broker.cli.transactions.test_command import leaderless
 from tests.interop.test_groups_command_live import Running, command, taken_over
 from tests.support.apache_kafka import kraft_broker
 from tests.support.group_members import wait_until

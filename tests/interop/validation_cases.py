@@ -16,7 +16,7 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record, write_record
 from tests.support.batches import batch_around, with_checksum
 from tests.support.legacy_messages import message, message_around, wrapper
@@ -338,7 +338,7 @@ def built(*records: Record, **fields) -> bytes:
 
 
 def legacy(magic: int, codec: Codec) -> bytes:
-    return bytes(legacy_set(WITHOUT_HEADERS, LegacyFormat(magic=magic, codec=codec)))
+    return bytes(build_legacy_set(WITHOUT_HEADERS, LegacyFormat(magic=magic, codec=codec)))
 
 
 def flagged(batch: bytes, flags: int) -> bytes:

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from itertools import count, cycle
 from pathlib import Path
 
-from odradek.config.definition import Layer
+from odradek.config.definition import ConfigSource
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record
 from odradek.protocol.types import TopicPartition
 from odradek.storage import clean_shutdown, meta_properties, partition_metadata
-from odradek.storage.log import Log
-from odradek.storage.log_loader import Findings, LogPlace, open_log
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from odradek.storage.settings import TopicSettings
+from odradek.storage.unified_log import UnifiedLog
 from tests.interop.data_directory_recipes import ROLLED
 from tests.interop.data_directory_scene import HOUR_MS, Batch, batches
 from tests.support.compaction import compact
@@ -36,7 +36,7 @@ SERVER = LogSettings(transaction_partition_verification_enable=False)
 class Writer:
     """Appends to one log as its leader does."""
 
-    def __init__(self, log: Log, now_ms: int) -> None:
+    def __init__(self, log: UnifiedLog, now_ms: int) -> None:
         self.log = log
         self.now_ms = now_ms
         self.leader_epoch = FIRST_EPOCH
@@ -60,7 +60,7 @@ class Writer:
         self._append(batch, fields)
 
     def end(self, producer_id: int, *, commit: bool) -> None:
-        marker = marker_batch(
+        marker = build_marker_batch(
             EndTransactionMarker(commit, COORDINATOR_EPOCH),
             timestamp=self.now_ms,
             producer_id=producer_id,
@@ -70,25 +70,25 @@ class Writer:
 
     def append_old(self, batch: Batch, form: LegacyFormat) -> None:
         """As a follower, which takes what its leader has."""
-        offsets = count(self.log.end_offset)
+        offsets = count(self.log.log_end_offset)
         records = [
             Record(offset, sent.timestamp, sent.key, sent.value)
             for offset, sent in zip(offsets, batch, strict=False)
         ]
-        self.log.append_as_follower(legacy_set(records, form), now_ms=self.now_ms)
-        self.log.advance_high_watermark(self.log.end_offset)
+        self.log.append_as_follower(build_legacy_set(records, form), now_ms=self.now_ms)
+        self.log.update_high_watermark(self.log.log_end_offset)
 
     def replicate(self, *fetched: Batch) -> None:
         """As a follower, which gets several batches at once."""
         numbered = bytearray()
-        end_offset = self.log.end_offset
+        end_offset = self.log.log_end_offset
         for batch in fetched:
             built = RecordBatch(self._built(batch, BatchFields()))
-            built.number(end_offset, self.leader_epoch)
+            built.assign_offsets(end_offset, self.leader_epoch)
             end_offset = built.next_offset
             numbered += built.view
         self.log.append_as_follower(numbered, now_ms=self.now_ms)
-        self.log.advance_high_watermark(self.log.end_offset)
+        self.log.update_high_watermark(self.log.log_end_offset)
 
     def _append(self, batch: Batch, fields: BatchFields) -> None:
         self._write(self._built(batch, fields), AppendOrigin.CLIENT)
@@ -106,7 +106,7 @@ class Writer:
         self.log.append_as_leader(
             batch, leader_epoch=self.leader_epoch, now_ms=self.now_ms, origin=origin
         )
-        self.log.advance_high_watermark(self.log.end_offset)
+        self.log.update_high_watermark(self.log.log_end_offset)
 
 
 def write_plain(writer: Writer) -> None:
@@ -144,7 +144,7 @@ def write_replicated(writer: Writer) -> None:
 
 def write_trimmed(writer: Writer) -> None:
     write_plain(writer)
-    writer.log.advance_start(19)
+    writer.log.maybe_increment_log_start_offset(19)
 
 
 def write_old_formats(writer: Writer) -> None:
@@ -215,20 +215,20 @@ def write_instead(data_directory: Path, *, now_ms: int, is_closed: bool) -> None
     meta_properties.write(data_directory, owner)
     clean_shutdown.remove(data_directory)
     logs = [_write_log(data_directory, topic, now_ms) for topic in TOPICS]
-    starts = {log.partition: log.start_offset for log in logs if log.start_offset}
+    starts = {log.partition: log.log_start_offset for log in logs if log.log_start_offset}
     LOG_START_OFFSETS.write(data_directory, starts)
     HIGH_WATERMARKS.write(data_directory, {log.partition: log.high_watermark for log in logs})
     for log in logs:
         if is_closed:
             log.close(now_ms=now_ms)
         else:
-            log.abandon()
+            log.close_handlers()
     RECOVERY_POINTS.write(data_directory, {log.partition: log.recovery_point for log in logs})
     if is_closed:
         clean_shutdown.write(data_directory)
 
 
-def _write_log(data_directory: Path, topic: str, now_ms: int) -> Log:
+def _write_log(data_directory: Path, topic: str, now_ms: int) -> UnifiedLog:
     directory = data_directory / f"{topic}-0"
     topic_id = partition_metadata.read(directory)
     assert topic_id is not None
@@ -236,14 +236,14 @@ def _write_log(data_directory: Path, topic: str, now_ms: int) -> Log:
     directory.mkdir()
     partition_metadata.write(directory, topic_id)
     written = TOPICS[topic]
-    configs = {Layer.TOPIC: {**written.configs, **written.while_written}}
-    place = LogPlace(
+    configs = {ConfigSource.TOPIC: {**written.configs, **written.while_written}}
+    place = LoadLogParams(
         directory=directory,
         partition=TopicPartition(topic, 0),
-        settings=TopicSettings.read(configs, server=[SERVER]),
+        settings=TopicSettings.read(configs, server_tables=[SERVER]),
         producer_settings=SERVER,
         now_ms=now_ms,
     )
-    log = open_log(place, Findings())
+    log = open_log(place, LogLoadReport())
     written.write(Writer(log, now_ms))
     return log

@@ -23,7 +23,7 @@ from odradek.protocol.decoder_source import holds_records
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.field import RECORDS, Array, Nested
 from odradek.protocol.file_region import FileRegion
-from odradek.protocol.schema import absent_value
+from odradek.protocol.schema import default_value
 from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_values import UNKNOWN_TAGS, at_random, filled
 from tests.support.messages import EVERY_VERSION, messages, small_message, structs_of
@@ -32,10 +32,10 @@ from tests.support.messages import EVERY_VERSION, messages, small_message, struc
 EXAMPLES = max(1, settings().max_examples // 25)
 SMALL_MESSAGES = 2
 
-of_every_version = pytest.mark.parametrize(
+each_version = pytest.mark.parametrize(
     ("message", "version"), EVERY_VERSION, ids=lambda part: getattr(part, "__name__", f"v{part}")
 )
-of_every_message = pytest.mark.parametrize(
+each_message = pytest.mark.parametrize(
     "message", all_messages(), ids=lambda message: message.__name__
 )
 with_records = pytest.mark.parametrize(
@@ -44,14 +44,14 @@ with_records = pytest.mark.parametrize(
 
 
 def small_messages(message):
-    choice = Random(crc32(message.__name__.encode()))
+    random = Random(crc32(message.__name__.encode()))
     for version in versions_of(message):
         for _ in range(SMALL_MESSAGES):
-            yield version, small_message(message, version, choice)
+            yield version, small_message(message, version, random)
 
 
-@of_every_version
-def test_a_round_trip_changes_nothing(message, version):
+@each_version
+def test_round_trip_changes_nothing(message, version):
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
@@ -68,51 +68,51 @@ def test_a_round_trip_changes_nothing(message, version):
     check()
 
 
-@of_every_message
+@each_message
 def test_large_values_survive_a_round_trip(message):
-    choice = Random(crc32(message.__name__.encode()))
+    random = Random(crc32(message.__name__.encode()))
     for version in versions_of(message):
-        value = filled(message, version, at_random(choice))
+        value = filled(message, version, at_random(random))
         frame = encode_bytes(value, version)
         assert decode(message, version, frame) == value
         assert encode_bytes(decode(message, version, frame), version) == frame
 
 
-@of_every_message
-def test_defaults_fill_what_a_version_lacks(message):
+@each_message
+def test_fields_missing_from_a_version_have_their_default(message):
     for version, value in small_messages(message):
         decoded = decode(message, version, encode_bytes(value, version))
         for struct in structs_in(decoded):
             for field in struct.__schema__.fields:
                 if version not in field.versions:
-                    assert getattr(struct, field.name) == absent_value(field), field.name
+                    assert getattr(struct, field.name) == default_value(field), field.name
 
 
-@of_every_message
-def test_every_truncation_is_refused(message):
+@each_message
+def test_every_truncation_is_rejected(message):
     for version, value in small_messages(message):
         frame = encode_bytes(value, version)
         read = [size for size in range(len(frame)) if decodes(message, version, frame[:size])]
         assert read == []
 
 
-@of_every_message
-def test_every_byte_too_many_is_refused(message):
+@each_message
+def test_extra_byte_is_rejected(message):
     for version, value in small_messages(message):
         with pytest.raises(DecodeError, match="left over"):
             decode(message, version, encode_bytes(value, version) + b"\0")
 
 
-@of_every_message
-def test_a_message_is_found_between_others(message):
+@each_message
+def test_message_is_decoded_from_the_middle_of_a_buffer(message):
     for version, value in small_messages(message):
         frame = encode_bytes(value, version)
         assert decode(message, version, b"before" + frame, 6) == value
-        around = b"before" + frame + b"after"
-        assert decode_prefix(message, version, around, 6) == (value, 6 + len(frame))
+        surrounded = b"before" + frame + b"after"
+        assert decode_prefix(message, version, surrounded, 6) == (value, 6 + len(frame))
 
 
-@of_every_message
+@each_message
 def test_unknown_tags_are_kept_in_every_struct(message):
     for version in versions_of(message):
         if version not in message.__schema__.flexible:
@@ -127,15 +127,15 @@ def test_unknown_tags_are_kept_in_every_struct(message):
         assert encode_bytes(decoded, version) == frame
 
 
-@of_every_message
-def test_any_kind_of_buffer_gives_the_same_message(message):
+@each_message
+def test_any_buffer_type_gives_the_same_message(message):
     for version, value in small_messages(message):
         frame = encode_bytes(value, version)
         for buffer in (bytearray(frame), memoryview(frame), memoryview(b"." + frame + b".")[1:-1]):
             assert decode(message, version, buffer) == value
 
 
-@of_every_message
+@each_message
 def test_messages_can_be_pickled_copied_and_shown(message):
     for _, value in small_messages(message):
         assert pickle.loads(pickle.dumps(value)) == value
@@ -154,13 +154,17 @@ def test_record_data_is_a_view_of_the_frame(message):
 
 
 @with_records
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, FileRegion])
-def test_record_data_is_passed_through_as_it_was_given(message, kind):
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview, FileRegion])
+def test_record_data_is_passed_through_uncopied(message, buffer_type):
     for version, value in small_messages(message):
         given_buffers = []
-        for struct, name in places_of_records(value):
+        for struct, name in record_fields(value):
             length = len(given_buffers) + 1
-            content = FileRegion(5, 0, length) if kind is FileRegion else kind(bytes(length))
+            content = (
+                FileRegion(5, 0, length)
+                if buffer_type is FileRegion
+                else buffer_type(bytes(length))
+            )
             setattr(struct, name, content)
             given_buffers.append(content)
         parts = encode(value, version)
@@ -184,12 +188,12 @@ def structs_in(struct):
         inner = field.type.element if isinstance(field.type, Array) else field.type
         if isinstance(inner, Nested):
             value = getattr(struct, field.name)
-            for each in value if isinstance(value, list) else [value]:
-                if each is not None:
-                    yield from structs_in(each)
+            for element in value if isinstance(value, list) else [value]:
+                if element is not None:
+                    yield from structs_in(element)
 
 
-def places_of_records(message):
+def record_fields(message):
     """The structs and fields that hold record data, in the order of the wire."""
     for struct in structs_in(message):
         for field in struct.__schema__.fields:
@@ -198,4 +202,4 @@ def places_of_records(message):
 
 
 def records_in(message):
-    return [getattr(struct, name) for struct, name in places_of_records(message)]
+    return [getattr(struct, name) for struct, name in record_fields(message)]

@@ -4,7 +4,12 @@ from array import array
 
 import pytest
 
-from odradek.protocol.buffers import SHOWN_CHARACTERS, check_bytes, is_flat, shown
+from odradek.protocol.buffers import (
+    REPR_CHARACTERS_MAX,
+    check_bytes,
+    is_contiguous_bytes,
+    short_repr,
+)
 from odradek.protocol.errors import EncodeError
 
 NUMBERS = array("i", [1, 2, 3])
@@ -22,8 +27,8 @@ NUMBERS = array("i", [1, 2, 3])
         memoryview(NUMBERS).cast("B"),
     ],
 )
-def test_bytes_side_by_side_are_flat(value):
-    assert is_flat(value)
+def test_contiguous_bytes_are_accepted(value):
+    assert is_contiguous_bytes(value)
     check_bytes("key", value)
 
 
@@ -42,15 +47,15 @@ def test_bytes_side_by_side_are_flat(value):
         memoryview(b"a").cast("B", []),
     ],
 )
-def test_anything_else_is_refused(value):
-    assert not is_flat(value)
+def test_other_values_are_rejected(value):
+    assert not is_contiguous_bytes(value)
     with pytest.raises(EncodeError, match=r"key: .* is not bytes"):
         check_bytes("key", value)
 
 
-def test_a_view_is_shown_by_its_layout():
-    assert shown(memoryview(NUMBERS)) == "a view of format i, shape (3,), strides (4,)"
+def test_view_is_shown_by_its_layout():
+    assert short_repr(memoryview(NUMBERS)) == "a view of format i, shape (3,), strides (4,)"
 
 
-def test_a_long_value_is_not_shown_whole():
-    assert shown("x" * 10_000) == "'" + "x" * (SHOWN_CHARACTERS - 1) + "..."
+def test_long_value_is_abbreviated():
+    assert short_repr("x" * 10_000) == "'" + "x" * (REPR_CHARACTERS_MAX - 1) + "..."

@@ -39,34 +39,34 @@ def test_every_version_compiles(message):
         assert callable(prefix_decoder(message, version))
 
 
-def test_a_function_is_compiled_once():
+def test_function_is_compiled_once():
     assert decoder(HeartbeatResponse, 1) is decoder(HeartbeatResponse, 1)
     assert encoder(HeartbeatResponse, 1) is encoder(HeartbeatResponse, 1)
     assert prefix_decoder(HeartbeatResponse, 1) is prefix_decoder(HeartbeatResponse, 1)
 
 
-def test_nothing_is_compiled_before_it_is_needed():
+def test_functions_are_compiled_on_first_use():
     program = IMPORTED + COMPILED + COUNT
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout.strip() == b"[0, 0, 0]"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert completed.stdout.strip() == b"[0, 0, 0]"
 
 
 @pytest.mark.parametrize("version", [-1, 5])
-@pytest.mark.parametrize("write", [decoder, encoder, prefix_decoder, source_of])
-def test_a_version_without_a_schema_is_refused(write, version):
+@pytest.mark.parametrize("compile_function", [decoder, encoder, prefix_decoder, source_of])
+def test_version_without_a_schema_is_rejected(compile_function, version):
     with pytest.raises(ValueError, match=f"HeartbeatResponse has versions 0-4, not {version}"):
-        write(HeartbeatResponse, version)
+        compile_function(HeartbeatResponse, version)
 
 
 class TestSource:
-    def test_fields_of_fixed_width_are_read_and_written_by_one_call(self):
+    def test_fixed_width_fields_are_read_and_written_in_one_call(self):
         source = source_of(FetchRequest, 12)
         reads = lines_with("o3.fetch_offset", source)
         assert len(reads) == 1
         for name in ("partition", "current_leader_epoch", "log_start_offset"):
             assert f"o3.{name}" in reads[0]
 
-    def test_an_array_of_numbers_is_read_and_written_by_one_call(self):
+    def test_number_array_is_read_and_written_in_one_call(self):
         source = source_of(MetadataResponse, 12)
         assert len(lines_with("replica_nodes = list(unpack_many_i", source)) == 1
         assert len(lines_with("pack_many_hiiiBNiBNiBNiB[", source)) == 1
@@ -74,12 +74,12 @@ class TestSource:
     def test_no_version_is_tested_at_run_time(self):
         assert "version" not in source_of(FetchRequest, 12)
 
-    def test_a_field_that_does_not_travel_is_set_to_its_default(self):
+    def test_field_missing_from_the_version_is_set_to_its_default(self):
         assert "o.error_code = 0" in source_of(MetadataResponse, 12)
         assert "o.throttle_time_ms = 0" in source_of(HeartbeatResponse, 0)
 
     @pytest.mark.parametrize("message", all_messages(), ids=lambda message: message.__name__)
-    def test_no_function_is_written_twice(self, message):
+    def test_no_function_is_generated_twice(self, message):
         for version in versions_of(message):
             for source in source_of(message, version).split("\n\n"):
                 functions = lines_with("def ", source)
@@ -87,14 +87,14 @@ class TestSource:
 
 
 class TestLimitsOfTheLanguage:
-    def test_there_are_no_arrays_of_ids(self):
+    def test_arrays_of_uuids_are_rejected(self):
         class Ids(Message, versions="0"):
             ids: list[Uuid] = array(uuid)
 
         with pytest.raises(AssertionError):
             encoder(Ids, 0)
 
-    def test_there_are_no_arrays_of_arrays(self):
+    def test_arrays_of_arrays_are_rejected(self):
         class Table(Message, versions="0"):
             rows: list[list[int]] = array(lambda: array(int8))
 
@@ -139,7 +139,7 @@ def deep(value):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_structs_of_the_same_name_inside_each_other_are_kept_apart(version):
+def test_nested_structs_of_the_same_name_are_distinguished(version):
     message = deep(1000)
     if version == 1:
         message.levels[0].tagged = message.level.level

@@ -7,9 +7,9 @@ import pytest
 
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.buffers import SHOWN_CHARACTERS
+from odradek.protocol.buffers import REPR_CHARACTERS_MAX
 from odradek.protocol.codec import decode, encode, encode_bytes
-from odradek.protocol.diagnosis import find_fault
+from odradek.protocol.encode_faults import find_fault
 from odradek.protocol.errors import EncodeError
 from odradek.protocol.field import BOOL, FLOAT64, UUID, Array, Nested, Primitive
 from odradek.protocol.file_region import FileRegion
@@ -80,13 +80,13 @@ NOT_NULLABLE = [
 IN_VERSION_0 = [field.name for field in Everything.__schema__.fields if field.tag is None]
 
 #: Buffers whose length does not count their bytes, or whose bytes lie apart.
-UNEVEN = [
+NOT_CONTIGUOUS = [
     numbers_of("i", [1, 2, 3]),
     memoryview(numbers_of("i", [1, 2, 3])),
     memoryview(b"abcdef")[::2],
     memoryview(b"abcdef").cast("B", [2, 3]),
 ]
-WRONG = {
+WRONG_VALUES_BY_FIELD = {
     "flag": [2, -1, "x", "", [], 0.5],
     "tiny": [1.5, "1", [], b"1"],
     "number": [1.0, "1", [1]],
@@ -94,9 +94,9 @@ WRONG = {
     "id": [b"", b"short", bytes(16), bytes(17), "A" * 22, uuid.UUID(int=0)],
     "text": [b"bytes", 5, ["x"], "\ud800", "x" * 32768, "é" * 16384],
     "nullable_text": [b"bytes", 5, "lone \udfff surrogate", "x" * 32768],
-    "blob": ["text", "", 5, [1, 2], FileRegion(3, 0, 5), *UNEVEN],
-    "nullable_blob": ["text", "", 5, [1, 2], [], FileRegion(3, 0, 5), *UNEVEN],
-    "records": ["text", "", 5, [b"x"], [], {}, *UNEVEN],
+    "blob": ["text", "", 5, [1, 2], FileRegion(3, 0, 5), *NOT_CONTIGUOUS],
+    "nullable_blob": ["text", "", 5, [1, 2], [], FileRegion(3, 0, 5), *NOT_CONTIGUOUS],
+    "records": ["text", "", 5, [b"x"], [], {}, *NOT_CONTIGUOUS],
     "numbers": [5, "12", iter([1]), object()],
     "texts": ["text", "", 5, iter(["x"])],
     "nullable_texts": ["text", 5],
@@ -110,43 +110,43 @@ WRONG = {
     "tagged_numbers": [5, [2**31], ["x"]],
     "tagged_inner": [5, Inner(number=2**31)],
 }
-WRONG_VALUES = [(name, value) for name, values in WRONG.items() for value in values]
+WRONG_VALUES = [(name, value) for name, values in WRONG_VALUES_BY_FIELD.items() for value in values]
 
 
-def refusal(message, version):
+def encode_error(message, version):
     with pytest.raises(EncodeError) as caught:
         encode(message, version)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("name", NOT_NULLABLE)
-def test_null_is_refused_in_a_field_that_must_have_a_value(name):
-    text = refusal(Everything(**{name: None}), COMPACT)
+def test_null_is_rejected_in_a_required_field(name):
+    text = encode_error(Everything(**{name: None}), COMPACT)
     assert text == f"Everything v1: {name}: null, but must have a value"
 
 
 @pytest.mark.parametrize("name", sorted(set(NOT_NULLABLE) & set(IN_VERSION_0)))
-def test_null_is_refused_in_plain_versions_too(name):
-    assert f": {name}: null" in refusal(Everything(**{name: None}), PLAIN)
+def test_null_is_rejected_in_plain_versions_too(name):
+    assert f": {name}: null" in encode_error(Everything(**{name: None}), PLAIN)
 
 
 @pytest.mark.parametrize("version", [PLAIN, COMPACT])
-def test_null_is_written_where_it_may_be(version):
+def test_null_is_encoded_in_nullable_fields(version):
     message = Everything(**NULLABLE)
     assert decode(Everything, version, encode_bytes(message, version)) == message
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG_VALUES)
-def test_a_wrong_value_is_refused_by_name(name, value):
-    text = refusal(Everything(**{name: value}), COMPACT)
+def test_wrong_value_is_rejected_with_the_field_name(name, value):
+    text = encode_error(Everything(**{name: value}), COMPACT)
     assert text.startswith(f"Everything v1: {name}")
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [pair for pair in WRONG_VALUES if pair[0] in IN_VERSION_0]
 )
-def test_a_wrong_value_is_refused_in_plain_versions_too(name, value):
-    assert refusal(Everything(**{name: value}), PLAIN).startswith(f"Everything v0: {name}")
+def test_wrong_value_is_rejected_in_plain_versions_too(name, value):
+    assert encode_error(Everything(**{name: value}), PLAIN).startswith(f"Everything v0: {name}")
 
 
 @pytest.mark.parametrize(
@@ -158,26 +158,26 @@ def test_a_wrong_value_is_refused_in_plain_versions_too(name, value):
     ],
     ids=lambda field: field.name,
 )
-def test_integers_fill_their_range_and_nothing_beyond(field):
+def test_integers_outside_their_range_are_rejected(field):
     low, high = integer_range(field.type)
     for value in (low, high):
         message = Everything(**{field.name: value})
         assert decode(Everything, COMPACT, encode_bytes(message, COMPACT)) == message
     for value in (low - 1, high + 1, 2**70, -(2**70)):
-        text = refusal(Everything(**{field.name: value}), COMPACT)
-        assert text == f"Everything v1: {field.name}: {value} is no {field.type.name}"
+        text = encode_error(Everything(**{field.name: value}), COMPACT)
+        assert text == f"Everything v1: {field.name}: {value} is not of type {field.type.name}"
 
 
-def test_a_boolean_may_be_written_as_the_number_it_equals():
+def test_boolean_can_be_given_as_a_number():
     assert encode(Everything(flag=1), PLAIN) == encode(Everything(flag=True), PLAIN)
 
 
 @pytest.mark.parametrize("sequence", [(1, 2), range(1, 3), {1: "a", 2: "b"}.keys()])
-def test_a_list_may_be_any_sized_sequence(sequence):
+def test_list_can_be_any_sized_iterable(sequence):
     assert encode(Everything(numbers=sequence), PLAIN) == encode(Everything(numbers=[1, 2]), PLAIN)
 
 
-def test_bytes_may_be_any_buffer():
+def test_bytes_can_be_any_buffer():
     plain = encode_bytes(Everything(blob=b"abc"), COMPACT)
     assert encode_bytes(Everything(blob=bytearray(b"abc")), COMPACT) == plain
     assert encode_bytes(Everything(blob=memoryview(b"abc")), COMPACT) == plain
@@ -185,16 +185,18 @@ def test_bytes_may_be_any_buffer():
 
 
 class TestPaths:
-    def test_an_element_is_named_by_its_place(self):
-        assert ": numbers[2]: 2147483648 is" in refusal(Everything(numbers=[0, 1, 2**31]), COMPACT)
-        assert ": texts[1]: null" in refusal(Everything(texts=["x", None]), COMPACT)
-        assert ": numbers[0]: null" in refusal(Everything(numbers=[None]), PLAIN)
-        assert ": inners[1]: null" in refusal(Everything(inners=[Inner(), None]), PLAIN)
+    def test_array_element_is_named_by_its_index(self):
+        assert ": numbers[2]: 2147483648 is" in encode_error(
+            Everything(numbers=[0, 1, 2**31]), COMPACT
+        )
+        assert ": texts[1]: null" in encode_error(Everything(texts=["x", None]), COMPACT)
+        assert ": numbers[0]: null" in encode_error(Everything(numbers=[None]), PLAIN)
+        assert ": inners[1]: null" in encode_error(Everything(inners=[Inner(), None]), PLAIN)
 
-    def test_an_element_of_another_class_is_named_by_its_place(self):
-        assert ": inners[1]: " in refusal(Everything(inners=[Inner(), "x"]), COMPACT)
+    def test_array_element_of_another_class_is_named_by_its_index(self):
+        assert ": inners[1]: " in encode_error(Everything(inners=[Inner(), "x"]), COMPACT)
 
-    def test_a_field_inside_arrays_is_named_by_its_whole_path(self):
+    def test_field_inside_arrays_is_named_by_its_full_path(self):
         partition = MetadataResponse.Topic.Partition
         topics = [
             MetadataResponse.Topic(
@@ -213,16 +215,16 @@ class TestPaths:
             )
             for number in range(5)
         ]
-        text = refusal(MetadataResponse(brokers=[], topics=topics), 9)
+        text = encode_error(MetadataResponse(brokers=[], topics=topics), 9)
         assert text.startswith("MetadataResponse v9: topics[3].partitions[1].isr_nodes[1]: ")
 
-    def test_a_field_of_a_nested_struct_is_named_by_its_path(self):
-        text = refusal(Everything(nullable_inner=Inner(number="x")), COMPACT)
+    def test_field_of_a_nested_struct_is_named_by_its_path(self):
+        text = encode_error(Everything(nullable_inner=Inner(number="x")), COMPACT)
         assert text == "Everything v1: nullable_inner.number: 'x' is no int32"
 
-    def test_a_long_value_is_not_shown_whole(self):
-        text = refusal(Everything(number="x" * 10_000), COMPACT)
-        assert len(text) < SHOWN_CHARACTERS + 100
+    def test_long_value_is_abbreviated(self):
+        text = encode_error(Everything(number="x" * 10_000), COMPACT)
+        assert len(text) < REPR_CHARACTERS_MAX + 100
 
 
 def fetch_request(**values):
@@ -236,58 +238,60 @@ def fetch_partition(**values):
 
 
 class TestFieldsTheVersionLacks:
-    def test_a_field_not_at_its_default_is_refused(self):
+    def test_field_not_at_its_default_is_rejected(self):
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        assert refusal(request, 3) == (
+        assert encode_error(request, 3) == (
             "MetadataRequest v3: allow_auto_topic_creation: "
             "version 3 cannot carry it, and it is not at its default"
         )
 
-    def test_null_is_refused_too(self):
+    def test_null_is_rejected_too(self):
         request = MetadataRequest(topics=[], allow_auto_topic_creation=None)
-        assert ": allow_auto_topic_creation: version 3" in refusal(request, 3)
+        assert ": allow_auto_topic_creation: version 3" in encode_error(request, 3)
         request = fetch_request(forgotten_topics_data=None)
-        assert ": forgotten_topics_data: version 6" in refusal(request, 6)
+        assert ": forgotten_topics_data: version 6" in encode_error(request, 6)
 
-    def test_at_its_default_it_is_left_out(self):
+    def test_field_at_its_default_is_omitted(self):
         whole = encode_bytes(MetadataRequest(topics=[]), 3)
         assert whole == b"\0\0\0\0"
 
-    def test_an_ignorable_field_is_left_out_silently(self):
+    def test_ignorable_field_is_omitted(self):
         assert encode(fetch_request(rack_id="r"), 10) == encode(fetch_request(), 10)
 
-    def test_an_array_and_a_struct_are_refused_as_well(self):
+    def test_array_and_struct_are_rejected_too(self):
         forgotten = FetchRequest.ForgottenTopic(topic="t", partitions=[])
-        text = refusal(fetch_request(forgotten_topics_data=[forgotten]), 6)
+        text = encode_error(fetch_request(forgotten_topics_data=[forgotten]), 6)
         assert ": forgotten_topics_data: version 6" in text
         state = FetchRequest.ReplicaState(replica_id=1)
-        assert ": replica_state: version 14" in refusal(fetch_request(replica_state=state), 14)
+        assert ": replica_state: version 14" in encode_error(fetch_request(replica_state=state), 14)
 
-    def test_a_struct_at_its_default_is_left_out_even_if_made_by_hand(self):
+    def test_new_struct_with_default_values_is_omitted(self):
         request = fetch_request(replica_state=FetchRequest.ReplicaState())
         assert encode(request, 14) == encode(fetch_request(), 14)
 
-    def test_an_empty_tuple_will_do_for_an_empty_list(self):
+    def test_empty_tuple_is_accepted_as_an_empty_list(self):
         request = fetch_request(forgotten_topics_data=())
         assert encode(request, 6) == encode(fetch_request(), 6)
 
-    def test_inside_an_array_it_is_named_by_its_whole_path(self):
+    def test_field_in_an_array_element_is_named_by_its_full_path(self):
         topic = FetchRequest.Topic(
             topic="t", partitions=[fetch_partition(), fetch_partition(last_fetched_epoch=5)]
         )
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
-        text = refusal(request, 11)
+        text = encode_error(request, 11)
         assert ": topics[0].partitions[1].last_fetched_epoch: version 11 cannot carry it" in text
 
 
 class TestUnknownTags:
-    def test_a_version_without_tags_refuses_them(self):
-        text = refusal(Everything(unknown_tags=((50, b""),)), PLAIN)
+    def test_unknown_tags_are_rejected_in_a_version_without_tags(self):
+        text = encode_error(Everything(unknown_tags=((50, b""),)), PLAIN)
         assert text == "Everything v0: unknown_tags: version 0 has no tagged fields"
 
-    def test_in_a_nested_struct_they_are_named_by_their_path(self):
+    def test_unknown_tags_of_a_nested_struct_are_named_by_their_path(self):
         inner = Inner(unknown_tags=((5, b""),))
-        assert ": inners[1].unknown_tags: " in refusal(Everything(inners=[Inner(), inner]), PLAIN)
+        assert ": inners[1].unknown_tags: " in encode_error(
+            Everything(inners=[Inner(), inner]), PLAIN
+        )
 
     @pytest.mark.parametrize(
         "tags",
@@ -308,30 +312,30 @@ class TestUnknownTags:
         ],
     )
     @pytest.mark.parametrize("inner", [False, True])
-    def test_what_is_no_tag_is_refused(self, tags, inner):
+    def test_invalid_tags_are_rejected(self, tags, inner):
         if inner:
-            message, place = Everything(inner=Inner(unknown_tags=tags)), "inner.unknown_tags"
+            message, path = Everything(inner=Inner(unknown_tags=tags)), "inner.unknown_tags"
         else:
-            message, place = Everything(unknown_tags=tags), "unknown_tags"
-        assert f"Everything v1: {place}: " in refusal(message, COMPACT)
+            message, path = Everything(unknown_tags=tags), "unknown_tags"
+        assert f"Everything v1: {path}: " in encode_error(message, COMPACT)
 
     @pytest.mark.parametrize("number", [1, 7])
-    def test_a_declared_tag_cannot_pass_for_an_unknown_one(self, number):
+    def test_known_tag_among_the_unknown_tags_is_rejected(self, number):
         message = Everything(tagged_number=number, unknown_tags=((1, b"abcd"),))
-        assert ": unknown_tags: tag 1 is given twice, or declared" in refusal(message, COMPACT)
+        assert ": unknown_tags: tag 1 is given twice, or declared" in encode_error(message, COMPACT)
 
-    def test_they_are_written_in_ascending_order(self):
+    def test_unknown_tags_are_encoded_in_ascending_order(self):
         message = Everything(unknown_tags=((90, b"x"), (50, b"y")))
         decoded = decode(Everything, COMPACT, encode_bytes(message, COMPACT))
         assert decoded.unknown_tags == ((50, b"y"), (90, b"x"))
 
 
-def test_a_sound_message_has_no_fault():
+def test_valid_message_has_no_fault():
     assert find_fault(Everything(), PLAIN) is None
     assert find_fault(Everything(unknown_tags=((50, b""),)), COMPACT) is None
 
 
-def test_a_fault_of_the_encoder_itself_is_not_blamed_on_a_field(monkeypatch):
+def test_encoder_bug_is_not_reported_as_a_field_fault(monkeypatch):
     def broken(message):
         raise TypeError("a bug")
 
@@ -341,18 +345,20 @@ def test_a_fault_of_the_encoder_itself_is_not_blamed_on_a_field(monkeypatch):
 
 
 @pytest.mark.parametrize("message", all_messages(), ids=lambda message: message.__name__)
-def test_every_field_of_every_message_refuses_what_it_cannot_hold(message):
+def test_every_field_of_every_message_rejects_invalid_values(message):
     for version in (version for each, version in EVERY_VERSION if each is message):
         for field in message.__schema__.fields:
             if version not in field.versions:
                 continue
             wrong = object()
-            made = defaults(message)
-            setattr(made, field.name, wrong)
-            assert refusal(made, version).startswith(f"{message.__name__} v{version}: {field.name}")
+            value = defaults(message)
+            setattr(value, field.name, wrong)
+            assert encode_error(value, version).startswith(
+                f"{message.__name__} v{version}: {field.name}"
+            )
             if version not in field.nullable:
-                setattr(made, field.name, None)
-                assert f": {field.name}: null" in refusal(made, version)
+                setattr(value, field.name, None)
+                assert f": {field.name}: null" in encode_error(value, version)
             if isinstance(field.type, Array) and isinstance(field.type.element, Nested):
-                setattr(made, field.name, [None])
-                assert f": {field.name}[0]: null" in refusal(made, version)
+                setattr(value, field.name, [None])
+                assert f": {field.name}[0]: null" in encode_error(value, version)

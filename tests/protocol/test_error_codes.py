@@ -150,29 +150,29 @@ NAMES = {
 }
 
 
-def test_each_code_has_kafkas_name():
+def test_each_code_has_the_name_of_kafka():
     assert {error.code: error.name for error in ErrorCode} == NAMES
 
 
-def test_the_codes_are_in_order():
+def test_codes_are_in_order():
     assert [error.code for error in ErrorCode] == sorted(NAMES)
 
 
-def test_clients_retry_exactly_what_the_java_client_retries():
+def test_retriable_codes_are_those_of_the_java_client():
     assert {error.code for error in ErrorCode if error.retriable} == RETRIABLE
 
 
-def test_clients_refresh_metadata_exactly_where_the_java_client_does():
+def test_codes_that_refresh_metadata_are_those_of_the_java_client():
     assert {error.code for error in ErrorCode if error.refreshes_metadata} == REFRESHES_METADATA
 
 
-def test_each_failure_has_a_sentence_of_its_own():
+def test_each_error_has_a_unique_message():
     messages = [error.message for error in ErrorCode if error is not ErrorCode.NONE]
     assert len(set(messages)) == len(messages)
     assert all(message.endswith(".") for message in messages)
 
 
-def test_success_says_nothing():
+def test_success_has_no_message():
     assert ErrorCode.NONE.message == ""
 
 
@@ -186,10 +186,10 @@ def test_success_says_nothing():
         (133, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
     ],
 )
-def test_a_number_names_its_error(code, error):
-    assert ErrorCode.of(code) is error
+def test_error_is_found_by_its_code(code, error):
+    assert ErrorCode.for_code(code) is error
 
 
 @pytest.mark.parametrize("code", [-32768, -2, 134, 32767])
-def test_a_number_from_the_future_is_an_unknown_error(code):
-    assert ErrorCode.of(code) is ErrorCode.UNKNOWN_SERVER_ERROR
+def test_unknown_code_is_an_unknown_server_error(code):
+    assert ErrorCode.for_code(code) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -13,13 +13,13 @@ from odradek.protocol.errors import (
     EncodeError,
     KafkaError,
     KafkaStorageError,
-    NotLeader,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     code_of,
     error_for,
 )
 
-REFUSALS = [
+ERROR_CLASSES = [
     cls
     for cls in vars(errors).values()
     if isinstance(cls, type) and issubclass(cls, KafkaError) and cls is not KafkaError
@@ -32,65 +32,73 @@ class DirectoryOffline(KafkaStorageError):
         self.directory = directory
 
 
-def test_a_refusal_speaks_its_codes_sentence_unless_told_otherwise():
-    assert str(NotLeader()) == ErrorCode.NOT_LEADER_OR_FOLLOWER.message
-    assert str(NotLeader("broker 3 leads it")) == "broker 3 leads it"
+def test_default_message_is_that_of_the_error_code():
+    assert str(NotLeaderOrFollower()) == ErrorCode.NOT_LEADER_OR_FOLLOWER.message
+    assert str(NotLeaderOrFollower("broker 3 leads it")) == "broker 3 leads it"
 
 
-def test_no_two_classes_stand_for_one_code():
-    assert len({cls.error for cls in REFUSALS}) == len(REFUSALS)
+def test_every_class_has_a_unique_code():
+    assert len({cls.error_code for cls in ERROR_CLASSES}) == len(ERROR_CLASSES)
 
 
-def test_no_class_stands_for_success():
-    assert ErrorCode.NONE not in {cls.error for cls in REFUSALS}
+def test_no_class_has_the_code_none():
+    assert ErrorCode.NONE not in {cls.error_code for cls in ERROR_CLASSES}
 
 
-@pytest.mark.parametrize("cls", REFUSALS)
-def test_a_class_is_named_after_its_code(cls):
+@pytest.mark.parametrize("cls", ERROR_CLASSES)
+def test_class_is_named_after_its_code(cls):
     short = {"NotLeader": "NotLeaderOrFollower", "InvalidTopic": "InvalidTopicException"}
-    name = cls.error.name.replace("_", "").lower()
+    name = cls.error_code.name.replace("_", "").lower()
     assert short.get(cls.__name__, cls.__name__).lower() == name
 
 
-@pytest.mark.parametrize("cls", REFUSALS)
-def test_every_refusal_survives_pickling(cls):
-    failure = cls("because")
-    twin = pickle.loads(pickle.dumps(failure))
-    assert type(twin) is cls
-    assert (str(twin), twin.message, twin.error) == ("because", "because", cls.error)
-
-
-@pytest.mark.parametrize("failure", [DecodeError("17 bytes left over"), EncodeError("topic: null")])
-def test_broken_bytes_and_unwritable_values_survive_pickling(failure):
-    twin = pickle.loads(pickle.dumps(failure))
-    assert type(twin) is type(failure)
-    assert str(twin) == str(failure)
-
-
-@pytest.mark.parametrize("travel", [copy.copy, lambda failure: pickle.loads(pickle.dumps(failure))])
-def test_a_subclass_with_other_arguments_survives_pickling_and_copying(travel):
-    twin = travel(DirectoryOffline("logs-1", reason="disk full"))
-    assert type(twin) is DirectoryOffline
-    assert str(twin) == "logs-1: disk full"
-    assert twin.directory == "logs-1"
-    assert code_of(twin) == 56
-
-
-def test_a_code_without_a_class_survives_pickling():
-    twin = pickle.loads(pickle.dumps(KafkaError(error=ErrorCode.SNAPSHOT_NOT_FOUND)))
-    assert code_of(twin) == 98
-    assert str(twin) == ErrorCode.SNAPSHOT_NOT_FOUND.message
-
-
-def test_a_damaged_batch_is_both_broken_bytes_and_a_refusal():
-    failure = CorruptMessage("checksum")
-    assert isinstance(failure, DecodeError)
-    assert isinstance(failure, KafkaError)
-    assert code_of(failure) == 2
+@pytest.mark.parametrize("cls", ERROR_CLASSES)
+def test_every_error_survives_pickling(cls):
+    exception = cls("because")
+    copied = pickle.loads(pickle.dumps(exception))
+    assert type(copied) is cls
+    assert (str(copied), copied.message, copied.error_code) == (
+        "because",
+        "because",
+        cls.error_code,
+    )
 
 
 @pytest.mark.parametrize(
-    ("failure", "code"),
+    "exception", [DecodeError("17 bytes left over"), EncodeError("topic: null")]
+)
+def test_decode_and_encode_errors_survive_pickling(exception):
+    copied = pickle.loads(pickle.dumps(exception))
+    assert type(copied) is type(exception)
+    assert str(copied) == str(exception)
+
+
+@pytest.mark.parametrize(
+    "copy_exception", [copy.copy, lambda exception: pickle.loads(pickle.dumps(exception))]
+)
+def test_subclass_with_other_arguments_survives_pickling_and_copying(copy_exception):
+    copied = copy_exception(DirectoryOffline("logs-1", reason="disk full"))
+    assert type(copied) is DirectoryOffline
+    assert str(copied) == "logs-1: disk full"
+    assert copied.directory == "logs-1"
+    assert code_of(copied) == 56
+
+
+def test_code_without_a_class_survives_pickling():
+    copied = pickle.loads(pickle.dumps(KafkaError(error_code=ErrorCode.SNAPSHOT_NOT_FOUND)))
+    assert code_of(copied) == 98
+    assert str(copied) == ErrorCode.SNAPSHOT_NOT_FOUND.message
+
+
+def test_corrupt_message_is_a_decode_error_and_a_kafka_error():
+    exception = CorruptMessage("checksum")
+    assert isinstance(exception, DecodeError)
+    assert isinstance(exception, KafkaError)
+    assert code_of(exception) == 2
+
+
+@pytest.mark.parametrize(
+    ("exception", "code"),
     [
         (None, 0),
         (OffsetOutOfRange(), 1),
@@ -101,30 +109,30 @@ def test_a_damaged_batch_is_both_broken_bytes_and_a_refusal():
         (KeyboardInterrupt(), -1),
     ],
 )
-def test_every_outcome_has_a_number(failure, code):
-    assert code_of(failure) == code
+def test_every_exception_has_an_error_code(exception, code):
+    assert code_of(exception) == code
 
 
 @pytest.mark.parametrize("error", [error for error in ErrorCode if error is not ErrorCode.NONE])
-def test_another_brokers_number_comes_back_as_a_refusal_of_that_number(error):
-    failure = error_for(error.code)
-    assert code_of(failure) == error.code
-    assert str(failure) == error.message
+def test_error_for_a_code_has_that_code(error):
+    exception = error_for(error.code)
+    assert code_of(exception) == error.code
+    assert str(exception) == error.message
 
 
-def test_another_brokers_words_are_kept():
-    failure = error_for(6, "moved to broker 3")
-    assert type(failure) is NotLeader
-    assert str(failure) == "moved to broker 3"
+def test_error_for_a_code_keeps_the_given_message():
+    exception = error_for(6, "moved to broker 3")
+    assert type(exception) is NotLeaderOrFollower
+    assert str(exception) == "moved to broker 3"
 
 
-def test_a_subclass_does_not_displace_the_class_that_stands_for_its_code():
+def test_subclass_does_not_replace_the_class_of_its_code():
     assert type(error_for(56)) is KafkaStorageError
 
 
-def test_another_brokers_success_is_no_failure():
+def test_there_is_no_error_for_success():
     assert error_for(0) is None
 
 
-def test_a_number_from_the_future_is_an_unknown_failure():
+def test_error_for_an_unknown_code_is_unknown_server_error():
     assert code_of(error_for(999, "what?")) == -1

@@ -51,25 +51,25 @@ def check_round_trip(message):
 
 
 @pytest.mark.parametrize("size", STRING_SIZES)
-def test_strings(size):
+def test_strings_of_every_size_survive_a_round_trip(size):
     check_round_trip(Sized(text="x" * size))
     check_round_trip(Sized(nullable_text="é" * (size // 2)))
 
 
 @pytest.mark.parametrize("size", LARGE_SIZES)
-def test_bytes(size):
+def test_bytes_of_every_size_survive_a_round_trip(size):
     check_round_trip(Sized(blob=bytes(size)))
     check_round_trip(Sized(nullable_blob=b"x" * size))
 
 
 @pytest.mark.parametrize("size", LARGE_SIZES)
-def test_record_data(size):
+def test_record_data_of_every_size_survives_a_round_trip(size):
     check_round_trip(SizedRecords(records=bytes(size)))
     check_round_trip(SizedRecords(before=bytes(size), records=b"x"))
 
 
 @pytest.mark.parametrize("count", [*SIZES, 65536])
-def test_arrays(count):
+def test_arrays_of_every_size_survive_a_round_trip(count):
     check_round_trip(Sized(small_numbers=[1] * count))
     check_round_trip(Sized(large_numbers=[-1] * count))
     check_round_trip(Sized(texts=[""] * count))
@@ -77,7 +77,7 @@ def test_arrays(count):
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 16383, 16384, 100_000])
-def test_unknown_tags(size):
+def test_unknown_tags_of_every_size_survive_a_round_trip(size):
     tags = ((5, bytes(size)), (130, b"x"))
     for message in (Sized(unknown_tags=tags), SizedRecords(unknown_tags=tags, records=b"r")):
         frame = encode_bytes(message, COMPACT)
@@ -85,6 +85,6 @@ def test_unknown_tags(size):
 
 
 @pytest.mark.parametrize("count", [127, 128, 129, 10_000])
-def test_many_unknown_tags(count):
+def test_many_unknown_tags_survive_a_round_trip(count):
     message = Sized(unknown_tags=tuple((10 + number, b"") for number in range(count)))
     assert decode(Sized, COMPACT, encode_bytes(message, COMPACT)) == message

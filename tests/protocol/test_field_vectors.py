@@ -13,7 +13,7 @@ from odradek.protocol.errors import EncodeError
 from odradek.protocol.field import Primitive
 from odradek.protocol.header import request_header_version, response_header_version
 from odradek.protocol.registry import api
-from odradek.protocol.schema import Message, absent_value
+from odradek.protocol.schema import Message, default_value
 from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_fields import (
     PlacedField,
@@ -28,26 +28,26 @@ every_message = pytest.mark.parametrize("message", all_messages(), ids=lambda ea
 
 
 @every_message
-def test_declarations_say_what_kafka_does(message):
+def test_declarations_match_kafka(message):
     for placed in placed_fields(message):
         assert disagreements(placed, vector_of(message, placed)) == []
 
 
 @every_message
-def test_a_version_that_lacks_a_field_drops_or_refuses_it_as_in_kafka(message):
+def test_field_that_a_version_lacks_is_dropped_or_rejected_as_in_kafka(message):
     for placed in placed_fields(message):
         vector = vector_of(message, placed)
         changed = message_with(message, placed, other_than_default(placed.field))
-        plain = message_with(message, placed, absent_value(placed.field))
+        unchanged = message_with(message, placed, default_value(placed.field))
         for version in vector.dropped_in:
-            assert encode_bytes(changed, version) == encode_bytes(plain, version)
+            assert encode_bytes(changed, version) == encode_bytes(unchanged, version)
         for version in vector.refused_in:
             with pytest.raises(EncodeError, match=rf"\b{placed.field.name}\b"):
                 encode_bytes(changed, version)
 
 
 @every_message
-def test_null_is_written_and_read_where_kafka_does_and_refused_elsewhere(message):
+def test_null_is_encoded_where_kafka_does_and_rejected_elsewhere(message):
     for placed in placed_fields(message):
         if isinstance(placed.field.type, Primitive):
             continue
@@ -61,17 +61,17 @@ def test_null_is_written_and_read_where_kafka_does_and_refused_elsewhere(message
                     encode_bytes(nulled, version)
 
 
-def test_every_lacking_version_of_every_field_was_tried():
+def test_every_field_was_recorded_in_versions_that_lack_it():
     for message in all_messages():
         for placed in placed_fields(message):
             vector = vector_of(message, placed)
-            tried = {*vector.dropped_in, *vector.refused_in}
-            assert not tried & {*filter(placed.travels_in, versions_of(message))}
+            recorded_versions = {*vector.dropped_in, *vector.refused_in}
+            assert not recorded_versions & {*filter(placed.travels_in, versions_of(message))}
             if lacking_versions(message, placed):
-                assert tried, (message.__name__, placed.path)
+                assert recorded_versions, (message.__name__, placed.path)
 
 
-def test_headers_have_the_versions_that_kafka_gives_them():
+def test_header_versions_are_those_of_kafka():
     for vector in load(HeaderVector):
         key = ApiKey(vector.key)
         assert request_header_version(key, vector.version) == vector.request_header

@@ -38,60 +38,60 @@ SHARE_OF_MESSAGES = 0.75
 FRAMES_OF_A_MESSAGE = -int(-FRAMES * SHARE_OF_MESSAGES // len(all_messages()))
 FRAMES_OF_A_RECORD_SET = -int(-FRAMES * (1 - SHARE_OF_MESSAGES) // len(DAMAGED_RECORDS))
 
-of_every_message = pytest.mark.parametrize(
+each_message = pytest.mark.parametrize(
     "message", all_messages(), ids=lambda message: message.__name__
 )
-of_every_record_set = pytest.mark.parametrize("name", DAMAGED_RECORDS)
+each_record_set = pytest.mark.parametrize("name", DAMAGED_RECORDS)
 
 
-def test_a_run_has_as_many_frames_as_were_asked_for():
+def test_run_has_at_least_the_configured_number_of_frames():
     frames = FRAMES_OF_A_MESSAGE * len(all_messages())
     frames += FRAMES_OF_A_RECORD_SET * len(DAMAGED_RECORDS)
     assert frames >= FRAMES
 
 
-@of_every_message
-def test_a_damaged_message_is_read_or_refused(message):
+@each_message
+def test_damaged_message_is_decoded_or_rejected(message):
     subject = message_subject(message)
     report = fuzz(subject, seed=SEED, count=FRAMES_OF_A_MESSAGE)
     assert report.refused
     assert greediest(subject, seed=SEED, count=FRAMES_OF_A_MESSAGE) is None
 
 
-@of_every_record_set
-def test_a_damaged_record_set_is_read_or_refused(name):
+@each_record_set
+def test_damaged_record_set_is_read_or_rejected(name):
     subject = record_subject(name)
     fuzz(subject, seed=SEED, count=FRAMES_OF_A_RECORD_SET)
     assert greediest(subject, seed=SEED, count=FRAMES_OF_A_RECORD_SET) is None
 
 
 @pytest.mark.parametrize("message", [ProduceRequest, MetadataRequest, FetchResponse])
-def test_refused_messages_leave_nothing_behind(message):
+def test_rejected_messages_leak_no_memory(message):
     subject = message_subject(message)
     fuzz(subject, seed=SEED, count=500)
     assert kept_bytes(lambda: fuzz(subject, seed=SEED, count=500)) < 20_000
 
 
 @pytest.mark.parametrize("name", ["records, NONE", "magic 1, GZIP", "magic 2, LZ4"])
-def test_refused_record_sets_leave_nothing_behind(name):
+def test_rejected_record_sets_leak_no_memory(name):
     subject = record_subject(name)
     fuzz(subject, seed=SEED, count=500)
     assert kept_bytes(lambda: fuzz(subject, seed=SEED, count=500)) < 20_000
 
 
-@of_every_message
-def test_what_was_read_of_a_damaged_message_can_be_written_and_read_again(message):
-    for version, frame in damaged_but_read(message):
+@each_message
+def test_decoded_damaged_message_survives_a_round_trip(message):
+    for version, frame in damaged_but_decodable(message):
         try:
-            written = encode_bytes(decode(message, version, frame), version)
-        except EncodeError as refusal:
+            encoded = encode_bytes(decode(message, version, frame), version)
+        except EncodeError as error:
             # The one thing that may be read but not written.
-            assert "given twice" in str(refusal)  # noqa: PT017
+            assert "given twice" in str(error)  # noqa: PT017
             continue
-        assert encode_bytes(decode(message, version, written), version) == written
+        assert encode_bytes(decode(message, version, encoded), version) == encoded
 
 
-def damaged_but_read(message):
+def damaged_but_decodable(message):
     for sample in mutated_samples(message_subject(message), seed=SEED, count=200):
         version = sample.read.args[1]
         try:
@@ -102,7 +102,7 @@ def damaged_but_read(message):
 
 
 class TestTheFuzzerItself:
-    def test_one_seed_gives_the_same_frames_every_time(self):
+    def test_same_seed_gives_the_same_frames(self):
         subject = message_subject(ProduceRequest)
         first, second = (
             [sample.frame for sample in mutated_samples(subject, seed=3, count=50)]
@@ -112,7 +112,7 @@ class TestTheFuzzerItself:
         others = [sample.frame for sample in mutated_samples(subject, seed=4, count=50)]
         assert first != others
 
-    def test_a_failure_says_how_to_repeat_it(self):
+    def test_failure_names_the_seed_and_the_frame(self):
         def broken(frame):
             assert frame == b"sound"
 
@@ -121,7 +121,7 @@ class TestTheFuzzerItself:
             fuzz(subject, seed=9, count=1)
         assert caught.value.__notes__[0].startswith("Broken, seed 9, frame 0: ")
 
-    def test_greed_is_noticed(self):
+    def test_excessive_memory_use_is_detected(self):
         def greedy(frame):
             return [bytes(1000) for _ in range(1000)]
 
@@ -129,7 +129,7 @@ class TestTheFuzzerItself:
         frame, needed = greediest(subject, seed=0, count=1)
         assert needed > subject.peak_bytes_max(frame)
 
-    def test_some_damaged_frames_are_read_and_some_refused(self):
+    def test_some_damaged_frames_are_decoded_and_some_rejected(self):
         report = fuzz(message_subject(ProduceRequest), seed=0, count=500)
         assert 50 < report.refused < 450
         assert len(report.slowest) == SLOWEST_KEPT

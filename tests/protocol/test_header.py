@@ -26,7 +26,7 @@ def joined(parts):
     return b"".join(parts)
 
 
-def test_only_the_first_controlled_shutdown_has_no_client_id():
+def test_only_controlled_shutdown_version_0_has_no_client_id():
     assert request_header_version(ApiKey.CONTROLLED_SHUTDOWN, 0) == 0
     assert request_header_version(ApiKey.CONTROLLED_SHUTDOWN, 1) == 1
     assert request_header_version(ApiKey.PRODUCE, 0) == 1
@@ -39,7 +39,7 @@ def test_flexible_versions_have_tags_in_their_headers():
     assert response_header_version(ApiKey.PRODUCE, 9) == 1
 
 
-def test_an_api_versions_response_never_has_tags_in_its_header():
+def test_api_versions_response_header_never_has_tags():
     assert request_header_version(ApiKey.API_VERSIONS, 3) == 2
     assert response_header_version(ApiKey.API_VERSIONS, 3) == 0
     response = ApiVersionsResponse(error_code=0, api_keys=[])
@@ -47,7 +47,7 @@ def test_an_api_versions_response_never_has_tags_in_its_header():
     assert frame[4:] == bytes.fromhex("00000007") + encode_bytes(response, 3)
 
 
-def test_the_client_id_is_never_compact():
+def test_client_id_is_never_compact():
     header = RequestHeader(
         request_api_key=12, request_api_version=4, correlation_id=9, client_id="c"
     )
@@ -56,7 +56,7 @@ def test_the_client_id_is_never_compact():
 
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("client_id", [None, "", "client"])
-def test_a_request_frame_reads_back(version, client_id):
+def test_request_frame_survives_a_round_trip(version, client_id):
     frame = joined(request_frame(ApiKey.HEARTBEAT, version, 42, client_id, HEARTBEAT))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     header, position = decode_request_header(frame[4:])
@@ -67,7 +67,7 @@ def test_a_request_frame_reads_back(version, client_id):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_response_frame_reads_back(version):
+def test_response_frame_survives_a_round_trip(version):
     response = HeartbeatResponse(error_code=27)
     frame = joined(response_frame(ApiKey.HEARTBEAT, version, 42, response))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -77,7 +77,7 @@ def test_a_response_frame_reads_back(version):
     assert decode(HeartbeatResponse, version, frame, position) == response
 
 
-def test_a_region_of_a_file_is_counted_and_passed_on():
+def test_file_region_is_counted_and_passed_through():
     region = FileRegion(descriptor=5, position=0, length=1000)
     partition = FetchResponse.Topic.Partition(
         partition_index=0, error_code=0, high_watermark=1, records=region
@@ -89,7 +89,7 @@ def test_a_region_of_a_file_is_counted_and_passed_on():
 
 
 @pytest.mark.parametrize("version", [-1, 5, 0x7FFF])
-def test_the_header_of_an_unknown_version_is_read_as_that_of_its_neighbour(version):
+def test_header_of_an_unknown_version_is_read_as_the_nearest_version(version):
     flexible = b"\x00" if version > 3 else b""
     frame = ApiKey.API_VERSIONS.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
     header, position = decode_request_header(frame + bytes.fromhex("00000001 ffff") + flexible)
@@ -101,6 +101,6 @@ def test_the_header_of_an_unknown_version_is_read_as_that_of_its_neighbour(versi
 @pytest.mark.parametrize(
     "frame", [b"", b"\x00", b"\x00\x00\x00", bytes(7), b"\x27\x0f" + bytes(20)]
 )
-def test_a_frame_without_a_whole_header_is_a_decode_error(frame):
+def test_truncated_header_is_a_decode_error(frame):
     with pytest.raises(DecodeError):
         decode_request_header(frame)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.protocol.internal.key_partition import java_hash, partition_of
+from odradek.protocol.internal.key_partition import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -18,15 +18,15 @@ from odradek.protocol.internal.key_partition import java_hash, partition_of
         ("ä", 228),
     ],
 )
-def test_the_hash_is_javas(text, code):
+def test_hash_is_that_of_java_string_hash_code(text, code):
     """The last but one is two units of UTF-16: 31 * 0xd83d + 0xde00."""
-    assert java_hash(text) == code
+    assert java_string_hash(text) == code
 
 
-def test_a_hash_without_an_absolute_value_counts_as_0():
-    assert partition_of("polygenelubricants", 50) == 0
+def test_smallest_integer_hash_counts_as_0():
+    assert partition_for("polygenelubricants", 50) == 0
 
 
-def test_a_negative_hash_counts_as_its_absolute_value():
-    assert java_hash("zzzzzz") == -685785664
-    assert partition_of("zzzzzz", 50) == 14
+def test_negative_hash_counts_as_its_absolute_value():
+    assert java_string_hash("zzzzzz") == -685785664
+    assert partition_for("zzzzzz", 50) == 14

@@ -17,27 +17,27 @@ from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_values import LONG, NULL_LEAVES, NULLS, TYPICAL, defaults, filled
 
 #: kio's name and version of a class, and where to find it.
-CLASSES_OF_KIO = {
-    (place.split(":")[1], version): place
+KIO_CLASSES = {
+    (import_path.split(":")[1], version): import_path
     for versions in schema_name_map.values()
-    for version, places in versions.items()
-    for place in places.values()
+    for version, import_paths in versions.items()
+    for import_path in import_paths.values()
 }
 #: kio follows Kafka 4, where this API has another name.
 RENAMED = ("ListClientMetricsResources", "ListConfigResources")
 #: Kafka 4.1 changed it in place, and Kafka 3.9 is what we follow.
-OTHER_FORM = ("ReadShareGroupStateSummaryResponse", 0)
+CHANGED_IN_PLACE = ("ReadShareGroupStateSummaryResponse", 0)
 
 
-def class_of_kio(message: type[Message], version: int) -> str | None:
-    return CLASSES_OF_KIO.get((message.__name__.replace(*RENAMED), version))
+def kio_class_path(message: type[Message], version: int) -> str | None:
+    return KIO_CLASSES.get((message.__name__.replace(*RENAMED), version))
 
 
 SHARED = [
     (message, version)
     for message in all_messages()
     for version in versions_of(message)
-    if class_of_kio(message, version) and (message.__name__, version) != OTHER_FORM
+    if kio_class_path(message, version) and (message.__name__, version) != CHANGED_IN_PLACE
 ]
 
 
@@ -46,14 +46,14 @@ SHARED = [
     dict.fromkeys(message for message, _ in SHARED),
     ids=lambda each: each.__name__,
 )
-def test_kio_reads_and_writes_back_what_we_write(message):
+def test_kio_decodes_and_reencodes_our_messages(message):
     for version in [version for each, version in SHARED if each is message]:
         values = [
             filled(message, version, recipe) for recipe in (TYPICAL, LONG, NULLS, NULL_LEAVES)
         ]
         for value in (defaults(message), *values):
             encoded = encode_bytes(value, version)
-            assert through_kio(message, version, encoded) == encoded, f"version {version}"
+            assert reencode_with_kio(message, version, encoded) == encoded, f"version {version}"
 
 
 def test_kio_has_most_of_our_messages():
@@ -61,10 +61,10 @@ def test_kio_has_most_of_our_messages():
     assert len(SHARED) > 500
 
 
-def through_kio(message: type[Message], version: int, encoded: bytes) -> bytes:
-    kio_class = resolve_name(class_of_kio(message, version))
+def reencode_with_kio(message: type[Message], version: int, encoded: bytes) -> bytes:
+    kio_class = resolve_name(kio_class_path(message, version))
     entity, size = entity_reader(kio_class)(encoded, 0)
     assert size == len(encoded)
-    written = io.BytesIO()
-    entity_writer(kio_class)(written, entity)
-    return written.getvalue()
+    output = io.BytesIO()
+    entity_writer(kio_class)(output, entity)
+    return output.getvalue()

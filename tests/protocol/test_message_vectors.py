@@ -15,14 +15,14 @@ every_message = pytest.mark.parametrize("message", all_messages(), ids=lambda ea
 
 
 @every_message
-def test_we_write_the_bytes_that_kafka_writes(message):
+def test_encoded_bytes_are_those_of_kafka(message):
     for vector in vectors_of(message):
         value = from_json(message, vector.version, vector.shown)
         assert encode_bytes(value, vector.version).hex() == vector.encoded, name_of(vector)
 
 
 @every_message
-def test_we_read_what_kafka_wrote(message):
+def test_bytes_of_kafka_are_decoded(message):
     for vector in vectors_of(message):
         value = decode(message, vector.version, bytes.fromhex(vector.encoded))
         assert value == from_json(message, vector.version, vector.shown), name_of(vector)
@@ -30,7 +30,7 @@ def test_we_read_what_kafka_wrote(message):
 
 
 @every_message
-def test_tags_that_nobody_knows_survive(message):
+def test_unknown_tags_survive_a_round_trip(message):
     for vector in vectors_of(message):
         if vector.case == "unknown tags":
             value = decode(message, vector.version, bytes.fromhex(vector.encoded))
@@ -39,7 +39,7 @@ def test_tags_that_nobody_knows_survive(message):
 
 
 @every_message
-def test_every_version_is_recorded_in_every_way_that_it_can_differ(message):
+def test_every_case_of_every_version_is_recorded(message):
     recorded = [(vector.version, vector.case) for vector in vectors_of(message)]
     expected = [
         (version, case) for version in versions_of(message) for case in cases_of(message, version)
@@ -47,20 +47,20 @@ def test_every_version_is_recorded_in_every_way_that_it_can_differ(message):
     assert set(expected) <= set(recorded)
 
 
-def test_nothing_is_recorded_that_is_not_declared():
+def test_every_recorded_version_is_declared():
     for vector in load(MessageVector):
         assert vector.version in message_named(vector.message).__schema__.versions
 
 
-def test_both_releases_of_kafka_were_asked():
+def test_vectors_cover_both_kafka_releases():
     releases = {tuple(vector.releases) for vector in load(MessageVector)}
     assert releases == {("3.9.1",), ("3.9.1", "4.1.1"), ("4.1.1",)}
 
 
 def cases_of(message: type[Message], version: int) -> list[str]:
-    travelling = [each for each in placed_fields(message) if each.travels_in(version)]
+    fields = [placed for placed in placed_fields(message) if placed.travels_in(version)]
     cases = ["defaults", "typical", "least", "greatest"]
-    if any(version in each.field.nullable for each in travelling):
+    if any(version in placed.field.nullable for placed in fields):
         cases += ["nulls"]
     if version in message.__schema__.flexible:
         cases += ["unknown tags"]

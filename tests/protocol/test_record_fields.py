@@ -59,7 +59,7 @@ def test_only_records_are_views(version):
     "records",
     [b"abc", bytearray(b"abc"), memoryview(b"abc"), FileRegion(7, position=10, length=99)],
 )
-def test_records_are_passed_through_as_they_were_given(version, records):
+def test_records_are_passed_through_uncopied(version, records):
     parts = encode(Records(records=records), version)
     assert [part for part in parts if part is records] == [records]
     assert sum(map(len, parts)) == len(records) + len(
@@ -73,14 +73,14 @@ def test_empty_records_need_no_part(records):
     assert encode(Records(records=records), COMPACT) == [b"\1\0"]
 
 
-def test_no_records_are_null():
+def test_missing_records_are_encoded_as_null():
     assert encode_bytes(Records(records=None), PLAIN) == int32(-1)
     assert encode_bytes(Records(records=None), COMPACT) == b"\0\0"
 
 
-def test_regions_stand_between_the_bytes_that_describe_them():
+def test_file_regions_are_parts_between_the_encoded_bytes():
     first, second = FileRegion(3, 0, 100), FileRegion(4, 50, 200)
-    parts = encode(fetched(first, b"inline", second), 4)
+    parts = encode(fetch_response(first, b"inline", second), 4)
     assert [type(part) for part in parts] == [
         bytes,
         FileRegion,
@@ -90,18 +90,18 @@ def test_regions_stand_between_the_bytes_that_describe_them():
         FileRegion,
     ]
     assert (parts[1], parts[3], parts[5]) == (first, b"inline", second)
-    assert [parts[place][-4:] for place in (0, 2, 4)] == [int32(100), int32(6), int32(200)]
+    assert [parts[index][-4:] for index in (0, 2, 4)] == [int32(100), int32(6), int32(200)]
 
 
-def test_a_message_without_records_is_one_part():
+def test_message_without_records_is_one_part():
     assert encode(HeartbeatResponse(error_code=5), 0) == [b"\0\5"]
 
 
-def fetched(*records):
+def fetch_response(*records):
     partitions = [
         FetchResponse.Topic.Partition(
-            partition_index=number, error_code=0, high_watermark=0, records=each
+            partition_index=number, error_code=0, high_watermark=0, records=content
         )
-        for number, each in enumerate(records)
+        for number, content in enumerate(records)
     ]
     return FetchResponse(responses=[FetchResponse.Topic(topic="t", partitions=partitions)])

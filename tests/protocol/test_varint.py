@@ -45,7 +45,7 @@ def test_small_magnitudes_take_few_bytes(value, encoded):
     ("value", "encoded"),
     [(2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01")],
 )
-def test_a_varlong_has_up_to_ten_bytes(value, encoded):
+def test_varlong_has_up_to_ten_bytes(value, encoded):
     assert varlong(value).hex() == encoded
     assert read_varlong(bytes.fromhex(encoded), 0) == (value, 10)
 
@@ -53,39 +53,39 @@ def test_a_varlong_has_up_to_ten_bytes(value, encoded):
 @pytest.mark.parametrize(
     ("value", "encoded"), [(0, "00"), (127, "7f"), (128, "8001"), (2**32 - 1, "ffffffff0f")]
 )
-def test_an_unsigned_varint_is_not_folded(value, encoded):
+def test_unsigned_varint_is_not_zigzag_encoded(value, encoded):
     assert unsigned_varint(value).hex() == encoded
     assert read_unsigned_varint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
 @given(integers(-(2**31), 2**31 - 1))
-def test_every_int32_survives(value):
+def test_every_int32_survives_a_round_trip(value):
     encoded = varint(value)
     assert read_varint(encoded, 0) == (value, len(encoded))
     assert size_of_varint(value) == len(encoded) <= 5
 
 
 @given(integers(-(2**63), 2**63 - 1))
-def test_every_int64_survives(value):
+def test_every_int64_survives_a_round_trip(value):
     encoded = varlong(value)
     assert read_varlong(encoded, 0) == (value, len(encoded))
     assert size_of_varlong(value) == len(encoded) <= 10
 
 
 @given(integers(0, 2**32 - 1))
-def test_every_uint32_survives(value):
+def test_every_uint32_survives_a_round_trip(value):
     encoded = unsigned_varint(value)
     assert read_unsigned_varint(encoded, 0) == (value, len(encoded))
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_reading_begins_at_the_position_given(kind):
-    assert read_varint(kind(b"\xff\xff\x80\x01\xff"), 2) == (64, 4)
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_reading_begins_at_the_given_position(buffer_type):
+    assert read_varint(buffer_type(b"\xff\xff\x80\x01\xff"), 2) == (64, 4)
 
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("source", [b"", b"\x80", b"\x80\x80\x80\x80"])
-def test_a_varint_that_is_cut_short_is_refused(read, source):
+def test_truncated_varint_is_rejected(read, source):
     with pytest.raises(DecodeError, match="cut short"):
         read(source, 0)
 
@@ -93,7 +93,7 @@ def test_a_varint_that_is_cut_short_is_refused(read, source):
 @pytest.mark.parametrize(
     ("read", "limit"), [(read_unsigned_varint, 5), (read_varint, 5), (read_varlong, 10)]
 )
-def test_one_byte_beyond_the_limit_is_refused(read, limit):
+def test_one_byte_beyond_the_limit_is_rejected(read, limit):
     assert read(b"\x80" * (limit - 1) + b"\0", 0) == (0, limit)
     with pytest.raises(DecodeError, match=f"more than {limit} bytes"):
         read(b"\x80" * limit + b"\0", 0)
@@ -106,7 +106,7 @@ def test_bits_beyond_the_type_are_dropped_as_in_kafka():
 
 
 @given(binary(max_size=12), integers(0, 12))
-def test_any_bytes_are_read_or_refused(source, position):
+def test_any_bytes_are_read_or_rejected(source, position):
     for read in READERS:
         try:
             _, end = read(source, position)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from tests.support.broker_process import BrokerProcess
@@ -96,7 +96,7 @@ class Members:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.beat(member_id, 0, **said)
-            if not ErrorCode.of(answer.error_code).retriable or time.monotonic() > deadline:
+            if not ErrorCode.for_code(answer.error_code).retriable or time.monotonic() > deadline:
                 return answer
 
     def commit(self, member_id, epoch, offset=5):
@@ -132,7 +132,7 @@ def reconciled(shown):
 
 
 def error(answer):
-    return ErrorCode.of(answer.error_code).name
+    return ErrorCode.for_code(answer.error_code).name
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def paused(process):
 def test_g8_a_paused_member_is_removed_and_its_later_commit_refused(broker, group, topic):
     command = [sys.executable, "-c", A_CONSUMER_TO_PAUSE, broker.address, group, topic]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(tied(command), **pipes) as victim:
+    with subprocess.Popen(tied_command(command), **pipes) as victim:
         assert victim.stdout.readline() == b"%d\n" % PARTITIONS
         with ConsumerFleet(broker.address, group, topic) as fleet:
             with paused(victim):

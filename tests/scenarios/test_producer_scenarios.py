@@ -36,7 +36,7 @@ def batch_by(producer_id=PRODUCER_ID, *, epoch=0, sequence=0, count=COUNT):
 def sent(partition, batch):
     """Where it went."""
     line = partition.produce(batch)
-    assert line.error_code == 0, ErrorCode.of(line.error_code)
+    assert line.error_code == 0, ErrorCode.for_code(line.error_code)
     return line.base_offset
 
 
@@ -56,7 +56,7 @@ def values_in(partition):
 
 def assert_refused(partition, batch, error):
     before = values_in(partition), partition.offset_at(LATEST)
-    assert ErrorCode.of(partition.produce(batch).error_code) is error
+    assert ErrorCode.for_code(partition.produce(batch).error_code) is error
     assert (values_in(partition), partition.offset_at(LATEST)) == before
 
 
@@ -107,7 +107,7 @@ def test_p1_p2_what_is_repeated_after_others_have_led_is_where_it_was(tmp_path):
             before = values_in(partition)
             led_by(broker, "led", STRANGER, leader_epoch=5)
             refused = partition.produce(batches[3])
-            assert ErrorCode.of(refused.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert ErrorCode.for_code(refused.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
             led_by(broker, "led", OURS, leader_epoch=6)
             assert [sent(partition, batches[n]) for n in (3, 0, 2)] == [3 * COUNT, 0, 2 * COUNT]
             assert values_in(partition) == before

@@ -81,7 +81,7 @@ def lay_transactions(broker, topic, known):
             if batch.producer_id == COMMITTING and not batch.is_control:
                 for record in batch.records():
                     known.note(record.offset, record.key, record.value)
-        return log.end_offset
+        return log.log_end_offset
 
 
 def lay(log, producer_id, number, keys, name):

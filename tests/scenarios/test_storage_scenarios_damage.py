@@ -132,7 +132,7 @@ def read_at(partition, offset):
     """The value there, or that the broker or the checksum tells of an error."""
     line = partition.fetch(offset, max_bytes=1)
     if line.error_code:
-        assert ErrorCode.of(line.error_code) is ErrorCode.CORRUPT_MESSAGE
+        assert ErrorCode.for_code(line.error_code) is ErrorCode.CORRUPT_MESSAGE
         return ERROR
     batch = partition.batches(offset, max_bytes=1)[0]
     if not batch.is_valid():

@@ -72,7 +72,7 @@ def watched_starts(partition, random):
             assert starts[-1] >= before
         if starts[-1]:
             refused = partition.fetch(starts[-1] - 1)
-            assert ErrorCode.of(refused.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+            assert ErrorCode.for_code(refused.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
         fetched = partition.fetch(end)
         if not fetched.error_code:  # or all of it is gone by now
             starts.append(fetched.log_start_offset)

@@ -43,14 +43,14 @@ def sent(broker, number, value):
     """Its offset, or the error."""
     with PartitionClient(broker.address, TOPIC, number) as partition:
         line = partition.produce(records_batch(value))
-    return ErrorCode.of(line.error_code) if line.error_code else line.base_offset
+    return ErrorCode.for_code(line.error_code) if line.error_code else line.base_offset
 
 
 def fetched(broker, number):
     with PartitionClient(broker.address, TOPIC, number) as partition:
         line = partition.fetch(0)
         if line.error_code:
-            return ErrorCode.of(line.error_code)
+            return ErrorCode.for_code(line.error_code)
         return [record.value for record in partition.records()]
 
 

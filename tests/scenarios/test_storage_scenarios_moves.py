@@ -50,7 +50,7 @@ def values(broker):
 def move(broker, target):
     asked = [{"path": str(target), "topics": [{"name": TOPIC, "partitions": [0]}]}]
     answer = call(broker.address, ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=asked)
-    return ErrorCode.of(answer.results[0].partitions[0].error_code)
+    return ErrorCode.for_code(answer.results[0].partitions[0].error_code)
 
 
 def delete(broker):

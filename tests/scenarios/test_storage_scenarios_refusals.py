@@ -51,7 +51,7 @@ def test_s12_what_is_refused_leaves_the_log_as_it_was(
         assert partition.produce(records_batch(b"before", key=b"k")).base_offset == 0
         files = contents(broker, topic)
         answer = partition.produce(records, version=version)
-        assert (ErrorCode.of(answer.error_code), answer.base_offset) == (error, -1)
+        assert (ErrorCode.for_code(answer.error_code), answer.base_offset) == (error, -1)
         assert partition.offset_at(LATEST) == 1
         assert contents(broker, topic) == files
         assert partition.produce(records_batch(b"after", key=b"k")).base_offset == 1

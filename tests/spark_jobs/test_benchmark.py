@@ -22,29 +22,29 @@ def importable():
 def written(tmp_path_factory, importable):
     import spark_data
 
-    return spark_data.write(tmp_path_factory.mktemp("data") / "logs", megabytes=1)
+    return spark_data.write_logs(tmp_path_factory.mktemp("data") / "logs", megabytes=1)
 
 
-def test_the_scanner_reads_what_plain_python_reads(written):
-    from straightforward import straightforward
+def test_scanner_reads_the_same_as_plain_python(written):
+    from straightforward_decoder import decode_segment
 
     files = sorted(written.directory.glob("*/*.log"))
-    plain = [row for file in files for row in straightforward(file.read_bytes())]
-    found = []
+    plain = [row for file in files for row in decode_segment(file.read_bytes())]
+    scanned = []
     for rows in scan(path=str(written.directory), columns="offset,timestamp,key,value"):
         columns = rows.set_column(1, "timestamp", rows["timestamp"].cast("int64")).to_pydict()
-        found += zip(*columns.values(), strict=True)
-    assert [(offset, time // 1000, key, value) for offset, time, key, value in found] == plain
+        scanned += zip(*columns.values(), strict=True)
+    assert [(offset, time // 1000, key, value) for offset, time, key, value in scanned] == plain
     assert len(plain) == written.records > 5_000
 
 
-def test_both_ways_to_ask_have_the_same_answers(spark, written):
-    from spark_queries import QUESTIONS, Asked
+def test_all_query_implementations_give_the_same_results(spark, written):
+    from spark_queries import QUERIES, QueryContext
 
-    asked = Asked(spark, written)
-    for name, question in QUESTIONS.items():
-        assert question.odradek(asked) == question.straightforward(asked), name
-        assert question.alone(asked) == question.odradek(asked), name
+    context = QueryContext(spark, written)
+    for name, query in QUERIES.items():
+        assert query.odradek(context) == query.straightforward(context), name
+        assert query.scanner_only(context) == query.odradek(context), name
 
 
 #: A grandchild that works, whose parent is gone by then.
@@ -56,18 +56,18 @@ if os.fork() == 0:
 """
 
 
-def test_the_time_of_orphans_counts():
+def test_cpu_time_of_orphans_is_counted():
     """In a process of its own: orphans are taken in for good."""
     program = f"""
 import subprocess, sys
 sys.path.insert(0, {str(BENCHMARKS)!r})
-from process_tree import cpu_seconds, take_in_orphans
-take_in_orphans()
+from process_tree import cpu_seconds, become_subreaper
+become_subreaper()
 begun = cpu_seconds()
 subprocess.run([sys.executable, "-c", {ORPHAN!r}], check=True, stdout=subprocess.PIPE)
 print(cpu_seconds() - begun)
 """
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    assert float(ran.stdout) >= 0.3
+    assert float(result.stdout) >= 0.3

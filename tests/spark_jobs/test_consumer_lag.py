@@ -64,31 +64,33 @@ def broker(tmp_path_factory):
             _commit(broker, "gone", ("orders", 0, 3))
             for deleted in admin.delete_consumer_groups(["gone"]).values():
                 deleted.result()
-            wait_until(lambda: _is_written_down(broker))
+            wait_until(lambda: _is_checkpointed(broker))
             yield broker
 
 
 class TestLiveBroker:
-    def test_lag_is_what_the_broker_tells_and_costs_no_broker(self, broker, run):
-        found = run(broker.data_dir)
-        assert found.status == 0
-        told = _told(broker, ["billing", "shipping", "copied"])
-        assert len(told) == 5
-        lag = found.by("lag", "group", "topic", "partition")
+    def test_lag_equals_what_the_broker_reports(self, broker, run):
+        job_run = run(broker.data_dir)
+        assert job_run.status == 0
+        reported = _reported_by_broker(broker, ["billing", "shipping", "copied"])
+        assert len(reported) == 5
+        lag = job_run.by("lag", "group", "topic", "partition")
         assert {
-            place: (row["currentOffset"], row["logEnd"], row["lag"], _text(row["metadata"]))
-            for place, row in lag.items()
-        } == told
+            partition: (row["currentOffset"], row["logEnd"], row["lag"], _text(row["metadata"]))
+            for partition, row in lag.items()
+        } == reported
         now_ms = time.time() * 1000
         assert all(now_ms - 10 * MINUTE_MS < row["commitTime"] <= now_ms for row in lag.values())
         sums = defaultdict(int)
-        for (group, _, _), (_, _, behind, _) in told.items():
-            sums[group] += behind
-        assert {row["group"]: row["lag"] for row in found.table("groups")} == sums
-        assert [row["lag"] for row in found.table("groups")] == sorted(sums.values(), reverse=True)
+        for (group, _, _), (_, _, partition_lag, _) in reported.items():
+            sums[group] += partition_lag
+        assert {row["group"]: row["lag"] for row in job_run.table("groups")} == sums
+        assert [row["lag"] for row in job_run.table("groups")] == sorted(
+            sums.values(), reverse=True
+        )
 
         commits = Counter()
-        for row in found.table("offsets"):
+        for row in job_run.table("offsets"):
             commits[row["group"], row["topic"]] += row["commits"]
         assert commits == {
             ("billing", "orders"): 6,
@@ -109,11 +111,11 @@ def _send(broker):
 
 def _commit(broker, group, *offsets):
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": group})
-    places = [
+    partitions = [
         TopicPartition(topic, partition, offset, metadata=f"at {offset}")
         for topic, partition, offset in offsets
     ]
-    consumer.commit(offsets=places, asynchronous=False)
+    consumer.commit(offsets=partitions, asynchronous=False)
     consumer.close()
 
 
@@ -128,23 +130,23 @@ def _commit_in_transactions(copier):
     copier.commit_offset("copied", "orders", 40)
 
 
-def _told(broker, groups):
+def _reported_by_broker(broker, groups):
     """By the broker: the committed offset, the end of the log, the lag, the metadata."""
     admin = AdminClient({"bootstrap.servers": broker.address})
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
-    told = {}
+    reported = {}
     for group in groups:
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        for place in asked[group].result().topic_partitions:
-            _, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
-            told[group, place.topic, place.partition] = (
-                place.offset,
+        futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        for partition in futures[group].result().topic_partitions:
+            _, end = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
+            reported[group, partition.topic, partition.partition] = (
+                partition.offset,
                 end,
-                end - place.offset,
-                place.metadata or "",
+                end - partition.offset,
+                partition.metadata or "",
             )
     consumer.close()
-    return told
+    return reported
 
 
 def _text(metadata):
@@ -152,13 +154,13 @@ def _text(metadata):
     return metadata.removesuffix("\0")
 
 
-def _is_written_down(broker):
+def _is_checkpointed(broker):
     """Whether the high watermarks on disk are those that consumers are told."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
-    written = HIGH_WATERMARKS.read(broker.data_dir)
+    checkpoint = HIGH_WATERMARKS.read(broker.data_dir)
     try:
         return all(
-            written.get(Partition(topic, partition), 0)
+            checkpoint.get(Partition(topic, partition), 0)
             >= consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)[
                 1
             ]
@@ -169,7 +171,7 @@ def _is_written_down(broker):
         consumer.close()
 
 
-class TestMadeUpCommits:
+class TestConstructedCommits:
     @pytest.fixture
     def log(self, tmp_path):
         """Minutes 0 to 3: g gets ahead by 5, 10 and 20 in t-0, and goes back in t-1."""
@@ -188,14 +190,15 @@ class TestMadeUpCommits:
         value = offset_value(offset, committed_ms=committed_ms)
         log.put(offset_key(group, "t", partition), value, **more)
 
-    def test_the_history_of_one_group_is_cut_into_times(self, log, tmp_path, run):
+    def test_history_of_one_group_is_divided_into_buckets(self, log, tmp_path, run):
         """It ends before minute 4."""
         self.put(log, "another", 0, 50, 1)
         self.put(log, "g", 0, 50, 4)
         until = ("--ending-timestamp", NOW_MS + 4 * MINUTE_MS)
-        found = run(tmp_path / "logs", "--group", "g", "--bucket", "1m", *until)
+        job_run = run(tmp_path / "logs", "--group", "g", "--bucket", "1m", *until)
         assert {
-            place: row["currentOffset"] for place, row in found.by("lag", "partition").items()
+            partition: row["currentOffset"]
+            for partition, row in job_run.by("lag", "partition").items()
         } == {
             0: 50,
             1: 90,
@@ -203,7 +206,7 @@ class TestMadeUpCommits:
         start = NOW_MS // MINUTE_MS * MINUTE_MS
         assert [
             ((row["start"] - start) // MINUTE_MS, *(row[name] for name in OFFSETS_COLUMNS))
-            for row in found.table("offsets")
+            for row in job_run.table("offsets")
         ] == [
             (0, "g", "t", 0, 10, None, 2),
             (1, "g", "t", 0, 20, 10, 1),
@@ -213,12 +216,12 @@ class TestMadeUpCommits:
         ]
         assert [
             ((row["start"] - start) // MINUTE_MS, row["commits"], row["records"])
-            for row in found.table("commits")
+            for row in job_run.table("commits")
         ] == [(0, 3, 0), (1, 1, 10), (2, 1, -10), (3, 1, 20)]
-        rates = [row["commitsPerSecond"] for row in found.table("commits")]
+        rates = [row["commitsPerSecond"] for row in job_run.table("commits")]
         assert rates == pytest.approx([3 / 60, 1 / 60, 1 / 60, 1 / 60])
 
-    def test_what_is_gone_is_not_shown_and_what_is_damaged_is_told(self, log, tmp_path, run):
+    def test_deleted_commits_are_not_shown_and_damage_is_reported(self, log, tmp_path, run):
         self.put(log, "deleted", 0, 7, 0)
         log.put(offset_key("deleted", "t", 0), None)
         self.put(log, "back", 0, 7, 0)
@@ -238,22 +241,22 @@ class TestMadeUpCommits:
         log.put(group_key("g"), group_value(1))
         log.put(b"\x00\x63newer", b"newer")
         log.put(offset_key("g", "t", 0), b"\x00\x09not known")
-        found = run(tmp_path / "logs", "--as-of", NOW_MS + 1, "--mode", "permissive")
+        job_run = run(tmp_path / "logs", "--as-of", NOW_MS + 1, "--mode", "permissive")
         assert {
             (row["group"], row["partition"]): (row["currentOffset"], row["logEnd"], row["lag"])
-            for row in found.table("lag")
+            for row in job_run.table("lag")
         } == {
             ("g", 0): (40, 50, 10),
             ("g", 1): (90, None, None),
             ("back", 0): (8, 50, 42),
             ("overtaken", 0): (2, 50, 48),
         }
-        assert found.status == 1
-        (damage,) = found.table("damage")
+        assert job_run.status == 1
+        (damage,) = job_run.table("damage")
         assert "OffsetCommitValue has no version 9" in damage["reason"]
         assert damage["firstOffset"] == log.end_offset - 1
 
-    def test_a_page_has_the_charts(self, log, tmp_path):
+    def test_page_has_the_charts(self, log, tmp_path):
         to = tmp_path / "lag.html"
         arguments = ["--output", "html", "--to", str(to), "--mode", "failfast"]
         assert main([str(tmp_path / "logs"), *arguments]) == 0
@@ -261,18 +264,18 @@ class TestMadeUpCommits:
         assert "Committed offsets" in page
         assert page.count("<figure>") == 4
 
-    def test_offsets_in_the_log_of_commits_are_not_for_choosing(self, log, tmp_path, capsys):
+    def test_offset_options_are_rejected(self, log, tmp_path, capsys):
         arguments = ["--starting-offsets", '{"t": {"0": 1}}']
         assert main([str(tmp_path / "logs"), *arguments]) == 1
         assert "startingOffsets: a group's last commits" in capsys.readouterr().err
 
-    def test_names_that_nobody_knows_are_told(self, log, tmp_path, capsys):
+    def test_unknown_names_are_reported(self, log, tmp_path, capsys):
         """A topic is known that is there, and one that was committed for."""
         path = str(tmp_path / "logs")
         InternalLog(tmp_path / "logs", "unread")
         for arguments, line in (
-            (("--topics", "unread,tt"), f"tt: not in {path}; failOnDataLoss"),
-            (("--assign", '{"t": [1, 2]}'), f"t-2: not in {path}; failOnDataLoss"),
+            (("--topics", "unread,tt"), f"tt: not in {path}; set failOnDataLoss"),
+            (("--assign", '{"t": [1, 2]}'), f"t-2: not in {path}; set failOnDataLoss"),
             (("--group", "gg", "--mode", "failfast"), f"gg: no such group in {path}; failOnData"),
         ):
             assert main([path, *arguments]) == 1

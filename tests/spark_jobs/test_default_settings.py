@@ -44,20 +44,20 @@ TIMEOUT_S = 170
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory):
     """And what groups and a transactional id have left of themselves."""
-    made = MadeUpTopics(tmp_path_factory.mktemp("default") / "logs", seed=4)
-    commits = InternalLog(made.path, CONSUMER_OFFSETS)
+    created = MadeUpTopics(tmp_path_factory.mktemp("default") / "logs", seed=4)
+    commits = InternalLog(created.path, CONSUMER_OFFSETS)
     for topic, offset in (("orders", 5), ("clicks", 9), ("orders", 17)):
         commits.put(offset_key("billing", topic, 0), offset_value(offset))
-    states = InternalLog(made.path, TRANSACTION_STATE)
+    states = InternalLog(created.path, TRANSACTION_STATE)
     states.put(transaction_key("copier"), transaction_value(7, 1, {"orders": [0]}))
-    return made
+    return created
 
 
 def run(tmp_path, job, *arguments):
     """As a command of its own, with nothing set that the tests' own session is set to."""
     need_java()
-    ours = ("PYSPARK_PYTHON", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS")
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    test_variables = ("PYSPARK_PYTHON", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS")
+    environment = {name: value for name, value in os.environ.items() if name not in test_variables}
     folders = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
     command = [sys.executable, "-m", "odradek.broker.cli.main", "spark", job.replace("_", "-")]
     return subprocess.run(
@@ -70,41 +70,47 @@ def run(tmp_path, job, *arguments):
     )
 
 
-def told_in(path):
+def sorted_lines(path):
     return sorted(path.read_text().splitlines())
 
 
 @pytest.mark.parametrize("job", [job for job in jobs() if job not in TRANSFERS])
-def test_a_job_tells_what_it_tells_interpreted(spark, topics, tmp_path, job):
+def test_job_gives_the_same_results_compiled_and_interpreted(spark, topics, tmp_path, job):
     arguments = [str(topics.path), *ARGUMENTS.get(job, []), "--output", "json", "--to"]
     interpreted, compiled = tmp_path / "interpreted", tmp_path / "compiled"
     status = import_module(f"odradek.spark_jobs.{job}").main([*arguments, str(interpreted)])
-    ran = run(tmp_path, job, *arguments, compiled)
-    assert ran.returncode == status, ran.stderr
-    assert told_in(compiled) == told_in(interpreted)
-    assert {json.loads(line)["table"] for line in told_in(compiled)}
+    result = run(tmp_path, job, *arguments, compiled)
+    assert result.returncode == status, result.stderr
+    assert sorted_lines(compiled) == sorted_lines(interpreted)
+    assert {json.loads(line)["table"] for line in sorted_lines(compiled)}
 
 
-def test_an_export_is_restored(topics, tmp_path):
-    asked = [topics.path, "--topics", ",".join(PARTITIONS), "--into", tmp_path / "export"]
-    exported = run(tmp_path, "export", *asked)
+def test_export_is_restored(topics, tmp_path):
+    options = [topics.path, "--topics", ",".join(PARTITIONS), "--into", tmp_path / "export"]
+    exported = run(tmp_path, "export", *options)
     assert exported.returncode == 0, exported.stderr
-    assert rows(rows_in(tmp_path / "export")) == made_rows(topics)
+    assert rows(rows_in(tmp_path / "export")) == expected_rows(topics)
     with BrokerProcess(tmp_path / "broker", "log.retention.ms=-1").start() as broker:
         target = ["--bootstrap-server", broker.address, "--create", "--replication-factor", "1"]
         restored = run(tmp_path, "restore", tmp_path / "export", *target)
         assert restored.returncode == 0, restored.stderr
-        asked = {"topics": ",".join(PARTITIONS), "ignoreHighWatermark": "true"}
-        assert rows(Scanned(str(broker.data_dir), **asked).rows) == made_rows(topics)
+        options = {"topics": ",".join(PARTITIONS), "ignoreHighWatermark": "true"}
+        assert rows(Scanned(str(broker.data_dir), **options).rows) == expected_rows(topics)
 
 
-def rows(found):
+def rows(dictionaries):
     names = ("topic", "partition", "key", "value", "timestamp")
-    return [tuple(row[name] for name in names) for row in found]
+    return [tuple(row[name] for name in names) for row in dictionaries]
 
 
-def made_rows(topics):
+def expected_rows(topics):
     return [
-        (each.topic, each.partition, each.record.key, each.record.value, each.record.timestamp)
-        for each in topics.records
+        (
+            created.topic,
+            created.partition,
+            created.record.key,
+            created.record.value,
+            created.record.timestamp,
+        )
+        for created in topics.records
     ]

@@ -37,19 +37,19 @@ class TestAudit:
         rows = lines(report)
         return status, [row for row in rows if row["table"] == "findings"], rows
 
-    def test_sound_directories_yield_nothing(self, tmp_path):
-        written = WrittenLog(tmp_path / "1")
+    def test_intact_directories_have_no_findings(self, tmp_path):
+        written_log = WrittenLog(tmp_path / "1")
         shutil.copytree(tmp_path / "1", tmp_path / "2")
         status, findings, rows = self.run(tmp_path, tmp_path / "1", tmp_path / "2")
         assert (status, findings) == (0, [])
         assert [(row["directory"], row["endOffset"], row["findings"]) for row in rows] == [
-            (f"{tmp_path}/{name}/events-0", written.end_offset, 0) for name in ("1", "2")
+            (f"{tmp_path}/{name}/events-0", written_log.end_offset, 0) for name in ("1", "2")
         ]
 
-    def test_damage_is_a_row_and_the_exit_status(self, tmp_path):
-        written = WrittenLog(tmp_path / "1")
-        batch = written.batches(written.logs[1])[2]
-        flip(written.logs[1], batch.position + batch.size - 1)
+    def test_damage_is_a_row_and_exits_with_1(self, tmp_path):
+        written_log = WrittenLog(tmp_path / "1")
+        batch = written_log.batches(written_log.logs[1])[2]
+        flip(written_log.logs[1], batch.position + batch.size - 1)
         status, (finding,), _ = self.run(tmp_path, tmp_path / "1")
         assert status == 1
         assert finding.pop("what").startswith("the checksum")
@@ -58,23 +58,23 @@ class TestAudit:
             "severity": "error",
             "topic": "events",
             "partition": 0,
-            "file": str(written.logs[1]),
+            "file": str(written_log.logs[1]),
             "position": batch.position,
             "offset": batch.base_offset,
         }
 
     @pytest.mark.parametrize("job", [integrity_audit, export])
-    def test_nothing_to_look_at_is_not_taken_for_nothing_wrong(self, tmp_path, capsys, job):
+    def test_empty_selection_is_an_error(self, tmp_path, capsys, job):
         WrittenLog(tmp_path / "1")
         into = ["--into", str(tmp_path / "export")] if job is export else []
         assert job.main([str(tmp_path / "1"), "--topics", "evnets,events", *into]) == 1
-        assert f"evnets: not in {tmp_path / '1'}; failOnDataLoss" in capsys.readouterr().err
+        assert f"evnets: not in {tmp_path / '1'}; set failOnDataLoss" in capsys.readouterr().err
         assert job.main([str(tmp_path / "1"), "--topics-pattern", "evnets", *into]) == 1
         assert "none of these partitions is there" in capsys.readouterr().err
 
-    def test_a_page_for_a_person(self, tmp_path):
-        written = WrittenLog(tmp_path / "1")
-        written.files(".index")[0].unlink()
+    def test_page_lists_the_findings(self, tmp_path):
+        written_log = WrittenLog(tmp_path / "1")
+        written_log.files(".index")[0].unlink()
         page = tmp_path / "audit.html"
         arguments = [str(tmp_path / "1"), "--output", "html", "--to", str(page)]
         assert integrity_audit.main(arguments) == 1
@@ -82,7 +82,7 @@ class TestAudit:
         assert "00000000000000000000.index" in text
         assert "<svg" in text
 
-    def test_a_part_of_a_partition_cannot_be_audited(self, tmp_path, capsys):
+    def test_partial_partitions_are_rejected(self, tmp_path, capsys):
         WrittenLog(tmp_path / "1")
         status = integrity_audit.main([str(tmp_path / "1"), "--starting-timestamp", "0"])
         assert status == 1
@@ -90,11 +90,11 @@ class TestAudit:
 
 
 class TestExport:
-    def test_damage_is_told_and_the_rest_is_exported(self, tmp_path):
+    def test_damage_is_reported_and_the_rest_is_exported(self, tmp_path):
         directory = LogDirectory(tmp_path / "logs")
-        made = [bytearray(batch_of(b"v" * 40, base_offset=at)) for at in range(4)]
-        made[2][-3] ^= 0xFF
-        directory.write(0, made)
+        batches = [bytearray(batch_of(b"v" * 40, base_offset=offset)) for offset in range(4)]
+        batches[2][-3] ^= 0xFF
+        directory.write(0, batches)
         target, report = tmp_path / "export", tmp_path / "report"
         report.mkdir()
         arguments = [str(directory.path), "--into", str(target), "--output", "parquet"]
@@ -103,13 +103,13 @@ class TestExport:
         (row,) = pq.read_table(report / "partitions.parquet").to_pylist()
         assert (row["records"], row["endOffset"]) == (3, 4)
         (damage,) = pq.read_table(report / "damage.parquet").to_pylist()
-        assert f"bytes {2 * len(made[0])} to" in damage["damage"]
+        assert f"bytes {2 * len(batches[0])} to" in damage["damage"]
 
     def test_failfast_leaves_no_export(self, tmp_path, capsys):
         directory = LogDirectory(tmp_path / "logs")
-        made = bytearray(batch_of(b"v" * 40))
-        made[-3] ^= 0xFF
-        directory.write(0, [made, batch_of(b"w", base_offset=1)])
+        damaged = bytearray(batch_of(b"v" * 40))
+        damaged[-3] ^= 0xFF
+        directory.write(0, [damaged, batch_of(b"w", base_offset=1)])
         arguments = [str(directory.path), "--into", str(tmp_path / "export")]
         assert export.main([*arguments, "--mode", "failfast"]) == 1
         assert "the checksum is not that of the bytes" in capsys.readouterr().err
@@ -135,26 +135,39 @@ def broker(tmp_path_factory):
         yield broker
 
 
-def test_what_a_running_broker_writes_is_sound(broker):
+def test_logs_of_a_running_broker_have_no_findings(broker):
     assert integrity_audit.main([str(broker.data_dir)]) == 0
 
 
 def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_path, capsys):
     """Two exports, of which one begins where the other ends; aborted records are in neither."""
     first, second = str(tmp_path / "1"), str(tmp_path / "2")
-    exporting = [str(broker.data_dir), "--topics", "orders", "--ignore-high-watermark"]
+    export_arguments = [str(broker.data_dir), "--topics", "orders", "--ignore-high-watermark"]
     ends = json.dumps({"orders": {"0": 50, "2": 0}})
-    assert export.main([*exporting, "--into", first, "--ending-offsets", ends]) == 0
-    assert export.main([*exporting, "--into", second, "--since-export", first]) == 0
-    restoring = [first, second, "--bootstrap-server", broker.address, "--rename", "orders=again"]
-    assert restore.main(restoring) == 1
+    assert export.main([*export_arguments, "--into", first, "--ending-offsets", ends]) == 0
+    assert export.main([*export_arguments, "--into", second, "--since-export", first]) == 0
+    restore_arguments = [
+        first,
+        second,
+        "--bootstrap-server",
+        broker.address,
+        "--rename",
+        "orders=again",
+    ]
+    assert restore.main(restore_arguments) == 1
     assert "there is no topic again: --create makes it" in capsys.readouterr().err
-    created = ["--create", "--replication-factor", "1", "--property", "compression.type=zstd"]
-    assert restore.main([*restoring, *created]) == 0
+    creation_arguments = [
+        "--create",
+        "--replication-factor",
+        "1",
+        "--property",
+        "compression.type=zstd",
+    ]
+    assert restore.main([*restore_arguments, *creation_arguments]) == 0
     before = consumed(broker, "orders")
     assert consumed(broker, "again") == before
     assert [len(rows) for rows in before.values()] == [170, 0, 170]
-    assert restore.main(restoring) == 1
+    assert restore.main(restore_arguments) == 1
     assert "again-0 has records: --resume" in capsys.readouterr().err
     batches = Scanned(
         str(broker.data_dir), topics="again", view="batches", ignoreHighWatermark="true"

@@ -21,18 +21,18 @@ def weight_of(record, by):
 
 
 @pytest.mark.parametrize("by", ["records", "bytes"])
-def test_the_hottest_keys_of_each_topic_come_first(spark, topics, tmp_path, by):
-    ran = JobRun(main, tmp_path / "out", topics.path, "--by", by, "--top", TOP)
-    assert ran.status == 0
+def test_hottest_keys_of_each_topic_come_first(spark, topics, tmp_path, by):
+    job_run = JobRun(main, tmp_path / "out", topics.path, "--by", by, "--top", TOP)
+    assert job_run.status == 0
     for topic in PARTITIONS:
         weights, counts = Counter(), Counter()
-        for each in topics.records:
-            if each.topic == topic:
-                weights[each.record.key] += weight_of(each.record, by)
-                counts[each.record.key] += 1
+        for created in topics.records:
+            if created.topic == topic:
+                weights[created.record.key] += weight_of(created.record, by)
+                counts[created.record.key] += 1
         total = weights.total()
         ranked = sorted((-weight, key) for key, weight in weights.items() if key is not None)
-        rows = [row for row in ran.table("keys") if row["topic"] == topic]
+        rows = [row for row in job_run.table("keys") if row["topic"] == topic]
         assert [(row["rank"], row["key"], row["records"], row[by]) for row in rows] == [
             (rank, key.decode(), counts[key], -weight)
             for rank, (weight, key) in enumerate(ranked[:TOP], start=1)
@@ -41,7 +41,7 @@ def test_the_hottest_keys_of_each_topic_come_first(spark, topics, tmp_path, by):
             [-weight / total for weight, _ in ranked[:TOP]]
         )
         keyless = counts.pop(None)
-        assert ran.by("topics", "topic")[topic] == {
+        assert job_run.by("topics", "topic")[topic] == {
             "topic": topic,
             "records": counts.total() + keyless,
             "keys": len(counts),

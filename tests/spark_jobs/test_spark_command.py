@@ -11,7 +11,7 @@ from tests.support.scans import LogDirectory
 from tests.support.spark_session import compiled
 
 
-def test_a_job_runs_by_its_name(spark, tmp_path):
+def test_job_runs_by_name(spark, tmp_path):
     """With queries compiled, as they are by default: test_default_settings.py has all jobs."""
     directory = LogDirectory(tmp_path / "logs")
     directory.write(0, [batch_of(b"v", b"w", base_offset=0)])
@@ -19,13 +19,13 @@ def test_a_job_runs_by_its_name(spark, tmp_path):
     arguments = ["hot-keys", str(directory.path), "--output", "json", "--to", str(to)]
     with compiled(spark):
         assert main(["spark", *arguments]) == 0
-    (found,) = map(json.loads, to.read_text().splitlines())
-    assert (found["topic"], found["records"], found["keyless"]) == ("orders", 2, 2)
+    (row,) = map(json.loads, to.read_text().splitlines())
+    assert (row["topic"], row["records"], row["keyless"]) == ("orders", 2, 2)
 
 
 @pytest.mark.parametrize("job", jobs())
-def test_every_job_says_what_it_is_for(job, capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_every_job_has_help(job, capsys):
+    with pytest.raises(SystemExit) as exited:
         main(["spark", job.replace("_", "-"), "--help"])
-    assert ended.value.code == 0
+    assert exited.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: odradek spark {job.replace('_', '-')} ")

@@ -33,53 +33,53 @@ def ran(spark, topics, tmp_path_factory):
 @pytest.fixture(scope="module")
 def lateness(topics):
     """Of each record: its partition, its record, and by how much it is late."""
-    youngest = defaultdict(int)
-    found = []
-    for each in topics.records:
-        place, at = (each.topic, each.partition), each.record.timestamp
-        found.append((place, each.record, max(0, youngest[place] - at)))
-        youngest[place] = max(youngest[place], at)
-    return found
+    max_timestamp = defaultdict(int)
+    rows = []
+    for created in topics.records:
+        partition, timestamp = (created.topic, created.partition), created.record.timestamp
+        rows.append((partition, created.record, max(0, max_timestamp[partition] - timestamp)))
+        max_timestamp[partition] = max(max_timestamp[partition], timestamp)
+    return rows
 
 
-def counts_of(found):
-    behind = [late_ms for _, _, late_ms in found if late_ms]
+def counts_of(rows):
+    behind = [late_ms for _, _, late_ms in rows if late_ms]
     late = sum(late_ms > LATE_MS for late_ms in behind)
     return {
-        "records": len(found),
+        "records": len(rows),
         "outOfOrder": len(behind),
-        "outOfOrderShare": pytest.approx(len(behind) / len(found)),
+        "outOfOrderShare": pytest.approx(len(behind) / len(rows)),
         "late": late,
-        "lateShare": pytest.approx(late / len(found)),
+        "lateShare": pytest.approx(late / len(rows)),
         "p50LateMs": pytest.approx(np.percentile(behind, 50)),
         "p99LateMs": pytest.approx(np.percentile(behind, 99)),
         "maxLateMs": max(behind),
-        "future": sum(record.timestamp > NOW_MS for _, record, _ in found),
+        "future": sum(record.timestamp > NOW_MS for _, record, _ in rows),
         "untimed": 0,
     }
 
 
 def last_times(lateness):
     last = defaultdict(int)
-    for place, record, _ in lateness:
-        last[place] = max(last[place], record.timestamp)
+    for partition, record, _ in lateness:
+        last[partition] = max(last[partition], record.timestamp)
     return last
 
 
-def test_partitions_have_what_came_late_in_them(ran, lateness):
+def test_partitions_have_their_late_records(ran, lateness):
     last = last_times(lateness)
     rows = ran.by("partitions", "topic", "partition")
     assert rows.keys() == last.keys()
-    for place, row in rows.items():
-        found = [each for each in lateness if each[0] == place]
-        of_topic = max(time for (topic, _), time in last.items() if topic == place[0])
+    for partition, row in rows.items():
+        rows_of_partition = [entry for entry in lateness if entry[0] == partition]
+        last_of_topic = max(time for (topic, _), time in last.items() if topic == partition[0])
         assert row == {
-            "topic": place[0],
-            "partition": place[1],
-            **counts_of(found),
-            "firstTime": min(record.timestamp for _, record, _ in found),
-            "lastTime": last[place],
-            "behindTopicMs": of_topic - last[place],
+            "topic": partition[0],
+            "partition": partition[1],
+            **counts_of(rows_of_partition),
+            "firstTime": min(record.timestamp for _, record, _ in rows_of_partition),
+            "lastTime": last[partition],
+            "behindTopicMs": last_of_topic - last[partition],
         }
 
 
@@ -87,51 +87,59 @@ def test_topics_have_the_skew_of_their_partitions(ran, lateness):
     last = last_times(lateness)
     for topic, row in ran.by("topics", "topic").items():
         times = [time for (name, _), time in last.items() if name == topic]
-        found = [each for each in lateness if each[0][0] == topic]
-        assert row == {"topic": topic, **counts_of(found), "skewMs": max(times) - min(times)}
+        rows_of_topic = [entry for entry in lateness if entry[0][0] == topic]
+        assert row == {
+            "topic": topic,
+            **counts_of(rows_of_topic),
+            "skewMs": max(times) - min(times),
+        }
 
 
-def test_records_out_of_order_are_classed_by_how_late_they_are(ran, lateness):
+def test_out_of_order_records_are_grouped_by_lateness(ran, lateness):
     classes = Counter(
-        (place[0], next(least for least in CLASSES_MS if late_ms >= least))
-        for place, _, late_ms in lateness
+        (partition[0], next(class_ms for class_ms in CLASSES_MS if late_ms >= class_ms))
+        for partition, _, late_ms in lateness
         if late_ms
     )
     rows = ran.by("lateness", "topic", "atLeastMs")
-    assert {place: row["records"] for place, row in rows.items()} == dict(classes)
+    assert {partition: row["records"] for partition, row in rows.items()} == dict(classes)
 
 
-def test_late_records_are_told_over_time(ran, lateness):
+def test_late_records_are_counted_over_time(ran, lateness):
     records, late, greatest = Counter(), Counter(), Counter()
-    for place, record, late_ms in lateness:
-        part = (place[0], record.timestamp // BUCKET_MS * BUCKET_MS)
-        records[part] += 1
-        late[part] += late_ms > LATE_MS
-        greatest[part] = max(greatest[part], late_ms)
+    for partition, record, late_ms in lateness:
+        bucket = (partition[0], record.timestamp // BUCKET_MS * BUCKET_MS)
+        records[bucket] += 1
+        late[bucket] += late_ms > LATE_MS
+        greatest[bucket] = max(greatest[bucket], late_ms)
     rows = ran.by("time", "topic", "start")
     assert rows.keys() == records.keys()
-    for part, row in rows.items():
+    for bucket, row in rows.items():
         assert (row["records"], row["late"], row["maxLateMs"]) == (
-            records[part],
-            late[part],
-            greatest[part],
+            records[bucket],
+            late[bucket],
+            greatest[bucket],
         )
 
 
-def test_the_latest_records_are_named(ran, lateness):
+def test_latest_records_are_listed(ran, lateness):
     rows = ran.table("latest")
     late = sorted((late_ms for _, _, late_ms in lateness if late_ms), reverse=True)
     assert [row["lateMs"] for row in rows] == late[: len(rows)]
-    of_offset = {(*place, record.offset): late_ms for place, record, late_ms in lateness}
+    lateness_by_offset = {
+        (*partition, record.offset): late_ms for partition, record, late_ms in lateness
+    }
     for row in rows:
-        assert of_offset[row["topic"], row["partition"], row["offset"]] == row["lateMs"]
+        assert lateness_by_offset[row["topic"], row["partition"], row["offset"]] == row["lateMs"]
     assert {row["topic"] for row in rows} <= set(PARTITIONS)
 
 
-def test_what_has_no_timestamp_is_neither_late_nor_the_beginning_of_time(spark, tmp_path):
+def test_record_without_timestamp_is_neither_late_nor_counted_in_time(spark, tmp_path):
     directory = LogDirectory(tmp_path / "logs")
-    timed = [message(1, b"v", offset=at, timestamp=FIRST_MS + at * 1000) for at in (0, 1)]
-    directory.write(0, [*timed, *(message(0, b"v", offset=at) for at in (2, 3, 4))])
+    timed = [
+        message(1, b"v", offset=offset, timestamp=FIRST_MS + offset * 1000) for offset in (0, 1)
+    ]
+    directory.write(0, [*timed, *(message(0, b"v", offset=offset) for offset in (2, 3, 4))])
     ran = JobRun(main, tmp_path / "out", directory.path)
     (row,) = ran.table("partitions")
     assert (row["records"], row["untimed"], row["outOfOrder"], row["late"]) == (5, 3, 0, 0)

@@ -28,22 +28,26 @@ def ran(spark, topics, tmp_path_factory):
     return run
 
 
-def grouped(facts, key):
+def grouped(items, key):
     groups = defaultdict(list)
-    for fact in facts:
-        groups[key(fact)].append(fact)
+    for item in items:
+        groups[key(item)].append(item)
     return groups
 
 
-def test_partitions_have_what_is_stored_in_them(ran, topics):
+def test_partitions_have_their_counts_sizes_and_offsets(ran, topics):
     expected = {}
-    for place, batches in grouped(topics.batches, lambda b: (b.topic, b.partition)).items():
+    for partition, batches in grouped(
+        topics.batches, lambda batch: (batch.topic, batch.partition)
+    ).items():
         records = [record for batch in batches for record in batch.records]
-        of_topic = sum(len(batch.records) for batch in topics.batches if batch.topic == place[0])
+        topic_records = sum(
+            len(batch.records) for batch in topics.batches if batch.topic == partition[0]
+        )
         times = [batch.records[0].timestamp for batch in batches if batch.records]
-        expected[place] = {
-            "topic": place[0],
-            "partition": place[1],
+        expected[partition] = {
+            "topic": partition[0],
+            "partition": partition[1],
             "records": len(records),
             "batches": sum(bool(batch.records) for batch in batches),
             "markers": 2,
@@ -53,25 +57,27 @@ def test_partitions_have_what_is_stored_in_them(ran, topics):
             "lastOffset": len(records) + 1,  # that of the second marker
             "firstTime": min([*times, FIRST_MS]),
             "lastTime": max(record.timestamp for record in records),
-            "recordsShare": pytest.approx(len(records) / of_topic),
+            "recordsShare": pytest.approx(len(records) / topic_records),
         }
     assert ran.by("partitions", "topic", "partition") == expected
 
 
-def test_topics_are_the_sums_of_their_partitions_and_the_largest_comes_first(ran):
+def test_topics_are_sums_of_partitions_and_the_largest_comes_first(ran):
     rows = ran.table("topics")
     for row in rows:
-        parts = [each for each in ran.table("partitions") if each["topic"] == row["topic"]]
+        parts = [
+            partition for partition in ran.table("partitions") if partition["topic"] == row["topic"]
+        ]
         assert row["partitions"] == len(parts) == PARTITIONS[row["topic"]]
         for name in ("records", "batches", "markers", "diskBytes"):
-            assert row[name] == sum(each[name] for each in parts)
+            assert row[name] == sum(partition[name] for partition in parts)
         assert row["diskBytesPerRecord"] == pytest.approx(row["diskBytes"] / row["records"])
     assert [row["diskBytes"] for row in rows] == sorted(
         (row["diskBytes"] for row in rows), reverse=True
     )
 
 
-def test_batches_are_as_full_as_they_were_made(ran, topics):
+def test_batch_sizes_and_counts_are_exact(ran, topics):
     filled = [batch for batch in topics.batches if batch.records]
     for topic, batches in grouped(filled, lambda batch: batch.topic).items():
         counts = [len(batch.records) for batch in batches]
@@ -99,26 +105,28 @@ def test_codecs_have_their_batches_records_and_bytes(ran, topics):
             sum(len(batch.records) for batch in batches),
             sum(batch.size_bytes for batch in batches),
         )
-        for (topic, codec), batches in grouped(filled, lambda b: (b.topic, b.codec)).items()
+        for (topic, codec), batches in grouped(
+            filled, lambda batch: (batch.topic, batch.codec)
+        ).items()
     }
     rows = ran.by("codecs", "topic", "codec")
-    found = {
-        place: (row["batches"], row["records"], row["diskBytes"]) for place, row in rows.items()
+    reported = {
+        key: (row["batches"], row["records"], row["diskBytes"]) for key, row in rows.items()
     }
-    assert found == expected
+    assert reported == expected
     for topic in PARTITIONS:
         shares = [row["diskBytesShare"] for row in rows.values() if row["topic"] == topic]
         assert sum(shares) == pytest.approx(1)
 
 
-def test_rates_count_a_batch_at_its_youngest_record_and_leave_no_gap(ran, topics):
+def test_rates_count_a_batch_at_its_max_timestamp_and_have_no_gap(ran, topics):
     counts, sizes = Counter(), Counter()
     for batch in topics.batches:
         if batch.records:
-            youngest = max(record.timestamp for record in batch.records)
-            place = (batch.topic, youngest // BUCKET_MS * BUCKET_MS)
-            counts[place] += len(batch.records)
-            sizes[place] += batch.size_bytes
+            max_timestamp = max(record.timestamp for record in batch.records)
+            bucket = (batch.topic, max_timestamp // BUCKET_MS * BUCKET_MS)
+            counts[bucket] += len(batch.records)
+            sizes[bucket] += batch.size_bytes
     for topic in PARTITIONS:
         starts = [start for name, start in counts if name == topic]
         rows = [row for row in ran.table("rates") if row["topic"] == topic]
@@ -126,16 +134,16 @@ def test_rates_count_a_batch_at_its_youngest_record_and_leave_no_gap(ran, topics
             range(min(starts), max(starts) + 1, BUCKET_MS)
         )
         for row in rows:
-            place = (topic, row["start"])
-            assert (row["records"], row["diskBytes"]) == (counts[place], sizes[place])
-            assert row["recordsPerSecond"] == pytest.approx(counts[place] / 60)
-            assert row["perSecondBytes"] == pytest.approx(sizes[place] / 60)
+            bucket = (topic, row["start"])
+            assert (row["records"], row["diskBytes"]) == (counts[bucket], sizes[bucket])
+            assert row["recordsPerSecond"] == pytest.approx(counts[bucket] / 60)
+            assert row["perSecondBytes"] == pytest.approx(sizes[bucket] / 60)
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_sizes_are_those_of_all_records(ran, topics, field):
-    for topic, made in grouped(topics.records, lambda each: each.topic).items():
-        cells = [getattr(each.record, field) for each in made]
+def test_key_and_value_sizes_are_those_of_all_records(ran, topics, field):
+    for topic, created in grouped(topics.records, lambda item: item.topic).items():
+        cells = [getattr(item.record, field) for item in created]
         sizes = [len(cell) for cell in cells if cell is not None]
         assert ran.by("sizes", "topic", "field")[topic, field] == {
             "topic": topic,
@@ -152,30 +160,30 @@ def test_sizes_are_those_of_all_records(ran, topics, field):
         }
 
 
-def test_keys_are_as_uneven_as_they_are(ran, topics):
-    for topic, made in grouped(topics.records, lambda each: each.topic).items():
-        counts = Counter(each.record.key for each in made)
+def test_key_distribution_is_exact(ran, topics):
+    for topic, created in grouped(topics.records, lambda item: item.topic).items():
+        counts = Counter(item.record.key for item in created)
         keyless = counts.pop(None)
-        heights = sorted(counts.values(), reverse=True)
-        hottest = heights[: -(-len(heights) // 100)]
+        key_counts = sorted(counts.values(), reverse=True)
+        hottest = key_counts[: -(-len(key_counts) // 100)]
         assert ran.by("keys", "topic")[topic] == {
             "topic": topic,
-            "records": len(made),
+            "records": len(created),
             "keyless": keyless,
-            "keys": len(heights),
-            "recordsPerKey": pytest.approx(sum(heights) / len(heights)),
-            "topKeyRecords": heights[0],
-            "topKeyShare": pytest.approx(heights[0] / len(made)),
-            "topPercentOfKeysShare": pytest.approx(sum(hottest) / len(made)),
+            "keys": len(key_counts),
+            "recordsPerKey": pytest.approx(sum(key_counts) / len(key_counts)),
+            "topKeyRecords": key_counts[0],
+            "topKeyShare": pytest.approx(key_counts[0] / len(created)),
+            "topPercentOfKeysShare": pytest.approx(sum(hottest) / len(created)),
         }
 
 
-def test_headers_alone_tell_no_sizes_and_no_keys(spark, topics, capsys):
+def test_headers_only_gives_no_sizes_and_no_keys(spark, topics, capsys):
     arguments = ["--headers-only", "--mode", "dropmalformed", "--tables", "keys"]
     assert main([str(topics.path), *arguments]) == 1
-    told = capsys.readouterr().err
-    assert "reading records" not in told
-    assert told.endswith("there are topics, partitions, batches, codecs, rates\n")
+    stderr = capsys.readouterr().err
+    assert "reading records" not in stderr
+    assert stderr.endswith("there are topics, partitions, batches, codecs, rates\n")
 
 
 def test_times_are_those_that_a_consumer_sees(spark, tmp_path):

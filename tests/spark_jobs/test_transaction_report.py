@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from odradek.protocol.internal.transaction_log import STATUSES
+from odradek.protocol.internal.transaction_log import TRANSACTION_STATE_NAMES
 from odradek.protocol.records.record_set import batches_of_any_magic
 from odradek.protocol.types import TopicPartition
 from odradek.spark_jobs.transaction_report import main
@@ -65,24 +65,24 @@ def broker(tmp_path_factory):
         still_open.write("events", b"1", b"2", b"3", partition=1)
         then_ms = int(time.time() * 1000) - 20 * MINUTE_MS
         assert hanging.ask_produce("events", b"1", timestamp_ms=then_ms) == "NONE"
-        wait_until(lambda: _is_written_down(broker))
+        wait_until(lambda: _is_checkpointed(broker))
         yield broker
 
 
 class TestLiveBroker:
-    def test_it_tells_what_the_broker_tells(self, broker, run, capsys, monkeypatch):
+    def test_report_agrees_with_the_broker(self, broker, run, capsys, monkeypatch):
         command = CommandLine(capsys, monkeypatch, broker.address)
         described = command("transactions", "describe-producers", "events:0,1", "--json").objects
         listed = command("transactions", "list", "--json").objects
-        found = run(broker.data_dir)
-        assert found.status == 0
-        open_ = found.by("open", "topic", "partition", "producerId")
-        assert {place: row["firstOffset"] for place, row in open_.items()} == {
+        job_run = run(broker.data_dir)
+        assert job_run.status == 0
+        open_ = job_run.by("open", "topic", "partition", "producerId")
+        assert {key: row["firstOffset"] for key, row in open_.items()} == {
             (row["topic"], row["partition"], row["producer"]): row["start_offset"]
             for row in described
             if row["start_offset"] is not None
         }
-        assert {row["transactionalId"]: row["state"] for row in found.table("ids")} == {
+        assert {row["transactionalId"]: row["state"] for row in job_run.table("ids")} == {
             row["transactional_id"]: row["state"] for row in listed
         }
         by_name = {row["transactionalId"]: row for row in open_.values()}
@@ -90,18 +90,18 @@ class TestLiveBroker:
             "open": (False, 3),
             "hanging": (True, 1),
         }
-        (long,) = found.table("long")
+        (long,) = job_run.table("long")
         assert (long["transactionalId"], long["outcome"]) == ("hanging", "open")
         assert 20 * MINUTE_MS <= long["durationMs"] < 30 * MINUTE_MS
-        aborted = found.by("aborted", "topic", "partition")
+        aborted = job_run.by("aborted", "topic", "partition")
         assert {
-            place: (row["transactionalId"], row["aborted"], row["records"])
-            for place, row in aborted.items()
+            key: (row["transactionalId"], row["aborted"], row["records"])
+            for key, row in aborted.items()
         } == {("events", 0): ("busy", 1, 2), ("events", 1): ("busy", 1, 1)}
-        (topic,) = found.table("topics")
+        (topic,) = job_run.table("topics")
         assert (topic["committed"], topic["aborted"], topic["open"]) == (4, 2, 2)
 
-    def test_a_page_of_one_id_alone_has_the_charts(self, broker, tmp_path):
+    def test_page_of_one_id_has_the_charts(self, broker, tmp_path):
         to = tmp_path / "busy.html"
         arguments = ["--transactional-id", "busy", "--output", "html", "--to", str(to)]
         assert main([str(broker.data_dir), *arguments, "--mode", "failfast"]) == 0
@@ -111,36 +111,40 @@ class TestLiveBroker:
         assert "hanging" not in page
 
 
-def _is_written_down(broker):
-    written = HIGH_WATERMARKS.read(broker.data_dir)
+def _is_checkpointed(broker):
+    checkpoint = HIGH_WATERMARKS.read(broker.data_dir)
     for topic, partition in product(("events", TRANSACTION_STATE), range(2)):
         with PartitionClient(broker.address, topic, partition) as client:
-            if written.get(TopicPartition(topic, partition), 0) < client.offset_at(LATEST):
+            if checkpoint.get(TopicPartition(topic, partition), 0) < client.offset_at(LATEST):
                 return False
     return True
 
 
 class TestDirectoryOfKafka:
-    def test_it_tells_what_kafka_told(self, tmp_path, run):
+    def test_report_agrees_with_the_recording(self, tmp_path, run):
         recorded = RecordedDirectory.unpack("transactions-stopped", tmp_path)
         path = tmp_path / RECOVERED
-        found = run(path, "--as-of", recorded.recorded_at_ms)
-        assert found.status == 0
+        job_run = run(path, "--as-of", recorded.recorded_at_ms)
+        assert job_run.status == 0
         assert {
             (row["topic"], row["partition"], row["producerId"]): row["firstOffset"]
-            for row in found.table("open")
+            for row in job_run.table("open")
         } == {
-            (each.topic, each.partition, producer.producer_id): producer.transaction_first_offset
-            for each in recorded.partitions
-            for producer in each.producers
+            (
+                partition.topic,
+                partition.partition,
+                producer.producer_id,
+            ): producer.transaction_first_offset
+            for partition in recorded.partitions
+            for producer in partition.producers
             if producer.transaction_first_offset >= 0
         }
         counts, amounts = _aborted(path, recorded)
-        rows = found.by("aborted", "topic", "partition", "producerId")
-        assert {place: row["aborted"] for place, row in rows.items()} == counts
-        assert {place: [row["records"], row["diskBytes"]] for place, row in rows.items()} == amounts
+        rows = job_run.by("aborted", "topic", "partition", "producerId")
+        assert {key: row["aborted"] for key, row in rows.items()} == counts
+        assert {key: [row["records"], row["diskBytes"]] for key, row in rows.items()} == amounts
         assert sum(counts.values()) > 0
-        states = {row["transactionalId"]: row["state"] for row in found.table("ids")}
+        states = {row["transactionalId"]: row["state"] for row in job_run.table("ids")}
         assert states == _last_states(path)
 
 
@@ -149,22 +153,24 @@ def _last_states(path):
     values = {record.key: record.value for record in records_of(path)}
     # Version, producer id, epoch and timeout stand before the state.
     return {
-        key[4:].decode(): STATUSES[value[16]] for key, value in values.items() if value is not None
+        key[4:].decode(): TRANSACTION_STATE_NAMES[value[16]]
+        for key, value in values.items()
+        if value is not None
     }
 
 
 def _aborted(path, recorded):
     """By the transaction indexes: how many, and the records and bytes of the batches they name."""
     counts, amounts = Counter(), defaultdict(lambda: [0, 0])
-    for each in recorded.partitions:
-        for entry in each.aborted:
-            place = (each.topic, each.partition, entry.producer_id)
-            counts[place] += 1
-            for batch in _batches(path / each.name):
+    for partition in recorded.partitions:
+        for entry in partition.aborted:
+            key = (partition.topic, partition.partition, entry.producer_id)
+            counts[key] += 1
+            for batch in _batches(path / partition.name):
                 is_own = batch.producer_id == entry.producer_id and batch.is_transactional
                 if is_own and entry.first_offset <= batch.base_offset < entry.last_offset:
-                    amounts[place][0] += batch.count
-                    amounts[place][1] += batch.size_bytes
+                    amounts[key][0] += batch.count
+                    amounts[key][1] += batch.size_bytes
     return counts, amounts
 
 
@@ -173,7 +179,7 @@ def _batches(partition):
         yield from batches_of_any_magic(path.read_bytes())
 
 
-class TestMadeUpTransactions:
+class TestConstructedTransactions:
     @pytest.fixture
     def logs(self, tmp_path):
         """Producer 1 takes 30 s and 90 s, and has one open since 2 minutes."""
@@ -185,26 +191,30 @@ class TestMadeUpTransactions:
         data.put(None, b"value")
         return InternalLog(tmp_path / "logs", TRANSACTION_STATE)
 
-    def test_long_ones_took_longer_and_what_nobody_can_read_is_told(self, logs, tmp_path, run):
+    def test_long_transactions_are_listed_and_undecodable_records_reported(
+        self, logs, tmp_path, run
+    ):
         logs.put(transaction_key("a"), transaction_value(9, 1, {"t": [0]}, started_ms=NOW_MS - 5))
         logs.put(transaction_key("b"), b"\x00\x09not known")
         logs.put(transaction_key("c"), transaction_value(2, 4, {}))
         logs.put(transaction_key("c"), None)
         arguments = ("--as-of", NOW_MS, "--longer-than", "31s", "--topics", "t")
-        found = run(tmp_path / "logs", *arguments, "--mode", "permissive")
+        job_run = run(tmp_path / "logs", *arguments, "--mode", "permissive")
         assert [
             (row["outcome"], row["durationMs"], row["firstOffset"], row["records"])
-            for row in found.table("long")
+            for row in job_run.table("long")
         ] == [("open", 120_000, 4, 1), ("abort", 90_000, 2, 1)]
-        (row,) = found.table("open")
+        (row,) = job_run.table("open")
         assert (row["since"], row["openMs"], row["hangs"]) == (NOW_MS - 120_000, 120_000, None)
-        (row,) = found.table("ids")
+        (row,) = job_run.table("ids")
         assert (row["transactionalId"], row["state"], row["openMs"]) == ("a", "Ongoing", 5)
         assert row["partitions"] == ["t-0"]
-        (unreadable,) = found.table("unreadable")
-        assert (unreadable["firstOffset"], found.status) == (1, 1)
+        (unreadable,) = job_run.table("unreadable")
+        assert (unreadable["firstOffset"], job_run.status) == (1, 1)
 
-    def test_one_hangs_if_its_id_is_busy_with_others_or_there_is_none(self, tmp_path, run):
+    def test_transaction_is_hanging_if_its_id_does_not_include_it_or_is_unknown(
+        self, tmp_path, run
+    ):
         data = InternalLog(tmp_path / "logs", "t")
         states = InternalLog(tmp_path / "logs", TRANSACTION_STATE)
         for producer_id, (name, partitions) in enumerate(
@@ -221,13 +231,13 @@ class TestMadeUpTransactions:
             (None, True),
         }
 
-    def test_whether_one_hangs_is_not_known_without_the_states_of_all_ids(self, tmp_path, run):
+    def test_hanging_is_unknown_without_the_states_of_all_ids(self, tmp_path, run):
         InternalLog(tmp_path / "logs", "t").put(None, b"value", producer_id=1)
         InternalLog(tmp_path / "logs", TRANSACTION_STATE, 7)
         (row,) = run(tmp_path / "logs", "--as-of", NOW_MS, "--topics", "t").table("open")
         assert row["hangs"] is None
 
-    def test_an_id_that_nobody_knows_is_told(self, logs, tmp_path, capsys):
+    def test_unknown_transactional_id_is_reported(self, logs, tmp_path, capsys):
         logs.put(transaction_key("a"), transaction_value(9, 1, {"t": [0]}))
         arguments = ["--transactional-id", "aa", "--mode", "failfast"]
         assert main([str(tmp_path / "logs"), *arguments]) == 1

@@ -10,21 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage import files, leader_epochs
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.leader_epochs import EpochStart
+from odradek.storage import files, leader_epoch_file_cache
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.leader_epoch_file_cache import EpochEntry
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
-from odradek.storage.paths import is_legal_topic
+from odradek.storage.paths import is_valid_topic_name
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(is_legal_topic)
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(is_valid_topic_name)
 partitions = st.builds(TopicPartition, topics, st.integers(0, INT32_MAX))
 offsets_of_partitions = st.dictionaries(partitions, st.integers(0, INT64_MAX), max_size=8)
 
 OFFSETS = {TopicPartition("a-b", 0): 107, TopicPartition("a-b", 10): 0, TopicPartition("c", 2): 34}
-EPOCHS = [EpochStart(0, 0), EpochStart(1, 17), EpochStart(12, 905)]
+EPOCHS = [EpochEntry(0, 0), EpochEntry(1, 17), EpochEntry(12, 905)]
 
 in_one_directory = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -33,12 +33,12 @@ in_one_directory = settings(suppress_health_check=[HealthCheck.function_scoped_f
 def without_sync(monkeypatch):
     """Durability is not what is looked at here, and takes most of the time."""
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("odradek.storage.files.System.fsync", lambda *_: None)
+    monkeypatch.setattr("odradek.storage.files.SystemCalls.fsync", lambda *_: None)
 
 
 @in_one_directory
 @given(offsets=offsets_of_partitions)
-def test_offsets_are_read_as_they_were_written(tmp_path, without_sync, offsets):
+def test_offsets_round_trip(tmp_path, without_sync, offsets):
     HIGH_WATERMARKS.write(tmp_path, offsets)
     assert HIGH_WATERMARKS.read(tmp_path) == offsets
 
@@ -48,47 +48,49 @@ def test_offsets_are_read_as_they_were_written(tmp_path, without_sync, offsets):
     epochs=st.sets(st.integers(0, INT32_MAX), max_size=8),
     starts=st.sets(st.integers(0, INT64_MAX), max_size=8),
 )
-def test_epochs_are_read_as_they_were_written(tmp_path, without_sync, epochs, starts):
-    entries = [EpochStart(*each) for each in zip(sorted(epochs), sorted(starts), strict=False)]
-    leader_epochs.write(tmp_path / "epochs", entries)
-    assert leader_epochs.read(tmp_path / "epochs") == entries
+def test_epochs_round_trip(tmp_path, without_sync, epochs, starts):
+    entries = [EpochEntry(*pair) for pair in zip(sorted(epochs), sorted(starts), strict=False)]
+    leader_epoch_file_cache.write(tmp_path / "epochs", entries)
+    assert leader_epoch_file_cache.read(tmp_path / "epochs") == entries
 
 
-def damaged(content):
+def one_byte_variants(content):
     """Every content that differs in one byte."""
-    for at in range(len(content)):
+    for position in range(len(content)):
         for byte in range(256):
-            if byte != content[at]:
-                yield content[:at] + bytes([byte]) + content[at + 1 :]
+            if byte != content[position]:
+                yield content[:position] + bytes([byte]) + content[position + 1 :]
 
 
-def outcomes(monkeypatch, original, read):
+def accepted_values(monkeypatch, original_content, read):
     """What is read for every single changed byte that is not refused."""
-    for content in damaged(original):
+    for content in one_byte_variants(original_content):
         monkeypatch.setattr(files, "read", lambda _, content=content: content)
         try:
             yield read()
-        except CheckpointDamaged:
+        except CorruptCheckpoint:
             continue
 
 
-def test_offsets_with_a_changed_byte_are_refused_or_well_formed(tmp_path, monkeypatch):
+def test_offsets_with_a_changed_byte_are_rejected_or_well_formed(tmp_path, monkeypatch):
     HIGH_WATERMARKS.write(tmp_path, OFFSETS)
-    written = (tmp_path / HIGH_WATERMARKS.name).read_bytes()
-    others = list(outcomes(monkeypatch, written, lambda: HIGH_WATERMARKS.read(tmp_path)))
-    for offsets in others:
+    original = (tmp_path / HIGH_WATERMARKS.name).read_bytes()
+    accepted = list(accepted_values(monkeypatch, original, lambda: HIGH_WATERMARKS.read(tmp_path)))
+    for offsets in accepted:
         assert len(offsets) == len(OFFSETS)
-        assert all(is_legal_topic(topic) for topic, _ in offsets)
+        assert all(is_valid_topic_name(topic) for topic, _ in offsets)
         assert len(offsets.items() ^ OFFSETS.items()) == 2, "more than one line is another"
     # Nine other digits for each of 10, but no zero for the first of several; 64 other characters
     # for each of the 7 in topics, but no dot for a topic of one.
-    assert len(others) == 10 * 9 - 3 + 7 * 64 - 1
+    assert len(accepted) == 10 * 9 - 3 + 7 * 64 - 1
 
 
-def test_epochs_with_a_changed_byte_are_refused_or_still_ascending(tmp_path, monkeypatch):
+def test_epochs_with_a_changed_byte_are_rejected_or_still_ascending(tmp_path, monkeypatch):
     path = tmp_path / "epochs"
-    leader_epochs.write(path, EPOCHS)
-    for entries in outcomes(monkeypatch, path.read_bytes(), lambda: leader_epochs.read(path)):
+    leader_epoch_file_cache.write(path, EPOCHS)
+    for entries in accepted_values(
+        monkeypatch, path.read_bytes(), lambda: leader_epoch_file_cache.read(path)
+    ):
         assert len(entries) == len(EPOCHS)
         assert entries == sorted(entries)
         assert sum(a != b for a, b in zip(entries, EPOCHS, strict=True)) == 1

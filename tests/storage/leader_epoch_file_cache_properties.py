@@ -6,7 +6,11 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd, LeaderEpochs
+from odradek.storage.leader_epoch_file_cache import (
+    UNDEFINED_EPOCH_END,
+    EpochEnd,
+    LeaderEpochFileCache,
+)
 from tests.support.power_cut import PowerCut
 
 offsets = st.integers(0, 60)
@@ -22,7 +26,7 @@ class LeaderEpochsAgainstALog(RuleBasedStateMachine):
         super().__init__()
         self._directory = tempfile.TemporaryDirectory()
         self.disk = PowerCut(Path(self._directory.name), seed=0).__enter__()
-        self.epochs = LeaderEpochs(self.disk.root)
+        self.epochs = LeaderEpochFileCache(self.disk.root)
         self.start = 0
         self.log = []
         self.recovery_point = 0
@@ -43,21 +47,21 @@ class LeaderEpochsAgainstALog(RuleBasedStateMachine):
 
     @rule(offset=offsets)
     def truncate_end(self, offset):
-        kept = min(max(offset, self.start), self.end)
-        del self.log[kept - self.start :]
-        self.recovery_point = min(self.recovery_point, kept)
-        self.epochs.truncate_from_end(kept)
+        new_end = min(max(offset, self.start), self.end)
+        del self.log[new_end - self.start :]
+        self.recovery_point = min(self.recovery_point, new_end)
+        self.epochs.truncate_from_end(new_end)
 
     @rule(offset=offsets)
     def truncate_start(self, offset):
-        moved = min(max(offset, self.start), self.end)
-        del self.log[: moved - self.start]
-        self.start = moved
-        self.recovery_point = max(self.recovery_point, moved)
-        self.epochs.truncate_from_start(moved)
+        new_start = min(max(offset, self.start), self.end)
+        del self.log[: new_start - self.start]
+        self.start = new_start
+        self.recovery_point = max(self.recovery_point, new_start)
+        self.epochs.truncate_from_start(new_start)
 
     @rule(offset=offsets)
-    def start_anew(self, offset):
+    def truncate_fully(self, offset):
         self.log, self.start, self.recovery_point = [], offset, offset
         self.epochs.clear()
 
@@ -71,7 +75,7 @@ class LeaderEpochsAgainstALog(RuleBasedStateMachine):
     def crash_and_recover(self):
         expected = self.epochs.entries
         self.disk.cut()
-        self.epochs = LeaderEpochs.load(self.epochs.directory)
+        self.epochs = LeaderEpochFileCache.load(self.epochs.directory)
         self.epochs.truncate_from_start(self.start)
         self.epochs.truncate_from_end(self.recovery_point)
         for offset in range(self.recovery_point, self.end):
@@ -82,32 +86,38 @@ class LeaderEpochsAgainstALog(RuleBasedStateMachine):
         assert self.epochs.entries == tuple(e for e in expected if e.start_offset < self.end)
 
     @invariant()
-    def ascends(self):
+    def entries_ascend(self):
         entries = self.epochs.entries
         assert list(entries) == sorted(entries)
         assert len({entry.epoch for entry in entries}) == len(entries)
         assert len({entry.start_offset for entry in entries}) == len(entries)
 
     @invariant()
-    def tells_every_records_epoch(self):
+    def every_offset_has_its_epoch(self):
         for offset, epoch in enumerate(self.log, start=self.start):
-            assert self.epochs.epoch_of(offset) == epoch
+            assert self.epochs.epoch_for_offset(offset) == epoch
 
     @invariant()
-    def tells_where_every_epoch_ends(self):
+    def every_epoch_has_its_end_offset(self):
         known = sorted(set(self.log))
         if not known or known[-1] != self.epochs.latest_epoch:
             return  # the last epoch has no record yet, or none any more
-        for asked in range(-1, known[-1] + 3):
-            answer = self.epochs.end_offset_for(asked, log_end_offset=self.end)
-            assert answer == self.end_of(asked, known)
+        for epoch_queried in range(-1, known[-1] + 3):
+            epoch_end = self.epochs.end_offset_for(epoch_queried, log_end_offset=self.end)
+            assert epoch_end == self.expected_end(epoch_queried, known)
 
-    def end_of(self, asked, known):
-        if asked < 0 or asked > known[-1]:
-            return UNKNOWN_END
-        later = [at for at, epoch in enumerate(self.log, start=self.start) if epoch > asked]
+    def expected_end(self, epoch_queried, known):
+        if epoch_queried < 0 or epoch_queried > known[-1]:
+            return UNDEFINED_EPOCH_END
+        later = [
+            offset
+            for offset, epoch in enumerate(self.log, start=self.start)
+            if epoch > epoch_queried
+        ]
         end = later[0] if later else self.end
-        return EpochEnd(max((epoch for epoch in known if epoch <= asked), default=asked), end)
+        return EpochEnd(
+            max((epoch for epoch in known if epoch <= epoch_queried), default=epoch_queried), end
+        )
 
 
 TestLeaderEpochs = LeaderEpochsAgainstALog.TestCase

@@ -23,7 +23,7 @@ class OffsetIndexAgainstAList(RuleBasedStateMachine):
         self.index = OffsetIndex(path, base_offset=BASE, bytes_max=4096 * 3)
 
     def teardown(self):
-        self.index.entries.abandon()
+        self.index.entries.close_handlers()
         self.directory.cleanup()
 
     @rule(gap=integers(1, 50), size=integers(1, 5000))
@@ -40,7 +40,7 @@ class OffsetIndexAgainstAList(RuleBasedStateMachine):
 
     @rule()
     def reopen(self):
-        self.index.entries.seal()
+        self.index.entries.trim_to_valid_size()
         self.open()
 
     @rule(offset=integers(BASE, BASE + 3000))

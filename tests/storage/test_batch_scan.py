@@ -8,9 +8,9 @@ from odradek.storage.batch_scan import (
     BATCHES_READ_BYTES,
     HEADERS_READ_BYTES,
     SMALLEST_BATCH_BYTES,
-    batches,
-    headers,
-    place_at,
+    read_location,
+    scan_batches,
+    scan_headers,
 )
 from odradek.storage.open_file import OpenFile
 from tests.support.legacy_messages import message, wrapper
@@ -44,18 +44,18 @@ def stored(tmp_path):
     return store
 
 
-def bounds(content):
+def positions_of(content):
     """Where each of these batches begins."""
     return [sum(map(len, content[:number])) for number in range(len(content))]
 
 
-def test_headers_tell_place_and_offsets_of_every_magic(stored):
+def test_header_scan_returns_position_and_offsets_for_every_magic(stored):
     content = b"".join(MIXED)
-    places = list(headers(stored(content), start=0, end=len(content)))
-    assert [(place.position, place.size_bytes) for place in places] == list(
-        zip(bounds(MIXED), map(len, MIXED), strict=True)
+    locations = list(scan_headers(stored(content), start=0, end=len(content)))
+    assert [(location.position, location.size_bytes) for location in locations] == list(
+        zip(positions_of(MIXED), map(len, MIXED), strict=True)
     )
-    assert [(place.base_offset, place.last_offset) for place in places] == [
+    assert [(location.base_offset, location.last_offset) for location in locations] == [
         (3, 3),
         (4, 4),
         (6, 6),
@@ -64,65 +64,65 @@ def test_headers_tell_place_and_offsets_of_every_magic(stored):
     ]
 
 
-def test_batches_of_every_magic_are_seen_whole(stored):
+def test_batch_scan_returns_whole_batches_of_every_magic(stored):
     content = b"".join(MIXED)
-    found = list(batches(stored(content), start=0, end=len(content)))
-    assert [(position, bytes(batch.view)) for position, batch in found] == list(
-        zip(bounds(MIXED), MIXED, strict=True)
+    scanned = list(scan_batches(stored(content), start=0, end=len(content)))
+    assert [(position, bytes(batch.view)) for position, batch in scanned] == list(
+        zip(positions_of(MIXED), MIXED, strict=True)
     )
 
 
-def test_the_smallest_message_there_can_be_is_found_even_at_the_end(stored):
+def test_smallest_possible_message_is_found_even_at_the_end(stored):
     smallest = message(0, None)
     assert len(smallest) == SMALLEST_BATCH_BYTES
     descriptor = stored(smallest + smallest)
-    assert len(list(headers(descriptor, start=0, end=52))) == 2
-    assert len(list(batches(descriptor, start=0, end=52))) == 2
-    assert place_at(descriptor, 26, end=52).position == 26
+    assert len(list(scan_headers(descriptor, start=0, end=52))) == 2
+    assert len(list(scan_batches(descriptor, start=0, end=52))) == 2
+    assert read_location(descriptor, 26, end=52).position == 26
 
 
-def test_a_walk_may_begin_at_any_batch(stored):
+def test_scan_may_start_at_any_batch(stored):
     content = b"".join(MIXED)
     descriptor = stored(content)
-    for number, position in enumerate(bounds(MIXED)):
-        places = list(headers(descriptor, start=position, end=len(content)))
-        assert len(places) == len(MIXED) - number
-        assert place_at(descriptor, position, end=len(content)) == places[0]
+    for number, position in enumerate(positions_of(MIXED)):
+        locations = list(scan_headers(descriptor, start=position, end=len(content)))
+        assert len(locations) == len(MIXED) - number
+        assert read_location(descriptor, position, end=len(content)) == locations[0]
 
 
 @pytest.mark.parametrize("shift", [0, 1, 26, 27, 60, 61, 4000])
-def test_headers_are_read_wherever_they_lie_in_a_chunk(stored, shift):
+def test_headers_are_read_at_any_position_in_a_chunk(stored, shift):
     content = [magic_2(size=shift), *(magic_2(number, size=n) for number, n in enumerate(SIZES))]
     whole = b"".join(content)
-    places = list(headers(stored(whole), start=0, end=len(whole)))
-    assert [place.position for place in places] == bounds(content)
+    locations = list(scan_headers(stored(whole), start=0, end=len(whole)))
+    assert [location.position for location in locations] == positions_of(content)
 
 
 @pytest.mark.parametrize("read_bytes", [17, 61, 62, 80, 200, 4096, 10**6])
-def test_batches_are_found_however_much_is_read_at_once(stored, read_bytes):
+def test_batches_are_found_with_any_read_size(stored, read_bytes):
     content = [magic_2(number, size=n) for number, n in enumerate(SIZES)]
     whole = b"".join(content)
-    found = list(batches(stored(whole), start=0, end=len(whole), read_bytes=read_bytes))
-    assert [position for position, _ in found] == bounds(content)
-    assert [bytes(batch.view) for _, batch in found] == content
+    scanned = list(scan_batches(stored(whole), start=0, end=len(whole), read_bytes=read_bytes))
+    assert [position for position, _ in scanned] == positions_of(content)
+    assert [bytes(batch.view) for _, batch in scanned] == content
 
 
-def test_a_batch_larger_than_a_usual_read_is_seen_whole(stored):
+def test_batch_larger_than_the_read_size_is_returned_whole(stored):
     content = [magic_2(0), magic_2(1, size=BATCHES_READ_BYTES + 5), magic_2(2)]
     whole = b"".join(content)
-    found = list(batches(stored(whole), start=0, end=len(whole)))
-    assert [bytes(batch.view) for _, batch in found] == content
+    scanned = list(scan_batches(stored(whole), start=0, end=len(whole)))
+    assert [bytes(batch.view) for _, batch in scanned] == content
 
 
-def test_nothing_is_seen_beyond_the_end_that_is_given(stored):
+def test_scan_stops_at_the_given_end(stored):
     first, second = magic_2(0), magic_2(1)
     descriptor = stored(first + second)
-    assert len(list(headers(descriptor, start=0, end=len(first)))) == 1
-    assert len(list(batches(descriptor, start=0, end=len(first)))) == 1
-    assert place_at(descriptor, len(first), end=len(first)) is None
+    assert len(list(scan_headers(descriptor, start=0, end=len(first)))) == 1
+    assert len(list(scan_batches(descriptor, start=0, end=len(first)))) == 1
+    assert read_location(descriptor, len(first), end=len(first)) is None
     for start in (len(first), len(first) + 10):
-        assert list(headers(descriptor, start=start, end=len(first))) == []
-        assert list(batches(descriptor, start=start, end=len(first))) == []
+        assert list(scan_headers(descriptor, start=start, end=len(first))) == []
+        assert list(scan_batches(descriptor, start=start, end=len(first))) == []
 
 
 def damaged(field_position, content):
@@ -148,36 +148,36 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_walk_over_headers_ends_at_what_cannot_be_a_batch(stored, damage):
+def test_header_scan_ends_at_an_invalid_batch(stored, damage):
     first = magic_2(0)
     content = first + damage
     descriptor = stored(content)
-    places = list(headers(descriptor, start=0, end=len(content)))
-    assert [place.position for place in places] == [0]
-    assert place_at(descriptor, len(first), end=len(content)) is None
+    locations = list(scan_headers(descriptor, start=0, end=len(content)))
+    assert [location.position for location in locations] == [0]
+    assert read_location(descriptor, len(first), end=len(content)) is None
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("read_bytes", [64, BATCHES_READ_BYTES])
-def test_reading_batches_fails_at_what_cannot_be_one(stored, damage, read_bytes):
+def test_batch_scan_raises_at_an_invalid_batch(stored, damage, read_bytes):
     content = magic_2(0) + damage
-    walk = batches(stored(content), start=0, end=len(content), read_bytes=read_bytes)
-    assert next(walk)[0] == 0
+    scan = scan_batches(stored(content), start=0, end=len(content), read_bytes=read_bytes)
+    assert next(scan)[0] == 0
     with pytest.raises(CorruptMessage):
-        next(walk)
+        next(scan)
 
 
-def test_a_batch_of_magic_2_too_short_for_its_header_is_none(stored):
+def test_magic_2_batch_shorter_than_its_header_is_corrupt(stored):
     short = bytearray(magic_2(0)[:40])
     short[8:12] = (40 - LOG_OVERHEAD_BYTES).to_bytes(4)
     with pytest.raises(CorruptMessage):
-        list(batches(stored(short), start=0, end=40))
+        list(scan_batches(stored(short), start=0, end=40))
 
 
-def test_a_file_that_is_shorter_than_it_should_be_ends_a_walk(stored):
+def test_scan_of_a_file_shorter_than_the_given_end(stored):
     content = magic_2(0) + magic_2(1)
     descriptor = stored(content)
     end = len(content) + 1000
-    assert len(list(headers(descriptor, start=0, end=end))) == 2
+    assert len(list(scan_headers(descriptor, start=0, end=end))) == 2
     with pytest.raises(CorruptMessage):
-        list(batches(descriptor, start=0, end=end))
+        list(scan_batches(descriptor, start=0, end=end))

@@ -7,43 +7,43 @@ import pytest
 
 from odradek.protocol.error_codes import ErrorCode
 from odradek.storage import checkpoint
-from odradek.storage.checkpoint import CheckpointDamaged, number, words
+from odradek.storage.checkpoint import CorruptCheckpoint, parse_number, split_fields
 
 PATH = Path("logs/a-checkpoint")
 
 
 def read_line(line):
-    name, value = words(line, count=2)
-    return name.decode(), number(value, most=1000)
+    name, value = split_fields(line, count=2)
+    return name.decode(), parse_number(value, max_value=1000)
 
 
 def decoded(content):
     return checkpoint.decode(content, read_line, path=PATH)
 
 
-def test_a_file_is_a_version_a_count_and_a_line_for_each_entry(tmp_path):
+def test_file_holds_version_entry_count_and_one_line_per_entry(tmp_path):
     checkpoint.write(tmp_path / "file", ["a 1", "b 20"])
     assert (tmp_path / "file").read_bytes() == b"0\n2\na 1\nb 20\n"
     assert checkpoint.read(tmp_path / "file", read_line) == [("a", 1), ("b", 20)]
 
 
-def test_no_entries_are_two_lines(tmp_path):
+def test_empty_checkpoint_has_two_lines(tmp_path):
     checkpoint.write(tmp_path / "file", [])
     assert (tmp_path / "file").read_bytes() == b"0\n0\n"
     assert checkpoint.read(tmp_path / "file", read_line) == []
 
 
-def test_a_missing_file_has_no_entries(tmp_path):
+def test_missing_file_has_no_entries(tmp_path):
     assert checkpoint.read(tmp_path / "none", read_line) == []
 
 
-def test_a_file_that_was_made_and_never_filled_has_no_entries(tmp_path):
+def test_empty_file_has_no_entries(tmp_path):
     (tmp_path / "file").touch()
     assert checkpoint.read(tmp_path / "file", read_line) == []
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "why"),
+    ("content", "line", "reason"),
     [
         (b"0", 1, "cut short"),
         (b"0\n", 2, "cut short"),
@@ -72,24 +72,24 @@ def test_a_file_that_was_made_and_never_filled_has_no_entries(tmp_path):
         (b"0\n1\na 1\n" + bytes(100), 4, "cut short"),
     ],
 )
-def test_damage_is_reported_with_its_place(content, line, why):
-    with pytest.raises(CheckpointDamaged, match=why) as caught:
+def test_damage_is_reported_with_path_line_and_reason(content, line, reason):
+    with pytest.raises(CorruptCheckpoint, match=reason) as caught:
         decoded(content)
     assert caught.value.path == PATH
     assert caught.value.line == line
     assert str(caught.value).startswith(f"{PATH}:{line}: ")
 
 
-def test_the_report_survives_pickling_and_is_a_storage_error():
-    damaged = CheckpointDamaged(PATH, line=3, why="because")
+def test_corrupt_checkpoint_can_be_pickled_and_is_a_storage_error():
+    damaged = CorruptCheckpoint(PATH, line=3, reason="because")
     copy = pickle.loads(pickle.dumps(damaged))
-    assert (copy.path, copy.line, copy.why) == (PATH, 3, "because")
+    assert (copy.path, copy.line, copy.reason) == (PATH, 3, "because")
     assert str(copy) == str(damaged)
-    assert copy.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert copy.error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_every_cut_of_a_file_is_noticed():
+def test_truncation_at_any_byte_is_detected():
     content = b"0\n3\na 1\nbc 23\nd 456\n"
     for end in range(1, len(content)):
-        with pytest.raises(CheckpointDamaged):
+        with pytest.raises(CorruptCheckpoint):
             decoded(content[:end])

@@ -32,7 +32,7 @@ CALLS = [
 ]
 
 
-def test_every_changing_call_is_counted_and_no_other(tmp_path):
+def test_only_changing_calls_are_counted(tmp_path):
     with FaultyDisk() as disk:
         scenario(tmp_path)
     assert disk.changes == len(CALLS)
@@ -41,7 +41,7 @@ def test_every_changing_call_is_counted_and_no_other(tmp_path):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_the_call_that_was_asked_for_fails(tmp_path, error):
+def test_requested_call_fails(tmp_path, error):
     for n, call in enumerate(CALLS, start=1):
         root = tmp_path / str(n)
         root.mkdir()
@@ -52,7 +52,7 @@ def test_the_call_that_was_asked_for_fails(tmp_path, error):
         assert errno.errorcode[error] in repr(disk)
 
 
-def test_the_failing_call_does_nothing(tmp_path):
+def test_failing_call_changes_nothing(tmp_path):
     with FaultyDisk(fail_at=1), pytest.raises(OSError, match="error"):
         files.create_directory(tmp_path / "d")
     assert list(tmp_path.iterdir()) == []
@@ -68,7 +68,7 @@ def test_later_calls_work_again_unless_the_fault_persists(tmp_path):
     assert disk.failed_calls == ["pwritev", "open", "open"]
 
 
-def test_a_filling_disk_takes_a_part_first(tmp_path):
+def test_short_write_writes_a_part_before_the_error(tmp_path):
     descriptor = files.open_for_writing(tmp_path / "file")
     with FaultyDisk(fail_at=1, error=errno.ENOSPC, short_write=True) as disk:
         with pytest.raises(OSError, match="No space"):
@@ -80,7 +80,7 @@ def test_a_filling_disk_takes_a_part_first(tmp_path):
     os.close(descriptor)
 
 
-def test_of_one_byte_there_is_no_part(tmp_path):
+def test_short_write_of_one_byte_writes_nothing(tmp_path):
     descriptor = files.open_for_writing(tmp_path / "file")
     with FaultyDisk(fail_at=1, short_write=True), pytest.raises(OSError, match="error"):
         files.write_at(descriptor, [b"0"], 0)
@@ -88,7 +88,7 @@ def test_of_one_byte_there_is_no_part(tmp_path):
     os.close(descriptor)
 
 
-def test_other_calls_can_be_counted(tmp_path):
+def test_counted_calls_can_be_chosen(tmp_path):
     (tmp_path / "file").write_bytes(b"0123")
     with FaultyDisk(fail_at=1, counting={"pread"}), pytest.raises(OSError, match="error"):
         files.read(tmp_path / "file")

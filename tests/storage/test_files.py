@@ -16,7 +16,7 @@ def descriptor(tmp_path):
     files.system.close(opened)
 
 
-class Stingy(files.System):
+class ShortSystemCalls(files.SystemCalls):
     """Writes and reads at most three bytes a call, and takes at most two buffers."""
 
     writes = 0
@@ -33,13 +33,13 @@ class Stingy(files.System):
 
 @pytest.fixture
 def stingy(monkeypatch):
-    system = Stingy()
+    system = ShortSystemCalls()
     monkeypatch.setattr(files, "system", system)
     monkeypatch.setattr(files, "BUFFERS_PER_WRITE", 2)
     return system
 
 
-def test_a_file_is_made_when_opened_for_writing_and_kept_when_opened_again(tmp_path):
+def test_open_for_writing_creates_a_file_and_keeps_existing_content(tmp_path):
     path = tmp_path / "file"
     first = files.open_for_writing(path)
     files.write_at(first, [b"kept"], 0)
@@ -53,18 +53,18 @@ def test_descriptors_are_not_inherited(descriptor):
     assert not os.get_inheritable(descriptor)
 
 
-def test_several_buffers_are_written_in_a_row_at_the_position(descriptor):
-    written = files.write_at(descriptor, [b"ab", bytearray(b"cd"), memoryview(b"ef")], 3)
-    assert written == 6
+def test_several_buffers_are_written_consecutively_at_the_position(descriptor):
+    written_bytes = files.write_at(descriptor, [b"ab", bytearray(b"cd"), memoryview(b"ef")], 3)
+    assert written_bytes == 6
     assert files.read_at(descriptor, 100, 0) == b"\0\0\0abcdef"
 
 
 @pytest.mark.parametrize("buffers", [[], [b""], [b"", b""]])
-def test_nothing_can_be_written(descriptor, buffers):
+def test_writing_empty_buffers_writes_nothing(descriptor, buffers):
     assert files.write_at(descriptor, buffers, 0) == 0
 
 
-def test_more_buffers_than_one_call_takes_are_all_written(descriptor):
+def test_more_buffers_than_one_call_accepts_are_all_written(descriptor):
     count = files.BUFFERS_PER_WRITE * 2 + 1
     assert files.write_at(descriptor, [b"ab"] * count, 0) == 2 * count
     assert files.read_at(descriptor, 3 * count, 0) == b"ab" * count
@@ -108,10 +108,10 @@ def test_replace_leaves_the_new_content_and_no_temporary_file(tmp_path):
     files.replace(path, b"a long first content")
     files.replace(path, b"short")
     assert path.read_bytes() == b"short"
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_replace_overwrites_what_a_crash_left(tmp_path):
+def test_replace_overwrites_a_leftover_temporary_file(tmp_path):
     (tmp_path / "file.tmp").write_bytes(b"a long leftover of an earlier attempt")
     files.replace(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
@@ -139,7 +139,7 @@ def test_a_failing_replace_changes_nothing_and_leaves_nothing_open(tmp_path):
     assert open_descriptors() == before
 
 
-def test_truncate_cuts_and_lengthens(tmp_path):
+def test_truncate_shortens_and_extends(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     files.truncate(path, 4)
@@ -147,12 +147,12 @@ def test_truncate_cuts_and_lengthens(tmp_path):
     assert path.read_bytes() == b"0123\0\0"
 
 
-def test_truncate_makes_no_file(tmp_path):
+def test_truncate_does_not_create_a_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         files.truncate(tmp_path / "none", 0)
 
 
-def test_room_is_made_and_what_is_there_stays(descriptor):
+def test_fallocate_extends_the_file_and_keeps_its_content(descriptor):
     files.write_at(descriptor, [b"kept"], 0)
     files.system.fallocate(descriptor, 2, 10_000)
     assert os.fstat(descriptor).st_size == 10_002
@@ -160,20 +160,20 @@ def test_room_is_made_and_what_is_there_stays(descriptor):
     assert files.read_at(descriptor, 20_000, 0) == b"kept" + bytes(9_998)
 
 
-def test_room_is_made_where_it_cannot_be_asked_for(descriptor, monkeypatch):
+def test_fallocate_works_where_the_call_is_unsupported(descriptor, monkeypatch):
     def unsupported(*_):
         raise OSError(errno.EOPNOTSUPP, "not here")
 
     monkeypatch.setattr(os, "posix_fallocate", unsupported)
-    test_room_is_made_and_what_is_there_stays(descriptor)
+    test_fallocate_extends_the_file_and_keeps_its_content(descriptor)
 
 
-def test_room_is_made_where_the_call_does_not_exist(descriptor, monkeypatch):
+def test_fallocate_works_where_the_call_does_not_exist(descriptor, monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
-    test_room_is_made_and_what_is_there_stays(descriptor)
+    test_fallocate_extends_the_file_and_keeps_its_content(descriptor)
 
 
-def test_no_room_is_an_error_and_not_another_way_to_make_it(descriptor, monkeypatch):
+def test_fallocate_on_a_full_disk_raises(descriptor, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "full")
 
@@ -182,7 +182,7 @@ def test_no_room_is_an_error_and_not_another_way_to_make_it(descriptor, monkeypa
         files.system.fallocate(descriptor, 0, 10)
 
 
-def test_a_rename_replaces(tmp_path):
+def test_rename_replaces_the_target(tmp_path):
     (tmp_path / "old").write_bytes(b"1")
     (tmp_path / "new").write_bytes(b"2")
     files.rename_durably(tmp_path / "old", tmp_path / "new")
@@ -191,27 +191,27 @@ def test_a_rename_replaces(tmp_path):
 
 
 @pytest.mark.parametrize("remove", [files.remove, files.remove_durably])
-def test_removing_tells_whether_there_was_anything(tmp_path, remove):
+def test_remove_returns_whether_the_file_existed(tmp_path, remove):
     (tmp_path / "file").touch()
     assert remove(tmp_path / "file") is True
     assert remove(tmp_path / "file") is False
 
 
-def test_a_directory_is_removed_with_all_that_is_in_it_but_not_what_it_links_to(tmp_path):
+def test_remove_directory_removes_its_content_but_not_link_targets(tmp_path):
     outside = tmp_path / "outside"
     files.create_directory(outside)
     (outside / "kept").touch()
-    doomed = tmp_path / "doomed"
-    files.create_directory(doomed)
-    files.create_directory(doomed / "inner")
-    (doomed / "inner" / "file").touch()
-    (doomed / "link").symlink_to(outside)
-    files.remove_directory(doomed)
-    assert not doomed.exists()
+    removed = tmp_path / "doomed"
+    files.create_directory(removed)
+    files.create_directory(removed / "inner")
+    (removed / "inner" / "file").touch()
+    (removed / "link").symlink_to(outside)
+    files.remove_directory(removed)
+    assert not removed.exists()
     assert (outside / "kept").exists()
 
 
-def test_the_age_of_a_file_can_be_set(tmp_path):
+def test_modification_time_can_be_set(tmp_path):
     (tmp_path / "file").touch()
     files.set_modified_ns(tmp_path / "file", 1_234_567_000)
     assert (tmp_path / "file").stat().st_mtime_ns == 1_234_567_000

@@ -2,15 +2,20 @@
 
 import pytest
 
-from odradek.storage.checkpoint import CheckpointDamaged
-from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd, EpochStart, LeaderEpochs
+from odradek.storage.checkpoint import CorruptCheckpoint
+from odradek.storage.leader_epoch_file_cache import (
+    UNDEFINED_EPOCH_END,
+    EpochEnd,
+    EpochEntry,
+    LeaderEpochFileCache,
+)
 from tests.support.faulty_disk import FaultyDisk
 
 FILE = "leader-epoch-checkpoint"
 
 
 def epochs_in(directory, *entries):
-    return LeaderEpochs(directory, [EpochStart(*entry) for entry in entries])
+    return LeaderEpochFileCache(directory, [EpochEntry(*entry) for entry in entries])
 
 
 @pytest.fixture
@@ -18,22 +23,22 @@ def epochs(tmp_path):
     return epochs_in(tmp_path, (2, 6), (3, 8), (7, 11))
 
 
-def test_a_new_log_has_no_epochs(tmp_path):
-    epochs = LeaderEpochs.load(tmp_path)
+def test_new_log_has_no_epochs(tmp_path):
+    epochs = LeaderEpochFileCache.load(tmp_path)
     assert epochs.entries == ()
-    assert epochs.earliest is None
-    assert epochs.latest is None
+    assert epochs.earliest_entry is None
+    assert epochs.latest_entry is None
     assert epochs.latest_epoch == -1
     assert epochs.is_flushed
 
 
 def test_epochs_are_assigned_in_order(tmp_path):
-    epochs = LeaderEpochs(tmp_path)
+    epochs = LeaderEpochFileCache(tmp_path)
     assert epochs.assign(2, start_offset=6)
     assert epochs.assign(5, start_offset=10)
     assert epochs.entries == ((2, 6), (5, 10))
-    assert epochs.earliest == (2, 6)
-    assert epochs.latest == (5, 10)
+    assert epochs.earliest_entry == (2, 6)
+    assert epochs.latest_entry == (5, 10)
     assert epochs.latest_epoch == 5
 
 
@@ -59,50 +64,50 @@ def test_later_batches_of_an_epoch_change_nothing(epochs):
         (0, 50, [(0, 50)]),
     ],
 )
-def test_entries_that_contradict_the_newest_go(epochs, epoch, start_offset, expected):
+def test_entries_that_contradict_the_newest_are_removed(epochs, epoch, start_offset, expected):
     assert epochs.assign(epoch, start_offset=start_offset)
     assert list(epochs.entries) == expected
     assert epochs.latest_epoch == epoch
 
 
 @pytest.mark.parametrize(("epoch", "start_offset"), [(-1, 0), (0, -1)])
-def test_a_batch_without_an_epoch_is_a_mistake_of_the_caller(epochs, epoch, start_offset):
+def test_assigning_a_negative_epoch_or_offset_is_a_programming_error(epochs, epoch, start_offset):
     with pytest.raises(AssertionError):
         epochs.assign(epoch, start_offset=start_offset)
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("epoch", "expected"),
     [
-        (-1, UNKNOWN_END),
+        (-1, UNDEFINED_EPOCH_END),
         (0, EpochEnd(0, 6)),
         (2, EpochEnd(2, 8)),
         (3, EpochEnd(3, 11)),
         (4, EpochEnd(3, 11)),
         (6, EpochEnd(3, 11)),
         (7, EpochEnd(7, 100)),
-        (8, UNKNOWN_END),
+        (8, UNDEFINED_EPOCH_END),
     ],
 )
-def test_an_epoch_ends_where_the_next_begins(epochs, asked, answer):
-    assert epochs.end_offset_for(asked, log_end_offset=100) == answer
+def test_epoch_ends_where_the_next_one_starts(epochs, epoch, expected):
+    assert epochs.end_offset_for(epoch, log_end_offset=100) == expected
 
 
-@pytest.mark.parametrize("asked", [-1, 0, 5])
-def test_a_log_without_epochs_knows_no_end(tmp_path, asked):
-    assert LeaderEpochs(tmp_path).end_offset_for(asked, log_end_offset=9) == (-1, -1)
+@pytest.mark.parametrize("epoch", [-1, 0, 5])
+def test_log_without_epochs_returns_undefined_end(tmp_path, epoch):
+    assert LeaderEpochFileCache(tmp_path).end_offset_for(epoch, log_end_offset=9) == (-1, -1)
 
 
 @pytest.mark.parametrize(
     ("offset", "epoch"), [(0, None), (5, None), (6, 2), (7, 2), (8, 3), (10, 3), (11, 7), (99, 7)]
 )
 def test_every_offset_from_the_first_entry_on_has_an_epoch(epochs, offset, epoch):
-    assert epochs.epoch_of(offset) == epoch
+    assert epochs.epoch_for_offset(offset) == epoch
 
 
-def test_epochs_have_neighbours(epochs):
-    assert [epochs.epoch_before(epoch) for epoch in (0, 2, 3, 7, 9)] == [None, None, 2, 3, 7]
-    assert [epochs.epoch_after(epoch) for epoch in (0, 2, 4, 7, 9)] == [2, 3, 7, None, None]
+def test_previous_and_next_epoch(epochs):
+    assert [epochs.previous_epoch(epoch) for epoch in (0, 2, 3, 7, 9)] == [None, None, 2, 3, 7]
+    assert [epochs.next_epoch(epoch) for epoch in (0, 2, 4, 7, 9)] == [2, 3, 7, None, None]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_epochs_have_neighbours(epochs):
         (0, []),
     ],
 )
-def test_truncating_the_end_forgets_epochs_that_start_there_or_later(epochs, end_offset, expected):
+def test_truncate_from_end_removes_epochs_that_start_there_or_later(epochs, end_offset, expected):
     epochs.truncate_from_end(end_offset)
     assert list(epochs.entries) == expected
 
@@ -133,31 +138,31 @@ def test_truncating_the_end_forgets_epochs_that_start_there_or_later(epochs, end
         (50, [(7, 50)]),
     ],
 )
-def test_truncating_the_start_keeps_the_epoch_that_covers_it(epochs, start_offset, expected):
+def test_truncate_from_start_keeps_the_epoch_that_covers_the_offset(epochs, start_offset, expected):
     epochs.truncate_from_start(start_offset)
     assert list(epochs.entries) == expected
 
 
-def test_clearing_forgets_all(epochs):
+def test_clear_removes_all_entries(epochs):
     epochs.clear()
     assert epochs.entries == ()
     assert epochs.latest_epoch == -1
 
 
-def test_the_file_is_as_kafka_writes_it(epochs, tmp_path):
+def test_file_has_the_bytes_that_kafka_writes(epochs, tmp_path):
     epochs.flush()
     assert (tmp_path / FILE).read_bytes() == b"0\n3\n2 6\n3 8\n7 11\n"
-    assert LeaderEpochs.load(tmp_path).entries == epochs.entries
+    assert LeaderEpochFileCache.load(tmp_path).entries == epochs.entries
 
 
-def test_an_emptied_cache_empties_the_file(epochs, tmp_path):
+def test_flush_of_a_cleared_cache_empties_the_file(epochs, tmp_path):
     epochs.flush()
     epochs.clear()
     epochs.flush()
     assert (tmp_path / FILE).read_bytes() == b"0\n0\n"
 
 
-def test_only_a_change_is_written(epochs):
+def test_flush_without_changes_writes_nothing(epochs):
     assert not epochs.is_flushed
     epochs.flush()
     epochs.assign(7, start_offset=50)
@@ -169,17 +174,17 @@ def test_only_a_change_is_written(epochs):
     assert disk.changes == 0
 
 
-def test_a_failed_flush_is_still_due(epochs, tmp_path):
+def test_failed_flush_is_retried_by_the_next_one(epochs, tmp_path):
     with FaultyDisk(fail_at=1), pytest.raises(OSError, match="error"):
         epochs.flush()
     assert not epochs.is_flushed
     epochs.flush()
-    assert LeaderEpochs.load(tmp_path).entries == epochs.entries
+    assert LeaderEpochFileCache.load(tmp_path).entries == epochs.entries
 
 
-def test_the_file_moves_with_the_directory_of_the_log(epochs, tmp_path):
+def test_file_is_written_to_the_renamed_log_directory(epochs, tmp_path):
     (tmp_path / "renamed").mkdir()
-    epochs.move(tmp_path / "renamed")
+    epochs.update_parent_dir(tmp_path / "renamed")
     epochs.flush()
     assert (tmp_path / "renamed" / FILE).exists()
 
@@ -188,22 +193,22 @@ def test_the_file_moves_with_the_directory_of_the_log(epochs, tmp_path):
     ("lines", "line"),
     [("1 0\n1 5\n", 4), ("1 5\n2 5\n", 4), ("1 0\n3 9\n2 20\n", 5), ("1\n", 3), ("1 0 0\n", 3)],
 )
-def test_a_file_that_contradicts_itself_is_refused(tmp_path, lines, line):
+def test_file_with_contradicting_entries_is_rejected(tmp_path, lines, line):
     (tmp_path / FILE).write_text(f"0\n{lines.count(chr(10))}\n{lines}")
-    with pytest.raises(CheckpointDamaged) as caught:
-        LeaderEpochs.load(tmp_path)
+    with pytest.raises(CorruptCheckpoint) as caught:
+        LeaderEpochFileCache.load(tmp_path)
     assert caught.value.line == line
 
 
-def test_a_refused_file_is_replaced_by_what_the_batches_tell(tmp_path):
+def test_flush_replaces_a_corrupt_file(tmp_path):
     (tmp_path / FILE).write_bytes(b"damaged")
-    epochs = LeaderEpochs(tmp_path)
+    epochs = LeaderEpochFileCache(tmp_path)
     epochs.assign(4, start_offset=0)
     epochs.flush()
-    assert LeaderEpochs.load(tmp_path).entries == ((4, 0),)
+    assert LeaderEpochFileCache.load(tmp_path).entries == ((4, 0),)
 
 
-def test_a_refused_file_of_a_log_without_batches_is_replaced_too(tmp_path):
+def test_flush_of_an_empty_cache_replaces_a_corrupt_file(tmp_path):
     (tmp_path / FILE).write_bytes(b"damaged")
-    LeaderEpochs(tmp_path).flush()
-    assert LeaderEpochs.load(tmp_path).entries == ()
+    LeaderEpochFileCache(tmp_path).flush()
+    assert LeaderEpochFileCache.load(tmp_path).entries == ()

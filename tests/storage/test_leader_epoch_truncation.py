@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from odradek.storage.log_truncation import plan_truncation, truncate, truncate_fully
+from odradek.storage.log_truncation import plan_truncation, truncate_fully_and_start_at, truncate_to
 from tests.support.logs import NOW_MS, append, opened, records_batch, recovered
 
 
@@ -21,16 +21,16 @@ def log(directory):
     return log
 
 
-def cut(log, offset):
-    truncate(log, offset, now_ms=NOW_MS)
+def truncate(log, offset):
+    truncate_to(log, offset, now_ms=NOW_MS)
 
 
-def taken_over(log, offset, *, leader_epoch):
+def replicate(log, offset, *, leader_epoch):
     batch = records_batch(b"new", base_offset=offset, partition_leader_epoch=leader_epoch)
     log.append_as_follower(batch, now_ms=NOW_MS)
 
 
-def crashed(log, *, recovery_point=None):
+def recovered_copy(log, *, recovery_point=None):
     """What a restart would make of the files as they are now."""
     copy = log.directory.with_name("copy-0")
     shutil.rmtree(copy, ignore_errors=True)
@@ -39,47 +39,59 @@ def crashed(log, *, recovery_point=None):
     return recovered(copy, recovery_point=point)
 
 
-def test_those_that_began_beyond_the_cut_are_forgotten(directory):
+def test_epochs_that_start_beyond_the_offset_are_removed(directory):
     log = opened(directory)
     for epoch in (1, 4, 7):
         append(log, b"a", leader_epoch=epoch)
-    cut(log, 2)
-    assert log.epochs.entries == ((1, 0), (4, 1))
+    truncate(log, 2)
+    assert log.leader_epoch_cache.entries == ((1, 0), (4, 1))
 
 
-def test_an_epoch_that_was_noted_and_has_no_records_is_forgotten_at_the_end(log):
-    log.epochs.assign(9, start_offset=30)
-    cut(log, 30)
-    assert log.epochs.entries == ((0, 0),)
+def test_epoch_without_records_is_removed_by_truncation_at_the_end(log):
+    log.leader_epoch_cache.assign(9, start_offset=30)
+    truncate(log, 30)
+    assert log.leader_epoch_cache.entries == ((0, 0),)
 
 
-def test_those_that_were_cut_do_not_come_back_with_a_later_batch_after_a_crash(log):
+def test_truncated_epoch_does_not_come_back_after_a_crash(log):
     """If it were still known that the epoch began at 30, the batch there could be compacted."""
     append(log, b"old", leader_epoch=1)
     log.flush(now_ms=NOW_MS)
-    cut(log, 30)
-    taken_over(log, 32, leader_epoch=1)
-    assert log.epochs.entries == crashed(log).epochs.entries == ((0, 0), (1, 32))
+    truncate(log, 30)
+    replicate(log, 32, leader_epoch=1)
+    assert (
+        log.leader_epoch_cache.entries
+        == recovered_copy(log).leader_epoch_cache.entries
+        == ((0, 0), (1, 32))
+    )
 
 
-def test_one_that_had_no_records_does_not_come_back_either(log):
-    log.epochs.assign(1, start_offset=30)
+def test_truncated_epoch_without_records_does_not_come_back_after_a_crash(log):
+    log.leader_epoch_cache.assign(1, start_offset=30)
     log.flush(now_ms=NOW_MS)
-    cut(log, 30)
-    taken_over(log, 32, leader_epoch=1)
-    assert log.epochs.entries == crashed(log).epochs.entries == ((0, 0), (1, 32))
+    truncate(log, 30)
+    replicate(log, 32, leader_epoch=1)
+    assert (
+        log.leader_epoch_cache.entries
+        == recovered_copy(log).leader_epoch_cache.entries
+        == ((0, 0), (1, 32))
+    )
 
 
-def test_those_of_a_log_that_begins_anew_do_not_come_back_either(log):
+def test_epochs_before_a_full_truncation_do_not_come_back_after_a_crash(log):
     append(log, b"old", leader_epoch=1)
     log.flush(now_ms=NOW_MS)
-    truncate_fully(log, 20)
-    taken_over(log, 20, leader_epoch=0)
-    taken_over(log, 32, leader_epoch=1)
-    assert log.epochs.entries == crashed(log).epochs.entries == ((0, 20), (1, 32))
+    truncate_fully_and_start_at(log, 20)
+    replicate(log, 20, leader_epoch=0)
+    replicate(log, 32, leader_epoch=1)
+    assert (
+        log.leader_epoch_cache.entries
+        == recovered_copy(log).leader_epoch_cache.entries
+        == ((0, 20), (1, 32))
+    )
 
 
-def test_a_flush_leaves_the_file_whole_until_their_batches_are_gone(directory):
+def test_flush_keeps_truncated_epochs_in_the_file_until_their_batches_are_gone(directory):
     """Else a crash that brings the batches back leaves them in an epoch of others."""
     log = opened(directory)
     for epoch in (0, 1, 1):
@@ -90,7 +102,7 @@ def test_a_flush_leaves_the_file_whole_until_their_batches_are_gone(directory):
     flush = log.plan_flush()
     truncation = plan_truncation(log, 1, now_ms=NOW_MS)
     flush.run()
-    assert log.epochs.entries == ((0, 0),)
-    assert crashed(log, recovery_point=end).epochs.entries == ((0, 0), (1, 1))
+    assert log.leader_epoch_cache.entries == ((0, 0),)
+    assert recovered_copy(log, recovery_point=end).leader_epoch_cache.entries == ((0, 0), (1, 1))
     truncation.run()
-    assert crashed(log).epochs.entries == ((0, 0),)
+    assert recovered_copy(log).leader_epoch_cache.entries == ((0, 0),)

@@ -3,10 +3,10 @@
 import pytest
 
 from odradek.storage import files
-from odradek.storage.log_loader import Findings, recover
-from odradek.storage.log_lookup import first_at_or_after
-from odradek.storage.paths import Content
+from odradek.storage.log_loader import LogLoadReport, recover_log
+from odradek.storage.paths import LogFileType
 from odradek.storage.retention import apply_retention
+from odradek.storage.timestamp_lookup import offset_for_timestamp
 from tests.support.logs import (
     NOW_MS,
     append,
@@ -30,66 +30,66 @@ def filled(directory, count=10, **settings):
     return log
 
 
-def test_a_new_directory_is_an_empty_log(tmp_path):
+def test_new_directory_is_an_empty_log(tmp_path):
     log = opened(tmp_path / "events-0")
-    assert (log.start_offset, log.end_offset, log.size_bytes) == (0, 0, 0)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (0, 0, 0)
 
 
-def test_a_closed_log_opens_as_it_was(tmp_path):
+def test_cleanly_closed_log_opens_unchanged(tmp_path):
     log = filled(tmp_path / "events-0")
     before = values(log)
     log.close(now_ms=NOW_MS)
-    findings = Findings()
-    reopened = opened(tmp_path / "events-0", findings, segment_bytes=600)
+    load_report = LogLoadReport()
+    reopened = opened(tmp_path / "events-0", load_report, segment_bytes=600)
     assert values(reopened) == before
-    assert findings == Findings()
+    assert load_report == LogLoadReport()
     assert append(reopened, b"next").first_offset == 10
 
 
-def test_an_abandoned_log_is_recovered_as_it_was(tmp_path):
+def test_log_that_was_not_closed_is_recovered_unchanged(tmp_path):
     log = filled(tmp_path / "events-0")
     before = values(log)
-    log.abandon()
-    findings = Findings()
-    again = recovered(tmp_path / "events-0", findings, segment_bytes=600)
-    assert values(again) == before
-    assert findings.notes == []
+    log.close_handlers()
+    load_report = LogLoadReport()
+    reopened = recovered(tmp_path / "events-0", load_report, segment_bytes=600)
+    assert values(reopened) == before
+    assert load_report.problems == []
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_the_lost_end_of_a_segment_before_another_is_told_unless_gaps_are_usual(tmp_path, policy):
+def test_lost_end_of_a_sealed_segment_is_reported_unless_the_log_is_compacted(tmp_path, policy):
     log = opened(tmp_path / "events-0", cleanup_policy=(policy,))
     for number in range(4):
         append(log, b"%d" % number, key=b"k")
     log.roll(now_ms=NOW_MS)
     append(log, b"4", key=b"k")
-    path = log.segments.first.path(Content.BATCHES)
-    log.abandon()
+    path = log.segments.first.path(LogFileType.LOG)
+    log.close_handlers()
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    findings = Findings()
-    again = recovered(tmp_path / "events-0", findings, cleanup_policy=(policy,))
-    assert values(again) == [b"0", b"1", b"4"]
-    assert len(findings.notes) == (1 if policy == "delete" else 0)
-    assert all("the offsets from 2 on" in note for note in findings.notes)
+    load_report = LogLoadReport()
+    reopened = recovered(tmp_path / "events-0", load_report, cleanup_policy=(policy,))
+    assert values(reopened) == [b"0", b"1", b"4"]
+    assert len(load_report.problems) == (1 if policy == "delete" else 0)
+    assert all("the offsets from 2 on" in problem for problem in load_report.problems)
 
 
-def test_s3_a_flipped_byte_before_the_recovery_point_is_left_alone(tmp_path):
+def test_s3_flipped_byte_before_the_recovery_point_is_left_alone(tmp_path):
     log = filled(tmp_path / "events-0")
     log.flush(now_ms=NOW_MS)
     recovery_point = log.recovery_point
-    path = list(log.segments)[1].path(Content.BATCHES)
-    log.abandon()
+    path = list(log.segments)[1].path(LogFileType.LOG)
+    log.close_handlers()
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
-    again = recovered(tmp_path / "events-0", segment_bytes=600, recovery_point=recovery_point)
-    assert again.end_offset == 10
+    reopened = recovered(tmp_path / "events-0", segment_bytes=600, recovery_point=recovery_point)
+    assert reopened.log_end_offset == 10
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [Content.OFFSET_INDEX, Content.TIME_INDEX])
+@pytest.mark.parametrize("content", [LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX])
 @pytest.mark.parametrize("damage", ["missing", "short", "long", "zeros"])
-def test_s4_damaged_indexes_change_no_answer(tmp_path, content, damage):
+def test_s4_damaged_indexes_do_not_change_lookup_results(tmp_path, content, damage):
     log = filled(tmp_path / "events-0", index_interval_bytes=0)
     expected = values(log)
     log.close(now_ms=NOW_MS)
@@ -100,11 +100,14 @@ def test_s4_damaged_indexes_change_no_answer(tmp_path, content, damage):
             path.unlink()
         if damage == "zeros":
             path.write_bytes(stored + bytes(120))
-    again = opened(tmp_path / "events-0", segment_bytes=600)
-    assert values(again) == expected
+    reopened = opened(tmp_path / "events-0", segment_bytes=600)
+    assert values(reopened) == expected
     for number in range(10):
-        found = first_at_or_after(again, NOW_MS + number)
-        assert (found.offset, found.timestamp) == (number, NOW_MS + number)
+        timestamp_and_offset = offset_for_timestamp(reopened, NOW_MS + number)
+        assert (timestamp_and_offset.offset, timestamp_and_offset.timestamp) == (
+            number,
+            NOW_MS + number,
+        )
 
 
 def transactional_log(directory):
@@ -119,66 +122,66 @@ def transactional_log(directory):
     return log
 
 
-def facts(log):
+def known_state(log):
     return (
         log.last_stable_offset,
-        log.aborted_transactions(start=0, end=log.end_offset),
-        dict(log.producers.states),
+        log.collect_aborted_transactions(start=0, end=log.log_end_offset),
+        dict(log.producer_state_manager.active_producers),
     )
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_transactions_and_producers_survive(tmp_path, is_clean):
+def test_transactions_and_producers_survive_a_restart(tmp_path, is_clean):
     log = transactional_log(tmp_path / "events-0")
-    before = facts(log)
+    before = known_state(log)
     if is_clean:
         log.close(now_ms=NOW_MS)
-        again = opened(tmp_path / "events-0")
+        reopened = opened(tmp_path / "events-0")
     else:
-        log.abandon()
-        again = recovered(tmp_path / "events-0")
-    assert facts(again) == before
+        log.close_handlers()
+        reopened = recovered(tmp_path / "events-0")
+    assert known_state(reopened) == before
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 50, None])
-def test_s4_a_damaged_snapshot_is_made_up_for_by_the_batches(tmp_path, damage):
+def test_s4_producer_state_is_rebuilt_from_batches_after_snapshot_damage(tmp_path, damage):
     log = transactional_log(tmp_path / "events-0")
-    before = facts(log)
+    before = known_state(log)
     log.close(now_ms=NOW_MS)
     for path in (tmp_path / "events-0").glob("*.snapshot"):
         if damage is None:
             path.unlink()
         else:
             path.write_bytes(damage)
-    assert facts(opened(tmp_path / "events-0")) == before
+    assert known_state(opened(tmp_path / "events-0")) == before
 
 
 @pytest.mark.parametrize("damage", [b"\x00\x01", b"\xff" * 34, b"\x00" * 33])
-def test_s4_a_damaged_transaction_index_is_made_anew(tmp_path, damage):
+def test_s4_damaged_transaction_index_is_rebuilt(tmp_path, damage):
     log = transactional_log(tmp_path / "events-0")
-    before = facts(log)
+    before = known_state(log)
     log.close(now_ms=NOW_MS)
     (path,) = (tmp_path / "events-0").glob("*.txnindex")
     path.write_bytes(damage)
-    findings = Findings()
-    assert facts(opened(tmp_path / "events-0", findings)) == before
-    assert len(findings.notes) == 1
+    load_report = LogLoadReport()
+    assert known_state(opened(tmp_path / "events-0", load_report)) == before
+    assert len(load_report.problems) == 1
 
 
-def test_damaged_epochs_are_found_again_in_the_batches(tmp_path):
+def test_damaged_epoch_checkpoint_is_rebuilt_from_the_batches(tmp_path):
     log = opened(tmp_path / "events-0")
     append(log, b"a", leader_epoch=1)
     append(log, b"b", leader_epoch=4)
-    before = log.epochs.entries
+    before = log.leader_epoch_cache.entries
     log.close(now_ms=NOW_MS)
     (tmp_path / "events-0" / "leader-epoch-checkpoint").write_bytes(b"0\n5\n")
-    findings = Findings()
-    again = opened(tmp_path / "events-0", findings)
-    assert again.epochs.entries == before
-    assert findings.notes
+    load_report = LogLoadReport()
+    reopened = opened(tmp_path / "events-0", load_report)
+    assert reopened.leader_epoch_cache.entries == before
+    assert load_report.problems
 
 
-def test_leftovers_of_a_crash_are_cleared_away(tmp_path):
+def test_leftover_files_of_a_crash_are_removed(tmp_path):
     directory = tmp_path / "events-0"
     filled(directory).close(now_ms=NOW_MS)
     for name in (
@@ -190,26 +193,26 @@ def test_leftovers_of_a_crash_are_cleared_away(tmp_path):
     ):
         (directory / name).write_bytes(b"x")
     log = opened(directory, segment_bytes=600)
-    assert log.end_offset == 10
+    assert log.log_end_offset == 10
     endings = {path.suffix for path in directory.iterdir()}
     assert endings <= {".log", ".index", ".timeindex", ".snapshot", ""}
     assert not (directory / "00000000000000000099.index").exists()
 
 
-def test_a_start_beyond_the_end_empties_the_log(tmp_path):
+def test_log_start_offset_beyond_the_end_empties_the_log(tmp_path):
     filled(tmp_path / "events-0").close(now_ms=NOW_MS)
-    findings = Findings()
-    log = opened(tmp_path / "events-0", findings, start_offset=500)
-    assert (log.start_offset, log.end_offset) == (500, 500)
-    assert findings.notes
+    load_report = LogLoadReport()
+    log = opened(tmp_path / "events-0", load_report, log_start_offset=500)
+    assert (log.log_start_offset, log.log_end_offset) == (500, 500)
+    assert load_report.problems
 
 
-def test_recovery_costs_no_more_than_what_was_not_synced(tmp_path):
+def test_only_unflushed_segments_are_recovered(tmp_path):
     log = filled(tmp_path / "events-0")
     log.flush(now_ms=NOW_MS)
-    log.abandon()
-    place = place_of(tmp_path / "events-0", segment_bytes=600, recovery_point=10)
-    assert recover(place).recovered_segments == 1
+    log.close_handlers()
+    log_location = place_of(tmp_path / "events-0", segment_bytes=600, recovery_point=10)
+    assert recover_log(log_location).recovered_segments == 1
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -221,24 +224,24 @@ def test_producers_of_a_segment_deleted_after_a_recovery_survive_a_power_cut(tmp
         append(log, b"a", producer_id=7, producer_epoch=3, base_sequence=0)
         log.roll(now_ms=NOW_MS)
         append(log, b"b")
-        log.abandon()
+        log.close_handlers()
         log = recovered(directory)
         log.flush(now_ms=NOW_MS)
         files.sync_directory(tmp_path)
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
         apply_retention(log, now_ms=NOW_MS)
-        flushed = {"recovery_point": log.recovery_point, "start_offset": log.start_offset}
-        log.abandon()
+        flushed = {"recovery_point": log.recovery_point, "log_start_offset": log.log_start_offset}
+        log.close_handlers()
         disk.cut()
         log = recovered(directory, **flushed)
-    assert 7 in log.producers.states, disk
+    assert 7 in log.producer_state_manager.active_producers, disk
 
 
-def test_progress_is_reported_by_segment(tmp_path):
-    filled(tmp_path / "events-0").abandon()
-    seen = []
-    recover(
+def test_recovery_progress_is_reported_per_segment(tmp_path):
+    filled(tmp_path / "events-0").close_handlers()
+    progress_calls = []
+    recover_log(
         place_of(tmp_path / "events-0", segment_bytes=600),
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: progress_calls.append((done, total)),
     )
-    assert seen == [(done, 5) for done in range(5)]
+    assert progress_calls == [(done, 5) for done in range(5)]

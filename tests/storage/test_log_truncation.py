@@ -4,9 +4,13 @@ import pytest
 
 from odradek.protocol.errors import OutOfOrderSequenceNumber
 from odradek.protocol.records.batch import CONTROL_FLAG
-from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
-from odradek.storage.log_truncation import plan_new_beginning, truncate, truncate_fully
-from odradek.storage.paths import Content
+from odradek.storage.log_truncation import (
+    plan_full_truncation,
+    truncate_fully_and_start_at,
+    truncate_to,
+)
+from odradek.storage.paths import LogFileType
+from odradek.storage.timestamp_lookup import offset_for_timestamp, offset_of_max_timestamp
 from tests.support.damage import flip_in_batch
 from tests.support.faulty_disk import SYNCS, FaultyDisk
 from tests.support.legacy_messages import message, wrapper
@@ -50,160 +54,162 @@ def offsets(log, start=None):
     return [record.offset for record in records_from(log, start)]
 
 
-def cut(log, offset):
-    return truncate(log, offset, now_ms=NOW_MS)
+def truncate(log, offset):
+    return truncate_to(log, offset, now_ms=NOW_MS)
 
 
 def names(directory, ending):
     return sorted(path.name.split(".")[0].lstrip("0") or "0" for path in directory.glob(ending))
 
 
-class TestWhatIsLeft:
+class TestRemainingRecords:
     @pytest.mark.parametrize("offset", range(31))
-    def test_everything_before_the_offset_but_for_a_batch_that_reaches_beyond(self, log, offset):
-        cut(log, offset)
+    def test_records_before_the_offset_remain_except_in_a_batch_that_spans_it(self, log, offset):
+        truncate(log, offset)
         end = offset - offset % 3
-        assert (log.end_offset, offsets(log)) == (end, list(range(end)))
+        assert (log.log_end_offset, offsets(log)) == (end, list(range(end)))
 
     @pytest.mark.parametrize("offset", range(0, 31, 4))
-    def test_it_is_found_from_every_offset_and_timestamp(self, log, offset):
-        cut(log, offset)
-        for start in range(log.end_offset):
-            assert offsets(log, start) == list(range(start, log.end_offset))
+    def test_remaining_records_are_found_by_offset_and_timestamp(self, log, offset):
+        truncate(log, offset)
+        for start in range(log.log_end_offset):
+            assert offsets(log, start) == list(range(start, log.log_end_offset))
         for number in range(10):
-            found = first_at_or_after(log, NOW_MS + number)
-            is_left = 3 * number < log.end_offset
-            assert (found.offset if found else None) == (3 * number if is_left else None)
+            timestamp_and_offset = offset_for_timestamp(log, NOW_MS + number)
+            is_left = 3 * number < log.log_end_offset
+            assert (timestamp_and_offset.offset if timestamp_and_offset else None) == (
+                3 * number if is_left else None
+            )
 
     @pytest.mark.parametrize("offset", range(0, 31, 4))
     @pytest.mark.parametrize("is_clean", [True, False])
-    def test_it_is_there_after_reopening(self, log, directory, offset, is_clean):
-        cut(log, offset)
+    def test_remaining_records_are_there_after_reopening(self, log, directory, offset, is_clean):
+        truncate(log, offset)
         append(log, b"new")
-        end = log.end_offset
+        end = log.log_end_offset
         if is_clean:
             log.close(now_ms=NOW_MS)
-            again = opened(directory, **SMALL)
+            reopened = opened(directory, **SMALL)
         else:
-            log.abandon()
-            again = recovered(directory, **SMALL, recovery_point=log.recovery_point)
-        assert offsets(again) == list(range(end))
-        assert records_from(again)[-1].value == b"new"
+            log.close_handlers()
+            reopened = recovered(directory, **SMALL, recovery_point=log.recovery_point)
+        assert offsets(reopened) == list(range(end))
+        assert records_from(reopened)[-1].value == b"new"
 
-    def test_the_next_append_takes_the_offset_that_was_cut(self, log):
-        cut(log, 14)
+    def test_next_append_reuses_the_truncated_offset(self, log):
+        truncate(log, 14)
         assert append(log, b"new").first_offset == 12
         assert offsets(log) == list(range(13))
 
-    def test_nothing_changes_at_or_beyond_the_end(self, log):
-        assert cut(log, 30) == cut(log, 31) == []
-        assert log.end_offset == 30
-        assert log.cuts == []
+    def test_truncation_at_or_beyond_the_end_changes_nothing(self, log):
+        assert truncate(log, 30) == truncate(log, 31) == []
+        assert log.log_end_offset == 30
+        assert log.truncation_offsets == []
 
-    def test_a_segment_that_begins_at_the_offset_stays_and_is_empty(self, log):
-        dropped = cut(log, 18)
+    def test_segment_that_begins_at_the_offset_is_emptied(self, log):
+        dropped = truncate(log, 18)
         assert [segment.base_offset for segment in dropped] == [27]
         assert base_offsets(log) == [0, 9, 18]
         assert log.segments.active.size_bytes == 0
 
-    def test_a_gap_that_compaction_left_is_cut_at_the_offset(self, directory):
+    def test_truncation_inside_a_compaction_gap_ends_at_the_offset(self, directory):
         log = opened(directory)
         for base_offset in (0, 10, 20):
             log.append_as_follower(records_batch(b"a", base_offset=base_offset), now_ms=NOW_MS)
-        cut(log, 15)
-        assert (log.end_offset, offsets(log)) == (15, [0, 10])
+        truncate(log, 15)
+        assert (log.log_end_offset, offsets(log)) == (15, [0, 10])
 
-    def test_an_old_wrapper_that_reaches_beyond_goes_whole(self, directory):
+    def test_legacy_wrapper_that_spans_the_offset_is_removed(self, directory):
         log = opened(directory)
         inner = message(1, b"b", offset=0) + message(1, b"c", offset=1)
         content = message(1, b"a", offset=0) + wrapper(1, inner, offset=2)
         log.append_as_follower(bytearray(content), now_ms=NOW_MS)
-        cut(log, 2)
+        truncate(log, 2)
         assert offsets(log) == [0]
 
-    def test_a_preallocated_file_ends_with_its_batches(self, directory):
+    def test_preallocated_file_ends_with_its_batches(self, directory):
         log = opened(directory, preallocate=True, segment_bytes=4096)
         append(log, b"a")
         append(log, b"b")
-        cut(log, 1)
+        truncate(log, 1)
         append(log, b"c")
         log.close(now_ms=NOW_MS)
-        again = opened(directory, preallocate=True, segment_bytes=4096)
-        assert [record.value for record in records_from(again)] == [b"a", b"c"]
-        assert again.segments.active.path(Content.BATCHES).stat().st_size == again.size_bytes
+        reopened = opened(directory, preallocate=True, segment_bytes=4096)
+        assert [record.value for record in records_from(reopened)] == [b"a", b"c"]
+        assert reopened.segments.active.path(LogFileType.LOG).stat().st_size == reopened.size_bytes
 
 
-class TestTheEnds:
-    def test_the_high_watermark_and_the_recovery_point_do_not_pass_the_end(self, log):
+class TestOffsets:
+    def test_high_watermark_and_recovery_point_do_not_pass_the_end(self, log):
         log.flush(now_ms=NOW_MS)
-        cut(log, 12)
-        assert (log.high_watermark, log.recovery_point, log.start_offset) == (12, 12, 0)
+        truncate(log, 12)
+        assert (log.high_watermark, log.recovery_point, log.log_start_offset) == (12, 12, 0)
 
-    def test_those_that_lie_before_the_cut_stay(self, log):
+    def test_high_watermark_and_recovery_point_before_the_offset_stay(self, log):
         log.flush(now_ms=NOW_MS)
-        log.advance_high_watermark(3)
+        log.update_high_watermark(3)
         log.recovery_point = 6
-        cut(log, 12)
+        truncate(log, 12)
         assert (log.high_watermark, log.recovery_point) == (3, 6)
 
-    def test_the_start_goes_back_with_the_end(self, log):
-        log.advance_start(25)
-        cut(log, 20)
-        assert (log.start_offset, log.high_watermark, log.end_offset) == (18, 18, 18)
+    def test_log_start_offset_moves_back_with_the_end(self, log):
+        log.maybe_increment_log_start_offset(25)
+        truncate(log, 20)
+        assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (18, 18, 18)
 
-    def test_a_flush_in_progress_covers_nothing_that_was_written_again(self, log):
+    def test_flush_in_progress_does_not_cover_records_written_after_truncation(self, log):
         plan = log.plan_flush()
-        cut(log, 12)
+        truncate(log, 12)
         append(log, b"new")
         plan.run()
-        log.flushed(plan, now_ms=NOW_MS)
+        log.mark_flushed(plan, now_ms=NOW_MS)
         assert log.recovery_point == 12
 
-    def test_before_the_first_segment_the_log_begins_anew(self, log, directory):
+    def test_truncation_before_the_first_segment_truncates_fully(self, log, directory):
         log.close(now_ms=NOW_MS)
         for path in directory.glob("00000000000000000000.*"):
             path.unlink()
         log = opened(directory, **SMALL)
-        assert log.start_offset == 9
-        dropped = cut(log, 5)
+        assert log.log_start_offset == 9
+        dropped = truncate(log, 5)
         assert [segment.base_offset for segment in dropped] == [9, 18, 27]
-        assert (log.start_offset, log.end_offset, base_offsets(log)) == (5, 5, [5])
+        assert (log.log_start_offset, log.log_end_offset, base_offsets(log)) == (5, 5, [5])
 
 
-def idempotent(log, sequence, *values):
+def append_idempotent(log, sequence, *values):
     return append(log, *values, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
 
 class TestProducers:
-    def test_a_retry_of_what_was_cut_is_new(self, directory):
+    def test_retry_of_a_truncated_batch_is_appended(self, directory):
         log = opened(directory)
-        idempotent(log, 0, b"a")
-        idempotent(log, 1, b"b")
-        cut(log, 1)
-        again = idempotent(log, 1, b"b")
-        assert (again.is_duplicate, again.first_offset) == (False, 1)
+        append_idempotent(log, 0, b"a")
+        append_idempotent(log, 1, b"b")
+        truncate(log, 1)
+        reopened = append_idempotent(log, 1, b"b")
+        assert (reopened.is_duplicate, reopened.first_offset) == (False, 1)
 
-    def test_a_retry_of_what_is_left_is_a_retry(self, directory):
+    def test_retry_of_a_remaining_batch_is_a_duplicate(self, directory):
         log = opened(directory)
-        idempotent(log, 0, b"a")
-        idempotent(log, 1, b"b")
-        cut(log, 1)
-        assert idempotent(log, 0, b"a").is_duplicate
+        append_idempotent(log, 0, b"a")
+        append_idempotent(log, 1, b"b")
+        truncate(log, 1)
+        assert append_idempotent(log, 0, b"a").is_duplicate
         with pytest.raises(OutOfOrderSequenceNumber):
-            idempotent(log, 2, b"c")
+            append_idempotent(log, 2, b"c")
 
-    def test_snapshots_beyond_the_cut_are_gone(self, directory):
+    def test_snapshots_beyond_the_offset_are_removed(self, directory):
         log = opened(directory)
         for number in range(6):
-            idempotent(log, number, b"a")
+            append_idempotent(log, number, b"a")
             log.roll(now_ms=NOW_MS)
-        cut(log, 3)
-        assert max(log.producers.snapshots.offsets) <= 3
+        truncate(log, 3)
+        assert max(log.producer_state_manager.snapshots.offsets) <= 3
         assert names(directory, "*.snapshot") == ["1", "2", "3"]
 
-    def test_they_are_known_again_from_what_can_be_read(self, directory):
+    def test_producers_are_rebuilt_from_the_readable_batches(self, directory):
         log = opened(directory)
-        idempotent(log, 0, b"a")
+        append_idempotent(log, 0, b"a")
         append(log, b"damaged")
         log.roll(now_ms=NOW_MS)
         append(log, b"b", producer_id=8, producer_epoch=0, base_sequence=0)
@@ -211,12 +217,12 @@ class TestProducers:
         for path in list(directory.glob("*.snapshot")):
             path.unlink()
         flip_in_batch(log.segments.first, 1, 65)
-        cut(log, 3)
-        assert log.end_offset == 3
-        assert set(log.producers.states) == {7, 8}
+        truncate(log, 3)
+        assert log.log_end_offset == 3
+        assert set(log.producer_state_manager.active_producers) == {7, 8}
 
 
-def transactional(log, producer_id):
+def append_transactional(log, producer_id):
     return append(
         log,
         b"x",
@@ -227,149 +233,156 @@ def transactional(log, producer_id):
     )
 
 
-def forget_producers(log):
-    log.producers.expire(NOW_MS + PRODUCER_SETTINGS.producer_id_expiration_ms)
-    assert len(log.producers) == 0
+def expire_producers(log):
+    log.producer_state_manager.remove_expired_producers(
+        NOW_MS + PRODUCER_SETTINGS.producer_id_expiration_ms
+    )
+    assert len(log.producer_state_manager) == 0
 
 
 class TestTransactions:
-    def test_one_whose_marker_was_cut_is_open_again(self, directory):
+    def test_transaction_whose_marker_was_truncated_is_open_again(self, directory):
         log = opened(directory)
-        transactional(log, 1)
+        append_transactional(log, 1)
         end_transaction(log, producer_id=1, commit=False)
         append(log, b"y")
         assert log.last_stable_offset == 3
-        cut(log, 1)
+        truncate(log, 1)
         assert (log.last_stable_offset, log.high_watermark) == (0, 1)
-        assert log.aborted_transactions(start=0, end=9) == []
+        assert log.collect_aborted_transactions(start=0, end=9) == []
         end_transaction(log, producer_id=1, commit=True)
         assert log.last_stable_offset == 2
 
     @pytest.mark.parametrize("rolled", [(), ("before",), ("after",), ("before", "after")])
-    def test_one_is_open_again_even_if_its_producer_was_forgotten(self, directory, rolled):
+    def test_transaction_of_an_expired_producer_is_open_again(self, directory, rolled):
         """Else a reader would be shown what may still be aborted, and in the end was."""
         log = opened(directory)
         append(log, b"a")
-        transactional(log, 1)
+        append_transactional(log, 1)
         if "before" in rolled:
             log.roll(now_ms=NOW_MS)
         end_transaction(log, producer_id=1, commit=False)
-        forget_producers(log)
+        expire_producers(log)
         if "after" in rolled:
             log.roll(now_ms=NOW_MS)
         append(log, b"b")
-        cut(log, 2)
-        assert log.last_stable_offset == log.producers.transactions.first_undecided_offset == 1
+        truncate(log, 2)
+        assert (
+            log.last_stable_offset
+            == log.producer_state_manager.transactions.first_undecided_offset
+            == 1
+        )
         end_transaction(log, producer_id=1, commit=False)
-        aborted = log.aborted_transactions(start=0, end=9)
-        assert [each[:3] for each in aborted] == [(1, 1, 2)]
+        aborted = log.collect_aborted_transactions(start=0, end=9)
+        assert [aborted_txn[:3] for aborted_txn in aborted] == [(1, 1, 2)]
 
-    def test_one_is_open_again_even_if_its_producer_was_forgotten_and_its_marker_is_damaged(
+    def test_transaction_of_an_expired_producer_with_a_damaged_marker_is_open_again(
         self, directory
     ):
         log = opened(directory)
-        transactional(log, 1)
+        append_transactional(log, 1)
         end_transaction(log, producer_id=1, commit=False)
-        forget_producers(log)
+        expire_producers(log)
         flip_in_batch(log.segments.active, 1, ATTRIBUTES_POSITION, mask=CONTROL_FLAG)
-        cut(log, 1)
+        truncate(log, 1)
         assert log.last_stable_offset == 0
 
-    def test_without_producers_what_stays_is_not_read_for_them(self, log):
+    def test_remaining_batches_are_not_read_if_there_are_no_producers(self, log):
         """There may be a million small batches in it.  What is damaged would be noticed."""
         flip_in_batch(log.segments.active, 0, 65)
         append(log, b"b")
-        noticed = []
-        truncate(log, 30, now_ms=NOW_MS, notice=noticed.append)
-        assert (log.end_offset, noticed) == (30, [])
+        warnings = []
+        truncate_to(log, 30, now_ms=NOW_MS, warn=warnings.append)
+        assert (log.log_end_offset, warnings) == (30, [])
 
-    def test_one_that_was_cut_whole_is_forgotten(self, directory):
+    def test_wholly_truncated_transaction_is_forgotten(self, directory):
         log = opened(directory)
         append(log, b"a")
-        transactional(log, 1)
-        cut(log, 1)
+        append_transactional(log, 1)
+        truncate(log, 1)
         append(log, b"b")
         assert log.last_stable_offset == 2
 
-    def test_aborted_ones_before_the_cut_are_found(self, directory):
+    def test_aborted_transactions_before_the_offset_remain(self, directory):
         log = opened(directory)
         for producer_id in (1, 2):
-            transactional(log, producer_id)
+            append_transactional(log, producer_id)
             end_transaction(log, producer_id=producer_id, commit=False)
-        cut(log, 3)
-        assert [each.producer_id for each in log.aborted_transactions(start=0, end=9)] == [1]
+        truncate(log, 3)
+        assert [
+            aborted_txn.producer_id
+            for aborted_txn in log.collect_aborted_transactions(start=0, end=9)
+        ] == [1]
 
-    def test_one_that_ended_and_is_not_replicated_stays_unstable(self, directory):
+    def test_ended_transaction_above_the_high_watermark_stays_unstable(self, directory):
         log = opened(directory)
-        transactional(log, 1)
+        append_transactional(log, 1)
         end_transaction(log, producer_id=1, commit=True)
         append(log, b"y")
-        log.advance_high_watermark(1)
-        cut(log, 2)
+        log.update_high_watermark(1)
+        truncate(log, 2)
         assert log.last_stable_offset == 0
-        log.advance_high_watermark(2)
+        log.update_high_watermark(2)
         assert log.last_stable_offset == 2
 
 
 class TestFiles:
-    def test_dropped_segments_wait_under_another_name(self, log, directory):
-        dropped = cut(log, 10)
+    def test_dropped_segments_are_renamed(self, log, directory):
+        dropped = truncate(log, 10)
         assert names(directory, "*.log") == ["0", "9"]
         assert names(directory, "*.log.deleted") == ["18", "27"]
-        assert {segment.path(Content.BATCHES).suffix for segment in dropped} == {".deleted"}
+        assert {segment.path(LogFileType.LOG).suffix for segment in dropped} == {".deleted"}
 
-    def test_a_region_that_was_lent_of_a_dropped_segment_stays_readable(self, log):
-        region = log.read(20, max_bytes=10_000, up_to=30)
+    def test_region_of_a_dropped_segment_stays_readable(self, log):
+        region = log.read(20, max_bytes=10_000, max_offset=30)
         before = bytes_of(region)
-        for segment in cut(log, 3):
+        for segment in truncate(log, 3):
             segment.remove()
         assert bytes_of(region) == before
 
 
-class TestAll:
-    def test_the_log_begins_again_where_it_is_told(self, log, directory):
-        dropped = truncate_fully(log, 100)
+class TestFullTruncation:
+    def test_log_restarts_at_the_given_offset(self, log, directory):
+        dropped = truncate_fully_and_start_at(log, 100)
         assert len(dropped) == 4
-        ends = (log.start_offset, log.high_watermark, log.end_offset)
+        ends = (log.log_start_offset, log.high_watermark, log.log_end_offset)
         assert ends == (100, 100, 100)
         assert log.recovery_point <= 100
         assert append(log, b"new").first_offset == 100
         log.close(now_ms=NOW_MS)
         assert offsets(opened(directory, **SMALL)) == [100]
 
-    def test_it_may_begin_at_an_offset_where_a_segment_was(self, log, directory):
-        truncate_fully(log, 18)
+    def test_log_may_restart_at_the_base_offset_of_an_old_segment(self, log, directory):
+        truncate_fully_and_start_at(log, 18)
         assert append(log, b"new").first_offset == 18
-        log.abandon()
-        again = recovered(directory, **SMALL)
-        assert [record.value for record in records_from(again)] == [b"new"]
+        log.close_handlers()
+        reopened = recovered(directory, **SMALL)
+        assert [record.value for record in records_from(reopened)] == [b"new"]
 
-    def test_nothing_is_known_of_epochs_producers_and_timestamps(self, directory):
+    def test_epochs_producers_and_timestamps_are_forgotten(self, directory):
         log = opened(directory)
-        transactional(log, 1)
-        idempotent(log, 0, b"a")
-        truncate_fully(log, 50)
-        assert log.epochs.entries == ()
-        assert dict(log.producers.states) == {}
+        append_transactional(log, 1)
+        append_idempotent(log, 0, b"a")
+        truncate_fully_and_start_at(log, 50)
+        assert log.leader_epoch_cache.entries == ()
+        assert dict(log.producer_state_manager.active_producers) == {}
         assert log.last_stable_offset == 50
-        assert of_largest_timestamp(log) is None
+        assert offset_of_max_timestamp(log) is None
         assert list(directory.glob("*.snapshot")) == []
 
-    def test_its_start_may_lie_before_its_first_offset(self, log):
-        truncate_fully(log, 100, start_offset=40)
-        assert (log.start_offset, log.end_offset) == (40, 100)
+    def test_log_start_offset_may_lie_before_the_first_offset(self, log):
+        truncate_fully_and_start_at(log, 100, log_start_offset=40)
+        assert (log.log_start_offset, log.log_end_offset) == (40, 100)
         append(log, b"new")
         assert offsets(log, 40) == [100]
 
     @pytest.mark.parametrize("new_start", [0, 100])
-    def test_what_was_cut_to_nothing_begins_elsewhere_without_a_sync(
-        self, log, directory, new_start
-    ):
-        cut(log, 0)
+    def test_empty_log_restarts_elsewhere_without_a_sync(self, log, directory, new_start):
+        truncate(log, 0)
         with FaultyDisk(counting=SYNCS) as disk:
-            beginning = plan_new_beginning(log, new_start)
+            truncation = plan_full_truncation(log, new_start)
             assert disk.changes == 0
-            beginning.run()
+            truncation.run()
             assert disk.changes > 0
         assert names(directory, "*.log") == names(directory, "*.index") == [str(new_start)]
         assert append(log, b"new").first_offset == new_start

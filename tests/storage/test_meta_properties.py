@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from odradek.config import properties
 from odradek.storage import meta_properties
-from odradek.storage.meta_properties import DirectoryRefused, MetaProperties
+from odradek.storage.meta_properties import InvalidLogDirectory, MetaProperties
 
 FILE = "meta.properties"
 CLUSTER = "-9QYv0lrTC2yRPZ34qNz3A"
@@ -20,40 +20,40 @@ def read(directory, content):
     return meta_properties.read(directory)
 
 
-def test_kafkas_file_is_read(tmp_path):
+def test_file_written_by_kafka_is_read(tmp_path):
     assert read(tmp_path, BY_KAFKA) == MetaProperties(broker_id=1, cluster_id=CLUSTER)
 
 
-def test_the_file_holds_what_kafka_expects(tmp_path):
+def test_written_file_has_the_lines_that_kafka_expects(tmp_path):
     meta_properties.write(tmp_path, MetaProperties(broker_id=7, cluster_id=CLUSTER))
     assert (tmp_path / FILE).read_text() == f"version=0\nbroker.id=7\ncluster.id={CLUSTER}\n"
 
 
-def test_a_new_directory_belongs_to_nobody(tmp_path):
+def test_new_directory_has_no_properties(tmp_path):
     assert meta_properties.read(tmp_path) is None
 
 
-def test_the_version_may_be_missing_and_so_may_the_ids(tmp_path):
+def test_version_and_ids_may_be_missing(tmp_path):
     assert read(tmp_path, "") == MetaProperties()
     meta_properties.write(tmp_path, MetaProperties())
     assert (tmp_path / FILE).read_text() == "version=0\n"
 
 
-def test_other_lines_are_kept(tmp_path):
+def test_other_properties_are_kept(tmp_path):
     meta = read(tmp_path, BY_KAFKA + "directory.id=Kx2lCQvJTsGK4zGo4yQzbg\n")
-    assert meta.others == {"directory.id": "Kx2lCQvJTsGK4zGo4yQzbg"}
+    assert meta.other_properties == {"directory.id": "Kx2lCQvJTsGK4zGo4yQzbg"}
     meta_properties.write(tmp_path, meta)
     assert meta_properties.read(tmp_path) == meta
 
 
-def test_a_directory_of_kraft_is_refused(tmp_path):
-    with pytest.raises(DirectoryRefused, match="version 1 belongs to KRaft") as caught:
+def test_kraft_directory_is_rejected(tmp_path):
+    with pytest.raises(InvalidLogDirectory, match="version 1 belongs to KRaft") as caught:
         read(tmp_path, f"version=1\nnode.id=1\ncluster.id={CLUSTER}\n")
     assert str(tmp_path / FILE) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ("version=2\n", "version '2' is unknown"),
         ("version=\n", "version '' is unknown"),
@@ -64,8 +64,8 @@ def test_a_directory_of_kraft_is_refused(tmp_path):
         ("cluster.id=\\u12\n", "four hexadecimal digits"),
     ],
 )
-def test_nonsense_is_refused_with_the_name_of_the_file(tmp_path, content, why):
-    with pytest.raises(DirectoryRefused, match=why) as caught:
+def test_invalid_value_is_rejected_with_the_file_name(tmp_path, content, reason):
+    with pytest.raises(InvalidLogDirectory, match=reason) as caught:
         read(tmp_path, content)
     assert str(tmp_path / FILE) in str(caught.value)
 
@@ -75,20 +75,20 @@ text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(cluster_id=text, others=st.dictionaries(text, text, max_size=3))
-def test_every_text_is_read_as_it_was_written(tmp_path, cluster_id, others):
+def test_every_text_round_trips(tmp_path, cluster_id, others):
     for name in ("version", "broker.id", "cluster.id"):
         others.pop(name, None)
-    meta = MetaProperties(broker_id=0, cluster_id=cluster_id, others=others)
+    meta = MetaProperties(broker_id=0, cluster_id=cluster_id, other_properties=others)
     meta_properties.write(tmp_path, meta)
     assert meta_properties.read(tmp_path) == meta
-    assert properties.load(tmp_path / FILE).texts["cluster.id"] == cluster_id
+    assert properties.load(tmp_path / FILE).values["cluster.id"] == cluster_id
 
 
 A, B = Path("disk-a"), Path("disk-b")
 
 
 @pytest.mark.parametrize(
-    "found",
+    "directories",
     [
         {},
         {A: MetaProperties()},
@@ -99,20 +99,22 @@ A, B = Path("disk-a"), Path("disk-b")
 )
 @pytest.mark.parametrize("broker_id", [1, None])
 @pytest.mark.parametrize("cluster_id", [CLUSTER, None])
-def test_directories_of_this_broker_or_of_none_are_welcome(found, broker_id, cluster_id):
-    meta_properties.check(found, broker_id=broker_id, cluster_id=cluster_id)
+def test_directories_of_this_broker_or_without_owner_are_accepted(
+    directories, broker_id, cluster_id
+):
+    meta_properties.verify(directories, broker_id=broker_id, cluster_id=cluster_id)
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("directories", "message"),
     [
         ({A: MetaProperties(2, CLUSTER)}, "broker.id is 2, but this broker has 1"),
         ({A: MetaProperties(1, "x")}, f"cluster.id is x, but this broker has {CLUSTER}"),
     ],
 )
-def test_directories_of_another_broker_or_cluster_are_refused(found, message):
-    with pytest.raises(DirectoryRefused) as caught:
-        meta_properties.check(found, broker_id=1, cluster_id=CLUSTER)
+def test_directories_of_another_broker_or_cluster_are_rejected(directories, message):
+    with pytest.raises(InvalidLogDirectory) as caught:
+        meta_properties.verify(directories, broker_id=1, cluster_id=CLUSTER)
     assert str(caught.value) == f"{A / FILE}: {message}"
 
 
@@ -123,8 +125,8 @@ def test_directories_of_another_broker_or_cluster_are_refused(found, message):
         (MetaProperties(1, "x"), f"cluster.id is x, but {A / FILE} has {CLUSTER}"),
     ],
 )
-def test_directories_that_disagree_are_refused(other, message):
-    found = {A: MetaProperties(1, CLUSTER), B: other}
-    with pytest.raises(DirectoryRefused) as caught:
-        meta_properties.check(found, broker_id=None, cluster_id=None)
+def test_directories_that_disagree_are_rejected(other, message):
+    directories = {A: MetaProperties(1, CLUSTER), B: other}
+    with pytest.raises(InvalidLogDirectory) as caught:
+        meta_properties.verify(directories, broker_id=None, cluster_id=None)
     assert str(caught.value) == f"{B / FILE}: {message}"

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.storage.checkpoint import CorruptCheckpoint
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -25,7 +25,7 @@ OFFSETS = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_has_a_file_of_its_own_with_a_line_for_each_partition(tmp_path, name):
+def test_each_checkpoint_has_its_own_file_with_a_line_per_partition(tmp_path, name):
     ALL[name].write(tmp_path, OFFSETS)
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == (
@@ -34,18 +34,18 @@ def test_each_has_a_file_of_its_own_with_a_line_for_each_partition(tmp_path, nam
     assert ALL[name].read(tmp_path) == OFFSETS
 
 
-def test_a_new_directory_has_no_offsets(tmp_path):
+def test_new_directory_has_no_offsets(tmp_path):
     assert HIGH_WATERMARKS.read(tmp_path) == {}
 
 
-def test_a_partition_that_is_gone_has_no_line(tmp_path):
+def test_write_removes_lines_of_deleted_partitions(tmp_path):
     HIGH_WATERMARKS.write(tmp_path, OFFSETS)
     HIGH_WATERMARKS.write(tmp_path, {TopicPartition("a-b", 1): 5})
     assert HIGH_WATERMARKS.read(tmp_path) == {TopicPartition("a-b", 1): 5}
 
 
 @pytest.mark.parametrize(
-    ("lines", "line", "why"),
+    ("lines", "line", "reason"),
     [
         ("a 0\n", 3, "2 words instead of 3"),
         ("a b 0 1\n", 3, "4 words instead of 3"),
@@ -57,9 +57,9 @@ def test_a_partition_that_is_gone_has_no_line(tmp_path):
         ("a 0 1\nb 0 1\na 0 1\n", 5, "a-0 has a second line"),
     ],
 )
-def test_lines_that_no_broker_writes_are_refused(tmp_path, lines, line, why):
+def test_invalid_lines_are_rejected(tmp_path, lines, line, reason):
     content = f"0\n{lines.count(chr(10))}\n{lines}"
     (tmp_path / "replication-offset-checkpoint").write_text(content, "utf-8")
-    with pytest.raises(CheckpointDamaged, match=why) as caught:
+    with pytest.raises(CorruptCheckpoint, match=reason) as caught:
         HIGH_WATERMARKS.read(tmp_path)
     assert caught.value.line == line

@@ -18,11 +18,11 @@ def filled(index, *entries):
     return index
 
 
-def test_an_empty_index_leads_to_the_start_of_the_segment(index):
+def test_lookup_in_an_empty_index_returns_the_segment_start(index):
     assert index.lookup(5000) == (BASE, 0)
 
 
-def test_a_lookup_finds_the_last_entry_at_or_before_the_offset(index):
+def test_lookup_returns_the_last_entry_at_or_before_the_offset(index):
     filled(index, (1010, 100), (1020, 200), (1030, 300))
     assert index.lookup(1009) == (BASE, 0)
     assert index.lookup(1010) == (1010, 100)
@@ -30,37 +30,37 @@ def test_a_lookup_finds_the_last_entry_at_or_before_the_offset(index):
     assert index.lookup(9999) == (1030, 300)
 
 
-def test_the_file_is_long_while_open_and_cut_when_sealed(index):
+def test_file_has_maximum_length_while_open_and_is_trimmed_when_sealed(index):
     filled(index, (1010, 100), (1020, 200))
     assert index.entries.path.stat().st_size == 1024
-    index.entries.seal()
+    index.entries.trim_to_valid_size()
     assert index.entries.path.read_bytes() == bytes.fromhex("0000000a00000064 00000014000000c8")
 
 
 def test_entries_can_be_added_after_sealing(index):
-    filled(index, (1010, 100)).entries.seal()
+    filled(index, (1010, 100)).entries.trim_to_valid_size()
     filled(index, (1020, 200))
     assert index.lookup(1025) == (1020, 200)
     assert index.lookup(1015) == (1010, 100)
 
 
-def test_truncating_forgets_the_entry_at_the_offset_and_all_later_ones(index):
+def test_truncate_removes_entries_at_or_after_the_offset(index):
     filled(index, (1010, 100), (1020, 200), (1030, 300)).truncate(1020)
-    assert index.last == (1010, 100)
+    assert index.last_entry == (1010, 100)
     filled(index, (1015, 150))
     assert index.lookup(1020) == (1015, 150)
 
 
-def test_it_is_full_when_no_entry_fits_its_size(tmp_path):
+def test_index_is_full_when_no_further_entry_fits(tmp_path):
     index = OffsetIndex(tmp_path / "i", base_offset=0, bytes_max=23)
     filled(index, (1, 1), (2, 2))
     assert index.is_full
 
 
-def test_only_offsets_within_31_bits_of_the_base_can_be_noted(index):
-    assert index.can_hold(BASE + 2**31 - 1)
-    assert not index.can_hold(BASE + 2**31)
-    assert not index.can_hold(BASE - 1)
+def test_only_offsets_within_31_bits_of_the_base_can_be_appended(index):
+    assert index.can_append_offset(BASE + 2**31 - 1)
+    assert not index.can_append_offset(BASE + 2**31)
+    assert not index.can_append_offset(BASE - 1)
 
 
 def test_the_entry_after_a_position_is_found(index):

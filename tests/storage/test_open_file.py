@@ -17,7 +17,7 @@ def is_open(descriptor):
     return True
 
 
-def test_it_is_closed_when_nobody_refers_to_it_any_more(tmp_path):
+def test_file_is_closed_with_its_last_reference(tmp_path):
     file = OpenFile(tmp_path / "a.log", writable=True)
     descriptor = file.fileno()
     another = file
@@ -27,23 +27,23 @@ def test_it_is_closed_when_nobody_refers_to_it_any_more(tmp_path):
     assert not is_open(descriptor)
 
 
-def test_a_region_keeps_it_open_beyond_its_removal(tmp_path):
+def test_region_keeps_a_removed_file_open(tmp_path):
     path = tmp_path / "a.log"
     path.write_bytes(b"batches")
     file = OpenFile(path, writable=False)
-    region = FileRegion(file.descriptor, 0, 7, keeper=file)
+    region = FileRegion(file.descriptor, 0, 7, file=file)
     del file
     path.unlink()
     assert files.read_at(region.descriptor, region.length, region.position) == b"batches"
 
 
-def test_what_is_opened_for_reading_must_be_there_and_is_not_made(tmp_path):
+def test_open_for_reading_does_not_create_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         OpenFile(tmp_path / "a.log", writable=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_could_not_be_opened_closes_no_descriptor(tmp_path, monkeypatch):
+def test_failed_open_closes_no_descriptor(tmp_path, monkeypatch):
     closed = []
     monkeypatch.setattr(files.system, "close", closed.append)
     with pytest.raises(IsADirectoryError):

@@ -9,10 +9,10 @@ from weakref import WeakValueDictionary
 import pytest
 
 from odradek.protocol.errors import KafkaStorageError
-from odradek.storage import files, log_lookup
+from odradek.storage import files, timestamp_lookup
 from odradek.storage import open_segments as open_files
-from odradek.storage.open_segments import OPEN_MAX, OutOfDescriptors
-from odradek.storage.paths import Content
+from odradek.storage.open_segments import OPEN_SEGMENTS_PER_LOG, TooManyOpenFiles
+from odradek.storage.paths import LogFileType
 from tests.support.log_managers import EVENTS, flush, managing
 from tests.support.logs import NOW_MS, append, bytes_of
 
@@ -53,27 +53,27 @@ manager.close(now_ms=NOW_MS)
 @pytest.fixture
 def few(monkeypatch):
     """As if so many logs shared the descriptors that none may have more than it must."""
-    monkeypatch.setattr(open_files, "open_max", lambda: OPEN_MAX)
+    monkeypatch.setattr(open_files, "max_open_segments", lambda: OPEN_SEGMENTS_PER_LOG)
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """Logs of other tests may not have been collected yet, and would have their share."""
-    monkeypatch.setattr(open_files, "_in_directory", WeakValueDictionary())
+    monkeypatch.setattr(open_files, "_open_segments_by_directory", WeakValueDictionary())
 
 
 @pytest.fixture
 def hosted(tmp_path):
     manager = managing(tmp_path, **SETTINGS)
-    written(manager.create(EVENTS, now_ms=NOW_MS), 60)
+    append_segments(manager.get_or_create_log(EVENTS, now_ms=NOW_MS), 60)
     manager.close(now_ms=NOW_MS)
     return managing(tmp_path, **SETTINGS).find(EVENTS)
 
 
-def written(hosted, count):
+def append_segments(hosted, count):
     with hosted as log:
         for _ in range(count):
-            append(log, bytes(100), timestamp=NOW_MS + log.end_offset)
+            append(log, bytes(100), timestamp=NOW_MS + log.log_end_offset)
     return hosted
 
 
@@ -83,110 +83,110 @@ def open_segments(hosted):
 
 def read(hosted, offset):
     with hosted as log:
-        return log.read(offset, max_bytes=10**6, up_to=log.end_offset)
+        return log.read(offset, max_bytes=10**6, max_offset=log.log_end_offset)
 
 
-def opened_names(monkeypatch):
+def record_opened_names(monkeypatch):
     names = []
     real = os.open
 
-    def noted(path, *arguments):
+    def recording_open(path, *arguments):
         names.append(os.path.basename(path))
         return real(path, *arguments)
 
-    monkeypatch.setattr(files.system, "open", noted)
+    monkeypatch.setattr(files.system, "open", recording_open)
     return names
 
 
-def run_out(monkeypatch, code=errno.EMFILE):
-    def refuse(path, *arguments):
+def exhaust_descriptors(monkeypatch, code=errno.EMFILE):
+    def fail_open(path, *arguments):
         raise OSError(code, os.strerror(code), os.fspath(path))
 
-    monkeypatch.setattr(files.system, "open", refuse)
+    monkeypatch.setattr(files.system, "open", fail_open)
 
 
-def test_a_log_of_many_segments_is_used_with_few_descriptors(tmp_path):
+def test_log_with_many_segments_works_with_few_descriptors(tmp_path):
     manager = managing(tmp_path, **SETTINGS)
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
+    hosted = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     for _ in range(COUNT // 50):
-        written(hosted, 50)
+        append_segments(hosted, 50)
         flush(hosted)
     with hosted as log:
         assert len(log.segments) == COUNT
         assert len(open_segments(hosted)) == 1
     manager.close(now_ms=NOW_MS)
     command = [sys.executable, "-c", UNDER_A_LIMIT, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
-def test_what_was_opened_for_a_look_is_closed_again(hosted):
+def test_segments_opened_for_a_lookup_are_closed_again(hosted):
     read(hosted, 7)
     with hosted as log:
-        log_lookup.first_at_or_after(log, NOW_MS + 59)
-        log_lookup.of_largest_timestamp(log)
+        timestamp_lookup.offset_for_timestamp(log, NOW_MS + 59)
+        timestamp_lookup.offset_of_max_timestamp(log)
     assert [segment.base_offset for segment in open_segments(hosted)] == [7]
 
 
 @pytest.mark.usefixtures("few")
-def test_reads_leave_the_segments_open_that_were_opened_last(hosted):
+def test_most_recently_read_segments_stay_open(hosted):
     for offset in range(40):
         read(hosted, offset)
-    left = [segment.base_offset for segment in open_segments(hosted)]
-    assert OPEN_MAX * 7 // 8 <= len(left) <= OPEN_MAX
-    assert left == list(range(40 - len(left), 40))
+    open_offsets = [segment.base_offset for segment in open_segments(hosted)]
+    assert OPEN_SEGMENTS_PER_LOG * 7 // 8 <= len(open_offsets) <= OPEN_SEGMENTS_PER_LOG
+    assert open_offsets == list(range(40 - len(open_offsets), 40))
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_log_keeps_more_of_them_open_as_long_as_there_are_descriptors_to_share(hosted):
+def test_log_keeps_more_segments_open_while_descriptors_are_available(hosted):
     for offset in range(40):
         read(hosted, offset)
     assert len(open_segments(hosted)) == 40
-    for limit, most in [(1024, 1024 // 6), (20, OPEN_MAX)]:
-        assert share_of_one_log(limit) == most
+    for limit, expected in [(1024, 1024 // 6), (20, OPEN_SEGMENTS_PER_LOG)]:
+        assert max_open_segments_under(limit) == expected
 
 
-def share_of_one_log(limit):
+def max_open_segments_under(limit):
     """Where no other log has a segment open."""
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); "
-        "from odradek.storage.open_segments import open_max; print(open_max())"
+        "from odradek.storage.open_segments import max_open_segments; print(max_open_segments())"
     )
     return int(subprocess.check_output([sys.executable, "-c", code]))
 
 
-def test_a_log_that_has_no_segment_open_has_no_share(hosted, tmp_path):
-    before = len(open_files._in_directory)
+def test_log_without_open_segments_has_no_share_of_descriptors(hosted, tmp_path):
+    before = len(open_files._open_segments_by_directory)
     read(hosted, 7)
-    assert len(open_files._in_directory) == before + 1
-    hosted.log.abandon()
-    assert len(open_files._in_directory) == before
+    assert len(open_files._open_segments_by_directory) == before + 1
+    hosted.log.close_handlers()
+    assert len(open_files._open_segments_by_directory) == before
 
 
-def test_reads_that_stay_within_as_many_segments_open_none(hosted, monkeypatch):
-    for offset in range(OPEN_MAX):
+def test_reads_within_the_open_segments_open_no_files(hosted, monkeypatch):
+    for offset in range(OPEN_SEGMENTS_PER_LOG):
         read(hosted, offset)
-    names = opened_names(monkeypatch)
+    names = record_opened_names(monkeypatch)
     for _ in range(3):
-        for offset in range(OPEN_MAX):
+        for offset in range(OPEN_SEGMENTS_PER_LOG):
             assert read(hosted, offset)
     assert names == []
 
 
 @pytest.mark.usefixtures("few")
-def test_what_was_lent_stays_readable_when_its_segment_is_closed(hosted):
-    lent = read(hosted, 0)
-    walk = hosted.log.segments.first.batches()
-    before = bytes_of(lent)
+def test_region_stays_readable_when_its_segment_is_closed(hosted):
+    region = read(hosted, 0)
+    batches = hosted.log.segments.first.batches()
+    before = bytes_of(region)
     for offset in range(1, 40):
         read(hosted, offset)
     assert not hosted.log.segments.first.is_open
-    assert bytes_of(lent) == before
-    assert [batch.base_offset for _, batch in walk] == [0]
+    assert bytes_of(region) == before
+    assert [batch.base_offset for _, batch in batches] == [0]
 
 
-def test_what_was_written_stays_open_until_it_is_sealed_and_synced(hosted):
-    written(hosted, 5)
+def test_written_segments_stay_open_until_sealed_and_flushed(hosted):
+    append_segments(hosted, 5)
     for offset in range(40):
         read(hosted, offset)
     assert {60, 61, 62, 63, 64} <= {segment.base_offset for segment in open_segments(hosted)}
@@ -196,43 +196,43 @@ def test_what_was_written_stays_open_until_it_is_sealed_and_synced(hosted):
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_want_of_descriptors_is_no_failure_of_the_disk(hosted, monkeypatch, code):
+def test_running_out_of_descriptors_does_not_take_the_directory_offline(hosted, monkeypatch, code):
     with monkeypatch.context() as patch:
-        run_out(patch, code)
-        with pytest.raises(OutOfDescriptors):
+        exhaust_descriptors(patch, code)
+        with pytest.raises(TooManyOpenFiles):
             read(hosted, 5)
-        with pytest.raises(OutOfDescriptors), hosted as log:
-            log_lookup.first_at_or_after(log, NOW_MS + 59)
-        with pytest.raises(OutOfDescriptors), hosted.directory.guard("creating"):
+        with pytest.raises(TooManyOpenFiles), hosted as log:
+            timestamp_lookup.offset_for_timestamp(log, NOW_MS + 59)
+        with pytest.raises(TooManyOpenFiles), hosted.directory.guard("creating"):
             files.open_for_reading(hosted.log.directory)
     assert hosted.directory.is_online
     assert read(hosted, 5)
 
 
-def test_a_read_for_which_no_descriptor_is_left_gives_up_those_of_others(hosted, monkeypatch):
+def test_read_without_a_free_descriptor_closes_other_segments(hosted, monkeypatch):
     for offset in range(5):
         read(hosted, offset)
     with monkeypatch.context() as patch:
-        run_out(patch)
-        with pytest.raises(OutOfDescriptors):
+        exhaust_descriptors(patch)
+        with pytest.raises(TooManyOpenFiles):
             read(hosted, 40)
     assert open_segments(hosted) == []
     assert read(hosted, 40)
 
 
-def test_a_flush_for_which_no_descriptor_was_left_is_tried_again(hosted, monkeypatch):
-    written(hosted, 3)
+def test_flush_without_a_free_descriptor_can_be_retried(hosted, monkeypatch):
+    append_segments(hosted, 3)
     with monkeypatch.context() as patch:
-        run_out(patch)
-        with pytest.raises(OutOfDescriptors):
+        exhaust_descriptors(patch)
+        with pytest.raises(TooManyOpenFiles):
             flush(hosted)
     assert hosted.directory.is_online
     flush(hosted)
-    assert hosted.log.recovery_point == hosted.log.end_offset
+    assert hosted.log.recovery_point == hosted.log.log_end_offset
 
 
-def test_a_missing_file_of_batches_is_a_storage_error_and_not_made_by_a_read(hosted):
-    path = hosted.log.segments.first.path(Content.BATCHES)
+def test_read_of_a_missing_log_file_raises_a_storage_error(hosted):
+    path = hosted.log.segments.first.path(LogFileType.LOG)
     path.unlink()
     with pytest.raises(KafkaStorageError, match="No such file"):
         read(hosted, 0)

@@ -5,7 +5,7 @@ import pytest
 from odradek.protocol.errors import InconsistentTopicId
 from odradek.protocol.types import Uuid
 from odradek.storage import files, partition_metadata
-from odradek.storage.checkpoint import CheckpointDamaged
+from odradek.storage.checkpoint import CorruptCheckpoint
 
 TOPIC_ID = Uuid.parse("YlHH6wMzQJutnc_zJSU0mg")
 OTHER_ID = Uuid.parse("MTIzNDU2Nzg5MDEyMzQ1Ng")
@@ -14,24 +14,24 @@ BY_KAFKA = b"version: 0\ntopic_id: YlHH6wMzQJutnc_zJSU0mg"
 FILE = "partition.metadata"
 
 
-def test_the_file_is_as_kafka_writes_it(tmp_path):
+def test_file_has_the_bytes_that_kafka_writes(tmp_path):
     partition_metadata.write(tmp_path, TOPIC_ID)
     assert (tmp_path / FILE).read_bytes() == BY_KAFKA
     assert partition_metadata.read(tmp_path) == TOPIC_ID
 
 
-def test_a_log_of_a_topic_without_id_has_no_file(tmp_path):
+def test_missing_file_means_no_topic_id(tmp_path):
     assert partition_metadata.read(tmp_path) is None
 
 
-def test_a_log_never_changes_its_topic(tmp_path):
+def test_writing_another_topic_id_is_rejected(tmp_path):
     partition_metadata.write(tmp_path, TOPIC_ID)
-    with pytest.raises(InconsistentTopicId, match=f"{TOPIC_ID}, not of {OTHER_ID}"):
+    with pytest.raises(InconsistentTopicId, match=f"{TOPIC_ID}, not {OTHER_ID}"):
         partition_metadata.write(tmp_path, OTHER_ID)
     assert partition_metadata.read(tmp_path) == TOPIC_ID
 
 
-def test_writing_the_same_id_again_is_nothing(tmp_path):
+def test_writing_the_same_id_again_does_not_rewrite_the_file(tmp_path):
     partition_metadata.write(tmp_path, TOPIC_ID)
     before = (tmp_path / FILE).stat().st_ino
     partition_metadata.write(tmp_path, TOPIC_ID)
@@ -47,7 +47,7 @@ def test_writing_the_same_id_again_is_nothing(tmp_path):
         BY_KAFKA.replace(b"0", b"3", 1) + b"\nnewer_field: 1\n",
     ],
 )
-def test_what_kafka_reads_is_read(tmp_path, content):
+def test_variants_that_kafka_reads_are_read(tmp_path, content):
     (tmp_path / FILE).write_bytes(content)
     assert partition_metadata.read(tmp_path) == TOPIC_ID
 
@@ -67,33 +67,33 @@ def test_what_kafka_reads_is_read(tmp_path, content):
         (bytes(46), 1),
     ],
 )
-def test_anything_else_is_damage(tmp_path, content, line):
+def test_invalid_content_is_corrupt(tmp_path, content, line):
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(CheckpointDamaged) as caught:
+    with pytest.raises(CorruptCheckpoint) as caught:
         partition_metadata.read(tmp_path)
     assert caught.value.line == line
 
 
-def test_every_cut_of_the_file_is_noticed(tmp_path):
+def test_truncation_at_any_byte_is_detected(tmp_path):
     for end in range(len(BY_KAFKA)):
         (tmp_path / FILE).write_bytes(BY_KAFKA[:end])
-        with pytest.raises(CheckpointDamaged):
+        with pytest.raises(CorruptCheckpoint):
             partition_metadata.read(tmp_path)
 
 
 def id_or_none(directory):
     try:
         return partition_metadata.read(directory)
-    except CheckpointDamaged:
+    except CorruptCheckpoint:
         return None
 
 
-def test_a_changed_byte_is_noticed_or_leaves_an_id(tmp_path, monkeypatch):
-    found = set()
-    for at in range(len(BY_KAFKA)):
+def test_changed_byte_is_detected_or_yields_another_id(tmp_path, monkeypatch):
+    topic_ids = set()
+    for position in range(len(BY_KAFKA)):
         for byte in range(256):
-            changed = BY_KAFKA[:at] + bytes([byte]) + BY_KAFKA[at + 1 :]
+            changed = BY_KAFKA[:position] + bytes([byte]) + BY_KAFKA[position + 1 :]
             monkeypatch.setattr(files, "read", lambda _, changed=changed: changed)
-            found.add(id_or_none(tmp_path))
+            topic_ids.add(id_or_none(tmp_path))
     # 63 other characters in 21 places, but only three in the last, which carries two bits.
-    assert len(found - {None, TOPIC_ID}) == 21 * 63 + 3
+    assert len(topic_ids - {None, TOPIC_ID}) == 21 * 63 + 3

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from odradek.protocol.errors import InvalidTopic
 from odradek.protocol.types import TopicPartition
 from odradek.storage.paths import (
-    Content,
     DirectoryName,
+    DirectoryType,
     FileName,
-    Purpose,
-    Stage,
-    directory_named,
-    file_named,
+    FileStage,
+    LogFileType,
     file_path,
-    is_legal_topic,
+    is_valid_topic_name,
+    parse_directory_name,
+    parse_file_name,
 )
 
 UNIQUE = "0123456789abcdef0123456789abcdef"
@@ -27,16 +27,22 @@ DIRECTORIES = {
     "orders--1": DirectoryName(TopicPartition("orders-", 1)),
     "x-delete-0": DirectoryName(TopicPartition("x-delete", 0)),
     "t-2147483647": DirectoryName(TopicPartition("t", 2147483647)),
-    f"orders-3.{UNIQUE}-delete": DirectoryName(TopicPartition("orders", 3), Purpose.DELETE, UNIQUE),
-    f"orders-3.{UNIQUE}-future": DirectoryName(TopicPartition("orders", 3), Purpose.FUTURE, UNIQUE),
-    f"orders-3.{UNIQUE}-stray": DirectoryName(TopicPartition("orders", 3), Purpose.STRAY, UNIQUE),
+    f"orders-3.{UNIQUE}-delete": DirectoryName(
+        TopicPartition("orders", 3), DirectoryType.DELETE, UNIQUE
+    ),
+    f"orders-3.{UNIQUE}-future": DirectoryName(
+        TopicPartition("orders", 3), DirectoryType.FUTURE, UNIQUE
+    ),
+    f"orders-3.{UNIQUE}-stray": DirectoryName(
+        TopicPartition("orders", 3), DirectoryType.STRAY, UNIQUE
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_a_directory_has_the_name_that_kafka_gives_it(name):
+def test_directory_names_match_kafka(name):
     assert str(DIRECTORIES[name]) == name
-    assert directory_named(name) == DIRECTORIES[name]
+    assert parse_directory_name(name) == DIRECTORIES[name]
 
 
 @pytest.mark.parametrize(
@@ -48,52 +54,56 @@ def test_a_directory_has_the_name_that_kafka_gives_it(name):
         *(f"orders-0.{UNIQUE.upper()}-delete", f"orders-0.{UNIQUE}-deleted", "orders-\u0661"),
     ],
 )
-def test_other_directories_are_not_a_partitions(name):
-    assert directory_named(name) is None
+def test_other_directory_names_are_not_parsed(name):
+    assert parse_directory_name(name) is None
 
 
-def test_a_long_topic_is_cut_in_a_name_that_waits_for_removal():
-    for purpose in (Purpose.DELETE, Purpose.STRAY):
+def test_long_topic_is_shortened_in_delete_and_stray_directory_names():
+    for purpose in (DirectoryType.DELETE, DirectoryType.STRAY):
         partition = TopicPartition(LONGEST_TOPIC, 12345)
         name = str(DirectoryName(partition, purpose, UNIQUE))
         assert len(name) == 255
         assert name.endswith(f"t-12345.{UNIQUE}{purpose.value}")
-        assert directory_named(name) is not None
+        assert parse_directory_name(name) is not None
 
 
-def test_a_long_topic_cannot_move_between_directories():
+def test_topic_too_long_for_a_future_directory_name_is_rejected():
     fitting, too_long = TopicPartition("t" * 213, 0), TopicPartition("t" * 214, 0)
-    assert len(str(DirectoryName(fitting, Purpose.FUTURE, UNIQUE))) == 255
+    assert len(str(DirectoryName(fitting, DirectoryType.FUTURE, UNIQUE))) == 255
     with pytest.raises(InvalidTopic, match="more than 213 characters"):
-        str(DirectoryName(too_long, Purpose.FUTURE, UNIQUE))
+        str(DirectoryName(too_long, DirectoryType.FUTURE, UNIQUE))
 
 
 topics = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True)
 
 
-@given(topics, st.integers(0, 2**31 - 1), st.sampled_from(Purpose))
-def test_every_directory_name_is_read_as_it_was_made(topic, partition, purpose):
-    unique = "" if purpose is Purpose.LOG else UNIQUE
+@given(topics, st.integers(0, 2**31 - 1), st.sampled_from(DirectoryType))
+def test_every_directory_name_round_trips(topic, partition, purpose):
+    unique = "" if purpose is DirectoryType.LOG else UNIQUE
     name = DirectoryName(TopicPartition(topic, partition), purpose, unique)
-    assert directory_named(str(name)) == name
+    assert parse_directory_name(str(name)) == name
 
 
 FILES = {
-    "00000000000000000000.log": FileName(0, Content.BATCHES),
-    "00000000000000000042.index": FileName(42, Content.OFFSET_INDEX),
-    "00000000000000000042.timeindex.deleted": FileName(42, Content.TIME_INDEX, Stage.DELETED),
-    "00000000000000000042.txnindex.cleaned": FileName(42, Content.TRANSACTION_INDEX, Stage.CLEANED),
-    "09223372036854775807.log.swap": FileName(2**63 - 1, Content.BATCHES, Stage.SWAP),
-    "00000000000000000007.snapshot": FileName(7, Content.PRODUCER_SNAPSHOT),
+    "00000000000000000000.log": FileName(0, LogFileType.LOG),
+    "00000000000000000042.index": FileName(42, LogFileType.OFFSET_INDEX),
+    "00000000000000000042.timeindex.deleted": FileName(
+        42, LogFileType.TIME_INDEX, FileStage.DELETED
+    ),
+    "00000000000000000042.txnindex.cleaned": FileName(
+        42, LogFileType.TRANSACTION_INDEX, FileStage.CLEANED
+    ),
+    "09223372036854775807.log.swap": FileName(2**63 - 1, LogFileType.LOG, FileStage.SWAP),
+    "00000000000000000007.snapshot": FileName(7, LogFileType.PRODUCER_SNAPSHOT),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_has_the_name_that_kafka_gives_it(name, tmp_path):
+def test_file_names_match_kafka(name, tmp_path):
     expected = FILES[name]
     assert str(expected) == name
-    assert file_named(name) == expected
-    path = file_path(tmp_path, expected.offset, expected.content, expected.stage)
+    assert parse_file_name(name) == expected
+    path = file_path(tmp_path, expected.offset, expected.file_type, expected.stage)
     assert path == tmp_path / name
 
 
@@ -106,29 +116,29 @@ def test_a_file_has_the_name_that_kafka_gives_it(name, tmp_path):
         "\u0661" * 20 + ".log",
     ],
 )
-def test_other_files_are_not_a_logs(name):
-    assert file_named(name) is None
+def test_other_file_names_are_not_parsed(name):
+    assert parse_file_name(name) is None
 
 
-@given(st.integers(0, 2**63 - 1), st.sampled_from(Content), st.sampled_from(Stage))
-def test_every_file_name_is_read_as_it_was_made(offset, content, stage):
+@given(st.integers(0, 2**63 - 1), st.sampled_from(LogFileType), st.sampled_from(FileStage))
+def test_every_file_name_round_trips(offset, content, stage):
     name = FileName(offset, content, stage)
-    assert file_named(str(name)) == name
+    assert parse_file_name(str(name)) == name
 
 
-def test_names_sort_as_their_offsets_do():
+def test_file_names_sort_by_offset():
     offsets = [0, 9, 10, 99, 2**31, 2**63 - 1]
-    names = [str(FileName(offset, Content.BATCHES)) for offset in offsets]
+    names = [str(FileName(offset, LogFileType.LOG)) for offset in offsets]
     assert names == sorted(names)
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", LONGEST_TOPIC, "...", "__consumer_offsets"])
-def test_topics_of_letters_digits_and_three_signs_are_legal(name):
-    assert is_legal_topic(name)
+def test_topic_names_of_allowed_characters_are_valid(name):
+    assert is_valid_topic_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", LONGEST_TOPIC + "t", "a b", "a/b", "\u00e4", "a\n"]
 )
-def test_other_topics_are_not(name):
-    assert not is_legal_topic(name)
+def test_other_topic_names_are_invalid(name):
+    assert not is_valid_topic_name(name)

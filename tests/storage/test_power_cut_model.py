@@ -23,7 +23,7 @@ def write_new(path, content, *, synced):
 
 def outcomes(root, change, *, before=lambda _: None, seeds=SEEDS):
     """The trees that cuts after ``change`` leave, as a set of what maps names to contents."""
-    found = set()
+    trees = set()
     for seed in seeds:
         shutil.rmtree(root)
         root.mkdir()
@@ -31,8 +31,8 @@ def outcomes(root, change, *, before=lambda _: None, seeds=SEEDS):
         with PowerCut(root, seed) as disk:
             change(root)
             disk.cut()
-        found.add(tree(root))
-    return found
+        trees.add(tree(root))
+    return trees
 
 
 def tree(root):
@@ -46,13 +46,13 @@ def tree_of(**contents):
     return frozenset(contents.items())
 
 
-def test_it_has_every_call_of_the_system_and_no_other(tmp_path):
-    calls = {name for name in dir(files.System) if not name.startswith("_")}
+def test_model_has_exactly_the_system_calls(tmp_path):
+    calls = {name for name in dir(files.SystemCalls) if not name.startswith("_")}
     own = {"root", "seed", "changes", "story", "settle", "cut"}
     assert {name for name in dir(PowerCut(tmp_path, 0)) if not name.startswith("_")} == calls | own
 
 
-def test_what_was_synced_is_there_after_every_cut(tmp_path):
+def test_synced_data_survives_every_cut(tmp_path):
     def change(root):
         write_new(root / "file", CONTENT, synced=True)
         files.sync_directory(root)
@@ -60,27 +60,32 @@ def test_what_was_synced_is_there_after_every_cut(tmp_path):
     assert outcomes(tmp_path, change) == {tree_of(file=CONTENT)}
 
 
-def test_what_was_there_before_counts_as_synced(tmp_path):
+def test_existing_files_count_as_synced(tmp_path):
     def before(root):
         (root / "old").write_bytes(CONTENT)
 
     assert outcomes(tmp_path, lambda _: None, before=before) == {tree_of(old=CONTENT)}
 
 
-def test_a_write_that_was_not_synced_is_whole_torn_lost_or_zeros(tmp_path):
+def test_unsynced_write_is_whole_torn_lost_or_zeros(tmp_path):
     def change(root):
         write_new(root / "file", CONTENT, synced=False)
         files.sync_directory(root)
 
-    contents = {dict(found)["file"] for found in outcomes(tmp_path, change)}
+    contents = {dict(tree_left)["file"] for tree_left in outcomes(tmp_path, change)}
     assert {b"", CONTENT} < contents
-    assert any(CONTENT.startswith(each) for each in contents - {b"", CONTENT}), "beginning only"
-    assert any(each.startswith(b"\0") and CONTENT.endswith(each.lstrip(b"\0")) for each in contents)
-    assert any(each and not each.strip(b"\0") for each in contents), "zeros only"
-    assert all(len(each) <= len(CONTENT) for each in contents)
+    assert any(CONTENT.startswith(content) for content in contents - {b"", CONTENT}), (
+        "beginning only"
+    )
+    assert any(
+        content.startswith(b"\0") and CONTENT.endswith(content.lstrip(b"\0"))
+        for content in contents
+    )
+    assert any(content and not content.strip(b"\0") for content in contents), "zeros only"
+    assert all(len(content) <= len(CONTENT) for content in contents)
 
 
-def test_only_what_follows_the_last_sync_is_at_risk(tmp_path):
+def test_only_writes_after_the_last_sync_may_be_lost(tmp_path):
     def change(root):
         descriptor = files.open_for_writing(root / "file")
         files.write_at(descriptor, [CONTENT], 0)
@@ -90,13 +95,13 @@ def test_only_what_follows_the_last_sync_is_at_risk(tmp_path):
         files.system.close(descriptor)
         files.sync_directory(root)
 
-    contents = {dict(found)["file"] for found in outcomes(tmp_path, change)}
-    tails = {each[len(CONTENT) :] for each in contents if each.startswith(CONTENT)}
+    contents = {dict(tree_left)["file"] for tree_left in outcomes(tmp_path, change)}
+    tails = {content[len(CONTENT) :] for content in contents if content.startswith(CONTENT)}
     assert len(tails) == len(contents)
     assert tails >= {b"", b"a", b"ab", b"\0b"}
 
 
-def test_overwritten_and_cut_bytes_may_be_old_or_new(tmp_path):
+def test_overwritten_and_truncated_bytes_may_be_old_or_new(tmp_path):
     def before(root):
         (root / "file").write_bytes(b"0123456789")
 
@@ -106,12 +111,12 @@ def test_overwritten_and_cut_bytes_may_be_old_or_new(tmp_path):
         files.write_at(descriptor, [b"ABCD"], 2)
         files.system.close(descriptor)
 
-    contents = {dict(found)["file"] for found in outcomes(tmp_path, change, before=before)}
+    contents = {dict(tree_left)["file"] for tree_left in outcomes(tmp_path, change, before=before)}
     assert contents > {b"0123456789", b"01234567", b"01ABCD67", b"01ABCD6789"}
-    assert all(each[:2] == b"01" and each[6:8] == b"67" for each in contents)
+    assert all(content[:2] == b"01" and content[6:8] == b"67" for content in contents)
 
 
-def test_room_that_was_made_may_be_gone(tmp_path):
+def test_unsynced_allocation_may_be_lost(tmp_path):
     def change(root):
         descriptor = files.open_for_writing(root / "file")
         files.system.fallocate(descriptor, 0, 1000)
@@ -119,11 +124,11 @@ def test_room_that_was_made_may_be_gone(tmp_path):
         files.system.close(descriptor)
         files.sync_directory(root)
 
-    contents = {dict(found)["file"] for found in outcomes(tmp_path, change)}
+    contents = {dict(tree_left)["file"] for tree_left in outcomes(tmp_path, change)}
     assert {b"", bytes(1000)} <= contents
 
 
-def test_sectors_written_through_a_map_are_there_or_not(tmp_path):
+def test_mapped_sectors_are_kept_or_lost_independently(tmp_path):
     def before(root):
         (root / "index").write_bytes(bytes(4096))
 
@@ -135,11 +140,16 @@ def test_sectors_written_through_a_map_are_there_or_not(tmp_path):
         mapped.close()
         files.system.close(descriptor)
 
-    contents = {dict(found)["index"] for found in outcomes(tmp_path, change, before=before)}
-    assert {each.replace(b"\0", b"") for each in contents} == {b"", b"lost", b"kept", b"lostkept"}
+    contents = {dict(tree_left)["index"] for tree_left in outcomes(tmp_path, change, before=before)}
+    assert {content.replace(b"\0", b"") for content in contents} == {
+        b"",
+        b"lost",
+        b"kept",
+        b"lostkept",
+    }
 
 
-def test_a_sync_by_path_keeps_what_was_written_through_a_map(tmp_path):
+def test_sync_by_path_keeps_mapped_writes(tmp_path):
     def before(root):
         (root / "index").write_bytes(bytes(100))
 
@@ -154,7 +164,7 @@ def test_a_sync_by_path_keeps_what_was_written_through_a_map(tmp_path):
     assert outcomes(tmp_path, change, before=before) == {tree_of(index=b"kept" + bytes(96))}
 
 
-def test_a_name_that_was_not_synced_may_be_gone_though_its_file_was_synced(tmp_path):
+def test_unsynced_name_may_be_lost_though_its_file_was_synced(tmp_path):
     def change(root):
         write_new(root / "file", CONTENT, synced=True)
 
@@ -173,7 +183,7 @@ def test_a_rename_is_done_or_undone(tmp_path):
     assert outcomes(tmp_path, change, before=before) == expected
 
 
-def test_a_rename_without_a_sync_of_the_file_may_leave_it_empty(tmp_path):
+def test_rename_of_an_unsynced_file_may_leave_it_empty(tmp_path):
     def before(root):
         (root / "file").write_bytes(b"old")
 
@@ -181,12 +191,12 @@ def test_a_rename_without_a_sync_of_the_file_may_leave_it_empty(tmp_path):
         write_new(root / "file.tmp", b"new", synced=False)
         files.rename_durably(root / "file.tmp", root / "file")
 
-    found = outcomes(tmp_path, change, before=before)
-    assert {tree_of(file=b""), tree_of(file=b"new")} < found
-    assert all(set(dict(each)) == {"file"} for each in found)
+    trees = outcomes(tmp_path, change, before=before)
+    assert {tree_of(file=b""), tree_of(file=b"new")} < trees
+    assert all(set(dict(tree_left)) == {"file"} for tree_left in trees)
 
 
-def test_a_removed_file_may_be_back_with_all_it_held(tmp_path):
+def test_removed_file_may_come_back_with_its_content(tmp_path):
     def before(root):
         (root / "file").write_bytes(b"1")
 
@@ -196,7 +206,7 @@ def test_a_removed_file_may_be_back_with_all_it_held(tmp_path):
     assert outcomes(tmp_path, change, before=before) == {tree_of(), tree_of(file=b"1")}
 
 
-def test_a_removed_file_stays_away_once_its_directory_is_synced(tmp_path):
+def test_removed_file_stays_removed_once_its_directory_is_synced(tmp_path):
     def before(root):
         (root / "file").write_bytes(b"1")
 
@@ -206,7 +216,7 @@ def test_a_removed_file_stays_away_once_its_directory_is_synced(tmp_path):
     assert outcomes(tmp_path, change, before=before) == {tree_of()}
 
 
-def test_names_come_and_go_in_any_selection(tmp_path):
+def test_unsynced_name_changes_survive_independently(tmp_path):
     def before(root):
         (root / "a").write_bytes(b"1")
 
@@ -220,7 +230,7 @@ def test_names_come_and_go_in_any_selection(tmp_path):
     assert outcomes(tmp_path, change, before=before) == expected
 
 
-def test_a_directory_moves_with_all_that_is_in_it(tmp_path):
+def test_renamed_directory_keeps_its_content(tmp_path):
     def change(root):
         files.create_directory(root / "t-0")
         write_new(root / "t-0" / "file", b"1", synced=True)
@@ -233,7 +243,7 @@ def test_a_directory_moves_with_all_that_is_in_it(tmp_path):
     assert outcomes(tmp_path, change) == expected
 
 
-def test_a_removed_directory_may_be_back_with_some_of_what_was_in_it(tmp_path):
+def test_removed_directory_may_come_back_with_some_of_its_content(tmp_path):
     def before(root):
         (root / "t-0").mkdir()
         (root / "t-0" / "a").write_bytes(b"1")
@@ -242,13 +252,13 @@ def test_a_removed_directory_may_be_back_with_some_of_what_was_in_it(tmp_path):
     def change(root):
         files.remove_directory(root / "t-0")
 
-    found = outcomes(tmp_path, change, before=before)
-    assert tree_of() in found
-    assert frozenset({("t-0", None), ("t-0/a", b"1"), ("t-0/b", b"2")}) in found
-    assert frozenset({("t-0", None)}) in found
+    trees = outcomes(tmp_path, change, before=before)
+    assert tree_of() in trees
+    assert frozenset({("t-0", None), ("t-0/a", b"1"), ("t-0/b", b"2")}) in trees
+    assert frozenset({("t-0", None)}) in trees
 
 
-def test_a_seed_repeats_its_cut_and_tells_it(tmp_path):
+def test_seed_reproduces_the_cut_and_is_reported(tmp_path):
     def change(root):
         for name in "abc":
             write_new(root / name, CONTENT, synced=False)
@@ -261,8 +271,8 @@ def test_a_seed_repeats_its_cut_and_tells_it(tmp_path):
     assert str(disk).startswith("PowerCut(seed=7, off_at=None)\na cut that keeps")
 
 
-def test_recovery_can_be_cut_as_well(tmp_path):
-    found = set()
+def test_power_can_be_cut_repeatedly(tmp_path):
+    contents = set()
     for seed in SEEDS:
         with PowerCut(tmp_path, seed) as disk:
             files.replace(tmp_path / "file", b"1")
@@ -270,11 +280,11 @@ def test_recovery_can_be_cut_as_well(tmp_path):
             assert files.read(tmp_path / "file") == b"1"
             write_new(tmp_path / "file", b"2", synced=False)
             disk.cut()
-        found.add((tmp_path / "file").read_bytes())
-    assert found == {b"1", b"2"}
+        contents.add((tmp_path / "file").read_bytes())
+    assert contents == {b"1", b"2"}
 
 
-def test_the_power_goes_at_the_change_that_was_asked_for(tmp_path):
+def test_power_goes_off_at_the_requested_change(tmp_path):
     with PowerCut(tmp_path, 0, off_at=3) as disk:
         with pytest.raises(PowerIsOff):
             files.replace(tmp_path / "file", b"1")
@@ -286,7 +296,7 @@ def test_the_power_goes_at_the_change_that_was_asked_for(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"1"
 
 
-def test_what_was_open_before_a_cut_can_only_be_closed(tmp_path):
+def test_descriptor_from_before_a_cut_can_only_be_closed(tmp_path):
     with PowerCut(tmp_path, 0) as disk:
         descriptor = files.open_for_writing(tmp_path / "file")
         disk.cut()
@@ -295,16 +305,16 @@ def test_what_was_open_before_a_cut_can_only_be_closed(tmp_path):
         files.system.close(descriptor)
 
 
-def test_what_is_left_open_can_be_closed_after_the_end(tmp_path):
+def test_open_descriptors_can_be_closed_after_the_model_ends(tmp_path):
     with PowerCut(tmp_path, 0) as disk:
-        left = files.open_for_writing(tmp_path / "before")
+        first_descriptor = files.open_for_writing(tmp_path / "before")
         disk.cut()
-        left_too = files.open_for_writing(tmp_path / "after")
-    files.system.close(left)
-    files.system.close(left_too)
+        second_descriptor = files.open_for_writing(tmp_path / "after")
+    files.system.close(first_descriptor)
+    files.system.close(second_descriptor)
 
 
-def test_a_change_past_the_system_is_found(tmp_path):
+def test_change_that_bypasses_the_model_is_detected(tmp_path):
     with PowerCut(tmp_path, 0) as disk:
         (tmp_path / "unseen").touch()
         with pytest.raises(AssertionError, match="unseen"):
@@ -313,7 +323,7 @@ def test_a_change_past_the_system_is_found(tmp_path):
             disk.cut()
 
 
-def test_what_a_test_makes_itself_can_be_settled(tmp_path):
+def test_settle_makes_files_created_by_the_test_durable(tmp_path):
     with PowerCut(tmp_path, 0) as disk:
         (tmp_path / "made").write_bytes(b"1")
         disk.settle()
@@ -330,7 +340,7 @@ def test_what_a_test_makes_itself_can_be_settled(tmp_path):
         lambda root: files.remove_directory(root / "none"),
     ],
 )
-def test_what_is_not_there_is_missed_as_on_a_real_disk(tmp_path, call):
+def test_missing_files_raise_as_on_a_real_disk(tmp_path, call):
     for _ in ("real", "model"):
         with pytest.raises(FileNotFoundError):
             call(tmp_path)
@@ -345,7 +355,7 @@ def changes_of_replace(root):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_replace_leaves_the_old_or_the_new_content_whenever_the_power_goes(tmp_path, seed):
+def test_replace_leaves_the_old_or_the_new_content_after_any_power_cut(tmp_path, seed):
     steps = changes_of_replace(tmp_path)
     assert steps == 5  # made, written, synced, renamed, directory synced
     for off_at in range(1, steps + 1):
@@ -367,7 +377,7 @@ def test_replace_is_durable_when_it_returns(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_created_directory_is_durable_when_it_is_there(tmp_path, seed):
+def test_created_directory_is_durable_when_the_call_returns(tmp_path, seed):
     with PowerCut(tmp_path, seed) as disk:
         files.create_directory(tmp_path / "t-0")
         disk.cut()

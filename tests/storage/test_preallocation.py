@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 from odradek.storage.settings import TopicSettings
 from tests.support.logs import NOW_MS, append, opened, records_from, recovered
 
@@ -25,7 +25,7 @@ def log(directory):
 
 
 def lengths(log):
-    return [segment.path(Content.BATCHES).stat().st_size for segment in log.segments]
+    return [segment.path(LogFileType.LOG).stat().st_size for segment in log.segments]
 
 
 def sizes(log):
@@ -36,56 +36,56 @@ def offsets(log):
     return [record.offset for record in records_from(log)]
 
 
-def test_the_active_segment_is_as_long_as_it_may_become_and_sealed_ones_are_cut(log):
+def test_active_segment_has_full_length_and_sealed_ones_are_trimmed(log):
     *sealed, active = lengths(log)
     assert sealed == sizes(log)[:-1]
     assert active == 1000
 
 
-def test_readers_see_no_more_than_what_was_appended(log):
+def test_reads_return_only_appended_bytes(log):
     assert offsets(log) == list(range(5))
-    region = log.read(4, max_bytes=10_000, up_to=5)
+    region = log.read(4, max_bytes=10_000, max_offset=5)
     assert len(region) == log.segments.active.size_bytes
 
 
-def test_a_clean_stop_leaves_files_that_end_with_their_batches(log, directory):
+def test_clean_close_trims_files_to_their_batches(log, directory):
     log.close(now_ms=NOW_MS)
     assert lengths(log) == sizes(log)
-    again = opened(directory, **SETTINGS)
-    assert append(again, b"next").first_offset == 5
-    assert offsets(again) == list(range(6))
+    reopened = opened(directory, **SETTINGS)
+    assert append(reopened, b"next").first_offset == 5
+    assert offsets(reopened) == list(range(6))
 
 
-def test_a_stop_before_anything_was_appended_does_too(directory):
+def test_clean_close_of_an_empty_log_trims_the_file(directory):
     log = opened(directory, **SETTINGS)
     log.close(now_ms=NOW_MS)
     assert lengths(log) == [0]
     log = opened(directory, **SETTINGS)
     log.close(now_ms=NOW_MS)
-    assert opened(directory, **SETTINGS).end_offset == 0
+    assert opened(directory, **SETTINGS).log_end_offset == 0
 
 
-def test_reading_a_sealed_segment_after_a_restart_leaves_it_as_it_is(log, directory):
+def test_reading_a_sealed_segment_after_a_restart_does_not_change_it(log, directory):
     log.flush(now_ms=NOW_MS)
-    log.abandon()
-    again = recovered(directory, recovery_point=5, **SETTINGS)
-    offsets(again)
-    assert lengths(again) == sizes(again)
-    again.abandon()
+    log.close_handlers()
+    reopened = recovered(directory, recovery_point=5, **SETTINGS)
+    offsets(reopened)
+    assert lengths(reopened) == sizes(reopened)
+    reopened.close_handlers()
     assert offsets(recovered(directory, recovery_point=5, **SETTINGS)) == list(range(5))
 
 
-def test_a_restart_allocates_nothing_until_the_next_segment(log, directory):
+def test_restart_allocates_nothing_until_the_next_roll(log, directory):
     log.close(now_ms=NOW_MS)
-    again = opened(directory, **SETTINGS)
-    append(again, b"next")
-    assert lengths(again) == sizes(again)
-    again.roll(now_ms=NOW_MS)
-    append(again, b"next")
-    assert lengths(again)[-1] == 1000
+    reopened = opened(directory, **SETTINGS)
+    append(reopened, b"next")
+    assert lengths(reopened) == sizes(reopened)
+    reopened.roll(now_ms=NOW_MS)
+    append(reopened, b"next")
+    assert lengths(reopened)[-1] == 1000
 
 
-def test_the_setting_may_change_at_any_time(log, directory):
+def test_setting_may_change_at_any_time(log, directory):
     log.configure(TopicSettings(segment_bytes=1000))
     for _ in range(3):
         append(log, bytes(400))
@@ -94,19 +94,19 @@ def test_the_setting_may_change_at_any_time(log, directory):
     assert offsets(opened(directory)) == list(range(8))
 
 
-def test_after_a_crash_the_room_is_given_back(log, directory):
-    log.abandon()
-    again = recovered(directory, **SETTINGS)
-    assert lengths(again) == sizes(again)
-    assert offsets(again) == list(range(5))
+def test_recovery_frees_preallocated_space(log, directory):
+    log.close_handlers()
+    reopened = recovered(directory, **SETTINGS)
+    assert lengths(reopened) == sizes(reopened)
+    assert offsets(reopened) == list(range(5))
 
 
-def test_what_is_appended_stays_though_the_indexes_are_found_damaged_then(tmp_path):
+def test_records_appended_after_opening_with_a_damaged_index_remain(tmp_path):
     settings = {"preallocate": True, "segment_bytes": 10_000, "index_interval_bytes": 0}
     log = opened(tmp_path / "events-0", **settings)
     for number in range(3):
         append(log, b"%d" % number, timestamp=NOW_MS + number)
-    path = log.segments.active.path(Content.TIME_INDEX)
+    path = log.segments.active.path(LogFileType.TIME_INDEX)
     log.close(now_ms=NOW_MS)
     content = bytearray(path.read_bytes())
     content[-12] ^= 1

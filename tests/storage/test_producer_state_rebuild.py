@@ -4,8 +4,8 @@ from struct import pack_into
 
 import pytest
 
-from odradek.storage.log_loader import Findings
-from odradek.storage.paths import Content, file_path
+from odradek.storage.log_loader import LogLoadReport
+from odradek.storage.paths import LogFileType, file_path
 from tests.support.damage import flip_in_batch
 from tests.support.log_managers import EVENTS, Notebook, managing
 from tests.support.logs import NOW_MS, append, opened
@@ -45,7 +45,7 @@ def fill(log):
 
 
 def batches_path(directory):
-    return file_path(directory, DAMAGED, Content.BATCHES)
+    return file_path(directory, DAMAGED, LogFileType.LOG)
 
 
 def damage(directory, field):
@@ -56,40 +56,44 @@ def damage(directory, field):
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_segment_whose_first_header_is_damaged_is_not_passed_over_in_silence(directory, field):
+def test_damaged_first_header_of_a_segment_is_reported(directory, field):
     damage(directory, field)
-    findings = Findings()
-    log = opened(directory, findings, recovery_point=6)
-    (note,) = findings.notes
-    assert note.startswith(str(batches_path(directory)))
-    assert log.producers.states[7].last_sequence == 5
+    load_report = LogLoadReport()
+    log = opened(directory, load_report, recovery_point=6)
+    (problem,) = load_report.problems
+    assert problem.startswith(str(batches_path(directory)))
+    assert log.producer_state_manager.active_producers[7].last_sequence == 5
 
 
 @pytest.mark.parametrize("field", ["an offset that is past", "an offset to come"])
-def test_batches_behind_one_with_a_wrong_offset_are_learned_from(directory, field):
-    file_path(directory, DAMAGED + 2, Content.BATCHES).unlink()
+def test_batches_after_one_with_a_wrong_offset_are_replayed(directory, field):
+    file_path(directory, DAMAGED + 2, LogFileType.LOG).unlink()
     damage(directory, field)
     log = opened(directory, recovery_point=4)
-    assert log.producers.states[7].last_sequence == 3
+    assert log.producer_state_manager.active_producers[7].last_sequence == 3
 
 
-def test_what_is_read_only_to_make_an_index_anew_is_told_too(directory):
+def test_damage_met_while_rebuilding_an_index_is_reported(directory):
     opened(directory, recovery_point=6).close(now_ms=NOW_MS)
     damage(directory, "another producer")
-    file_path(directory, 4, Content.OFFSET_INDEX).unlink()
-    findings = Findings()
-    opened(directory, findings, recovery_point=6)
-    assert [note for note in findings.notes if note.startswith(str(batches_path(directory)))]
+    file_path(directory, 4, LogFileType.OFFSET_INDEX).unlink()
+    load_report = LogLoadReport()
+    opened(directory, load_report, recovery_point=6)
+    assert [
+        problem
+        for problem in load_report.problems
+        if problem.startswith(str(batches_path(directory)))
+    ]
 
 
-def test_damage_that_a_truncation_meets_is_told(tmp_path):
+def test_damage_met_by_a_truncation_is_reported(tmp_path):
     observer = Notebook()
     manager = managing(tmp_path, observer=observer)
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
+    hosted = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     fill(hosted.log)
-    hosted.log.producers.snapshots.remove_all()
+    hosted.log.producer_state_manager.snapshots.remove_all()
     flip_in_batch(hosted.log.segments.first, 0, 65)
     manager.truncate(hosted, 5, now_ms=NOW_MS)
-    (note,) = observer.notes
-    assert "checksum" in note
-    assert hosted.log.producers.states[7].last_sequence == 4
+    (problem,) = observer.notes
+    assert "checksum" in problem
+    assert hosted.log.producer_state_manager.active_producers[7].last_sequence == 4

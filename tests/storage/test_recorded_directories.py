@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.storage import leader_epochs
+from odradek.storage import leader_epoch_file_cache
 from tests.support.log_answers import answers_of, opened_logs, wrong_timestamps
 from tests.support.recorded_directories import (
     LEFT,
@@ -26,39 +26,52 @@ def answers(request, tmp_path_factory):
     into = tmp_path_factory.mktemp(request.param)
     recorded = RecordedDirectory.unpack(request.param, into)
     logs = opened_logs(recorded, into / LEFT)
-    return [(answers_of(logs[told.name], told), told) for told in recorded.partitions]
+    return [
+        (answers_of(logs[recorded_partition.name], recorded_partition), recorded_partition)
+        for recorded_partition in recorded.partitions
+    ]
 
 
-def compared(answers, tell):
-    ours = {found.name: tell(found) for found, _ in answers}
-    kafkas = {told.name: tell(told) for _, told in answers}
+def compared(answers, select):
+    ours = {opened_partition.name: select(opened_partition) for opened_partition, _ in answers}
+    kafkas = {
+        recorded_partition.name: select(recorded_partition) for _, recorded_partition in answers
+    }
     return ours, kafkas
 
 
 def test_records_are_those_that_the_java_consumer_read(answers):
-    ours, kafkas = compared(answers, lambda each: each.records)
+    ours, kafkas = compared(answers, lambda partition: partition.records)
     assert ours == kafkas
 
 
-def test_a_reader_of_committed_records_sees_what_the_java_consumer_saw(answers):
-    ours, kafkas = compared(answers, lambda each: each.committed_offsets)
+def test_committed_records_are_those_that_the_java_consumer_read(answers):
+    ours, kafkas = compared(answers, lambda partition: partition.committed_offsets)
     assert ours == kafkas
 
 
-def test_logs_have_the_ends_that_kafka_found(answers):
+def test_offsets_of_the_log_are_those_of_kafka(answers):
     ours, kafkas = compared(
-        answers, lambda each: (each.start_offset, each.last_stable_offset, each.end_offset)
+        answers,
+        lambda partition: (
+            partition.start_offset,
+            partition.last_stable_offset,
+            partition.end_offset,
+        ),
     )
     assert ours == kafkas
 
 
-def test_timestamps_lead_to_the_offsets_that_kafka_found(answers):
-    wrong = {told.name: list(wrong_timestamps(ours, told)) for ours, told in answers}
-    assert not any(wrong.values()), wrong
+def test_timestamp_lookups_return_the_offsets_of_kafka(answers):
+    mismatches = {
+        recorded_partition.name: list(wrong_timestamps(ours, recorded_partition))
+        for ours, recorded_partition in answers
+    }
+    assert not any(mismatches.values()), mismatches
 
 
-def test_producers_are_known_as_kafka_knew_them(answers):
-    ours, kafkas = compared(answers, lambda each: each.producers)
+def test_producer_states_are_those_of_kafka(answers):
+    ours, kafkas = compared(answers, lambda partition: partition.producers)
     if kafkas.get("trimmed-whole-0") == ():
         # Kafka forgets the producers of a log whose records have all been deleted, and would take
         # a retry for new; here they are remembered.
@@ -67,16 +80,16 @@ def test_producers_are_known_as_kafka_knew_them(answers):
     assert ours == kafkas
 
 
-def test_transaction_indexes_hold_what_kafkas_held(answers):
-    ours, kafkas = compared(answers, lambda each: each.aborted)
+def test_transaction_indexes_have_the_entries_of_kafka(answers):
+    ours, kafkas = compared(answers, lambda partition: partition.aborted)
     assert ours == kafkas
 
 
-def test_reads_return_what_fetches_returned(answers):
+def test_reads_return_what_kafka_fetches_returned(answers):
     ours, kafkas = compared(
         answers,
-        lambda each: [
-            replace(fetched, aborted=tuple(sorted(fetched.aborted))) for fetched in each.fetches
+        lambda partition: [
+            replace(fetch, aborted=tuple(sorted(fetch.aborted))) for fetch in partition.fetches
         ],
     )
     assert ours == kafkas
@@ -90,16 +103,18 @@ def test_files_are_left_as_kafka_left_them(name, tmp_path):
         log.close(now_ms=recorded.recorded_at_ms)
     ours, kafkas = (
         {
-            told.name: files_in(tmp_path / side / told.name, end_offset=told.end_offset)
-            for told in recorded.partitions
+            recorded_partition.name: files_in(
+                tmp_path / side / recorded_partition.name, end_offset=recorded_partition.end_offset
+            )
+            for recorded_partition in recorded.partitions
         }
         for side in (LEFT, RECOVERED)
     )
     if name == "deletion-killed":
         # The deletion of these records was lost in the kill, that of their epoch was not; here it
         # is learned from the batches again.
-        del ours["trimmed-whole-0"][leader_epochs.FILE_NAME]
-        del kafkas["trimmed-whole-0"][leader_epochs.FILE_NAME]
+        del ours["trimmed-whole-0"][leader_epoch_file_cache.FILE_NAME]
+        del kafkas["trimmed-whole-0"][leader_epoch_file_cache.FILE_NAME]
     assert ours == kafkas
 
 
@@ -111,8 +126,10 @@ def files_in(directory, *, end_offset):
     keeps more snapshots than the newest where it recovers, and fewer where the start has moved.
     """
     files = {path.name: path.read_bytes() for path in directory.iterdir()}
-    epochs = leader_epochs.read(directory / leader_epochs.FILE_NAME)
-    files[leader_epochs.FILE_NAME] = [entry for entry in epochs if entry.start_offset < end_offset]
+    epochs = leader_epoch_file_cache.read(directory / leader_epoch_file_cache.FILE_NAME)
+    files[leader_epoch_file_cache.FILE_NAME] = [
+        entry for entry in epochs if entry.start_offset < end_offset
+    ]
     for name in list(files):
         is_without_entries = name.endswith(".txnindex") and not files[name]
         if is_without_entries or name.endswith(".snapshot"):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from odradek.storage.log_loader import Findings
+from odradek.storage.log_loader import LogLoadReport
 from tests.support.damage import flip_in_batch
 from tests.support.logs import append, opened, recovered
 
-IN_RECORDS = 65
+RECORDS_POSITION = 65
 
 
 @pytest.fixture
@@ -19,15 +19,15 @@ def log(tmp_path):
     return log
 
 
-def test_damage_before_the_recovery_point_is_cut_in_the_segment_that_holds_it(log):
-    flip_in_batch(log.segments.at(4), 1, IN_RECORDS)
-    findings = Findings()
-    assert recovered(log.directory, findings, recovery_point=7).end_offset == 5
-    assert findings.removed_bytes > 0
+def test_damage_in_the_segment_of_the_recovery_point_is_truncated(log):
+    flip_in_batch(log.segments.get(4), 1, RECORDS_POSITION)
+    load_report = LogLoadReport()
+    assert recovered(log.directory, load_report, recovery_point=7).log_end_offset == 5
+    assert load_report.removed_bytes > 0
 
 
-def test_damage_in_an_earlier_segment_is_left_as_it_is(log):
-    flip_in_batch(log.segments.at(0), 1, IN_RECORDS)
-    findings = Findings()
-    assert recovered(log.directory, findings, recovery_point=7).end_offset == 8
-    assert findings.removed_bytes == 0
+def test_damage_in_an_earlier_segment_is_left_alone(log):
+    flip_in_batch(log.segments.get(0), 1, RECORDS_POSITION)
+    load_report = LogLoadReport()
+    assert recovered(log.directory, load_report, recovery_point=7).log_end_offset == 8
+    assert load_report.removed_bytes == 0

@@ -3,8 +3,12 @@
 import pytest
 
 from odradek.storage import files
-from odradek.storage.deletion import remove, set_aside, set_aside_from_the_end
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
+from odradek.storage.segment_deletion import (
+    delete_segment_files,
+    mark_segments_deleted,
+    mark_segments_deleted_in_reverse,
+)
 from tests.support.logs import (
     NOW_MS,
     append,
@@ -41,106 +45,114 @@ def names(directory):
 def files_of(base_offset, ending=""):
     return {
         f"{base_offset:020}{content.value}{ending}"
-        for content in Content
-        if base_offset or content is not Content.PRODUCER_SNAPSHOT
+        for content in LogFileType
+        if base_offset or content is not LogFileType.PRODUCER_SNAPSHOT
     }
 
 
 def test_all_files_of_a_segment_and_its_snapshot_are_renamed(log, directory):
-    segment = log.segments.at(3)
+    segment = log.segments.get(3)
     assert files_of(3) <= names(directory)
-    set_aside([segment], log.producers.snapshots)
+    mark_segments_deleted([segment], log.producer_state_manager.snapshots)
     assert files_of(3, ".deleted") <= names(directory)
     assert not files_of(3) & names(directory)
-    assert 3 not in log.producers.snapshots.offsets
+    assert 3 not in log.producer_state_manager.snapshots.offsets
 
 
-def test_others_stay_as_they_are(log, directory):
+def test_files_of_other_segments_are_unchanged(log, directory):
     before = names(directory) - files_of(3)
-    set_aside([log.segments.at(3)], log.producers.snapshots)
+    mark_segments_deleted([log.segments.get(3)], log.producer_state_manager.snapshots)
     assert names(directory) == before | files_of(3, ".deleted")
 
 
-def test_all_of_them_are_gone_in_the_end(log, directory):
+def test_all_files_of_deleted_segments_are_removed(log, directory):
     before = names(directory) - files_of(3) - files_of(6)
-    going = [log.segments.at(3), log.segments.at(6)]
-    set_aside(going, log.producers.snapshots)
-    remove(going)
+    deleted = [log.segments.get(3), log.segments.get(6)]
+    mark_segments_deleted(deleted, log.producer_state_manager.snapshots)
+    delete_segment_files(deleted)
     assert names(directory) == before
 
 
-def test_what_is_gone_already_need_not_be_removed(log, directory):
-    segment = log.segments.at(3)
-    set_aside([segment], log.producers.snapshots)
+def test_deleting_files_that_are_already_gone_succeeds(log, directory):
+    segment = log.segments.get(3)
+    mark_segments_deleted([segment], log.producer_state_manager.snapshots)
     for path in directory.glob("*.deleted"):
         path.unlink()
-    remove([segment])
+    delete_segment_files([segment])
 
 
-def test_none_is_nothing_to_do(log, directory):
+def test_deleting_no_segments_changes_nothing(log, directory):
     before = names(directory)
-    set_aside([], log.producers.snapshots)
-    remove([])
+    mark_segments_deleted([], log.producer_state_manager.snapshots)
+    delete_segment_files([])
     assert names(directory) == before
 
 
-def test_a_reader_may_go_on_reading(log):
-    region = log.read(3, max_bytes=10_000, up_to=9)
+def test_region_stays_readable_after_its_segment_is_deleted(log):
+    region = log.read(3, max_bytes=10_000, max_offset=9)
     before = bytes_of(region)
-    segment = log.segments.at(3)
-    set_aside([segment], log.producers.snapshots)
-    remove([segment])
+    segment = log.segments.get(3)
+    mark_segments_deleted([segment], log.producer_state_manager.snapshots)
+    delete_segment_files([segment])
     assert bytes_of(region) == before
 
 
-def test_a_segment_that_waits_can_still_be_read_and_makes_no_new_files(log, directory):
-    segment = log.segments.at(3)
-    set_aside([segment], log.producers.snapshots)
-    segment.abandon()
-    waiting = names(directory)
-    assert segment.find(4).last_offset == 4
-    assert segment.largest.timestamp == NOW_MS
+def test_segment_marked_deleted_is_readable_and_creates_no_files(log, directory):
+    segment = log.segments.get(3)
+    mark_segments_deleted([segment], log.producer_state_manager.snapshots)
+    segment.close_handlers()
+    before = names(directory)
+    assert segment.translate_offset(4).last_offset == 4
+    assert segment.max_timestamp_and_offset.timestamp == NOW_MS
     segment.seal()
-    assert names(directory) == waiting
+    assert names(directory) == before
 
 
-def test_a_restart_removes_what_waits(log, directory):
-    set_aside([log.segments.first], log.producers.snapshots)
-    log.abandon()
-    again = recovered(directory, index_interval_bytes=0)
-    assert again.start_offset == 3
-    assert [record.value for record in records_from(again)] == [b"a", b"b"] * 2
+def test_restart_removes_files_marked_deleted(log, directory):
+    mark_segments_deleted([log.segments.first], log.producer_state_manager.snapshots)
+    log.close_handlers()
+    reopened = recovered(directory, index_interval_bytes=0)
+    assert reopened.log_start_offset == 3
+    assert [record.value for record in records_from(reopened)] == [b"a", b"b"] * 2
     assert not any(name.endswith(".deleted") for name in names(directory))
 
 
-class Calls:
+class RenameLog:
     """The changes of names, in order."""
 
     def __init__(self, monkeypatch):
-        self.made = []
+        self.entries = []
         rename, sync = files.system.rename, files.system.sync_directory
 
-        def note_rename(source, target):
-            self.made.append(source.name)
+        def record_rename(source, target):
+            self.entries.append(source.name)
             rename(source, target)
 
-        def note_sync(path):
-            self.made.append("sync")
+        def record_sync(path):
+            self.entries.append("sync")
             sync(path)
 
-        monkeypatch.setattr(files.system, "rename", note_rename)
-        monkeypatch.setattr(files.system, "sync_directory", note_sync)
+        monkeypatch.setattr(files.system, "rename", record_rename)
+        monkeypatch.setattr(files.system, "sync_directory", record_sync)
 
 
-def test_batches_go_for_good_before_their_indexes(log, monkeypatch):
-    calls = Calls(monkeypatch)
-    set_aside([log.segments.at(3), log.segments.at(6)], log.producers.snapshots)
-    assert calls.made[:3] == ["00000000000000000003.log", "00000000000000000006.log", "sync"]
-    assert not any(name.endswith(".log") for name in calls.made[3:])
+def test_log_files_are_renamed_durably_before_their_indexes(log, monkeypatch):
+    rename_log = RenameLog(monkeypatch)
+    mark_segments_deleted(
+        [log.segments.get(3), log.segments.get(6)], log.producer_state_manager.snapshots
+    )
+    assert rename_log.entries[:3] == [
+        "00000000000000000003.log",
+        "00000000000000000006.log",
+        "sync",
+    ]
+    assert not any(name.endswith(".log") for name in rename_log.entries[3:])
 
 
-def test_from_the_end_each_goes_for_good_before_the_one_before_it(log, monkeypatch):
-    calls = Calls(monkeypatch)
-    set_aside_from_the_end([log.segments.at(3), log.segments.at(6)], log.producers.snapshots)
-    in_order = [name for name in calls.made if name == "sync" or name.endswith(".log")]
+def test_reverse_deletion_renames_each_segment_durably_before_the_previous_one(log, monkeypatch):
+    rename_log = RenameLog(monkeypatch)
+    mark_segments_deleted_in_reverse(
+        [log.segments.get(3), log.segments.get(6)], log.producer_state_manager.snapshots
+    )
+    in_order = [name for name in rename_log.entries if name == "sync" or name.endswith(".log")]
     assert in_order == ["00000000000000000006.log", "sync", "00000000000000000003.log", "sync"]

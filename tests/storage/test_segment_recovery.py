@@ -4,14 +4,14 @@ import pytest
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
-from odradek.storage.leader_epochs import EpochStart, LeaderEpochs
-from odradek.storage.log_segment import LogSegment, SegmentShape
-from odradek.storage.paths import Content
-from odradek.storage.producers.state import ProducerStates
+from odradek.storage.leader_epoch_file_cache import EpochEntry, LeaderEpochFileCache
+from odradek.storage.log_segment import LogSegment, SegmentConfig
+from odradek.storage.paths import LogFileType
+from odradek.storage.producer_state.producer_state_manager import ProducerStateManager
 from odradek.storage.segment_recovery import (
     SegmentRecovery,
-    learn_epoch,
     rebuild_transaction_index,
+    update_leader_epochs,
 )
 from tests.support.batches import batch_of, with_checksum
 from tests.support.damage import batch_positions, cut, flip_in_batch, lengthen
@@ -27,23 +27,23 @@ from tests.support.logs import (
 )
 
 BASE = 100
-SHAPE = SegmentShape(index_interval_bytes=200, index_bytes_max=4096)
-INDEXES = (Content.OFFSET_INDEX, Content.TIME_INDEX, Content.TRANSACTION_INDEX)
+CONFIG = SegmentConfig(index_interval_bytes=200, index_bytes_max=4096)
+INDEXES = (LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX, LogFileType.TRANSACTION_INDEX)
 
 
-def write(directory, batches, shape=SHAPE):
+def write(directory, batches, config=CONFIG):
     """A segment that was not closed."""
-    segment = LogSegment(directory, BASE, shape)
+    segment = LogSegment(directory, BASE, config)
     segment.create()
-    segment.path(Content.BATCHES).write_bytes(b"".join(map(bytes, batches)))
-    return LogSegment(directory, BASE, shape)
+    segment.path(LogFileType.LOG).write_bytes(b"".join(map(bytes, batches)))
+    return LogSegment(directory, BASE, config)
 
 
-def recovery_of(segment, producers=None):
+def recover(segment, producers=None):
     directory = segment.directory
     if producers is None:
-        producers = ProducerStates(PARTITION, directory, PRODUCER_SETTINGS)
-    recovery = SegmentRecovery(segment, producers, LeaderEpochs(directory))
+        producers = ProducerStateManager(PARTITION, directory, PRODUCER_SETTINGS)
+    recovery = SegmentRecovery(segment, producers, LeaderEpochFileCache(directory))
     recovery.run()
     return recovery
 
@@ -56,83 +56,83 @@ def batches(count, *, size=100, **fields):
     ]
 
 
-class TestASoundSegment:
+class TestIntactSegment:
     def test_nothing_is_removed(self, tmp_path):
-        written = batches(20)
-        recovery = recovery_of(write(tmp_path, written))
-        assert recovery.damage is None
+        stored = batches(20)
+        recovery = recover(write(tmp_path, stored))
+        assert recovery.error is None
         assert recovery.next_offset == BASE + 20
-        assert recovery.cut() == 0
-        assert (tmp_path / f"{BASE:020}.log").read_bytes() == b"".join(written)
+        assert recovery.truncate() == 0
+        assert (tmp_path / f"{BASE:020}.log").read_bytes() == b"".join(stored)
 
-    def test_its_indexes_are_those_that_appending_would_have_made(self, tmp_path):
-        written = batches(60)
+    def test_rebuilt_indexes_equal_those_written_by_appends(self, tmp_path):
+        stored = batches(60)
         (tmp_path / "live").mkdir()
-        live = LogSegment(tmp_path / "live", BASE, SHAPE)
+        live = LogSegment(tmp_path / "live", BASE, CONFIG)
         live.create()
-        for batch in written:
+        for batch in stored:
             live.append([batch], [RecordBatch(batch)])
         live.close()
-        recovered = write(tmp_path, written)
-        recovery_of(recovered).cut()
+        recovered = write(tmp_path, stored)
+        recover(recovered).truncate()
         for content in INDEXES[:2]:
             assert recovered.path(content).read_bytes() == live.path(content).read_bytes()
-        assert recovered.path(Content.OFFSET_INDEX).stat().st_size > 8 * 10
+        assert recovered.path(LogFileType.OFFSET_INDEX).stat().st_size > 8 * 10
 
-    def test_rebuilding_its_indexes_makes_the_same(self, tmp_path):
+    def test_rebuild_indexes_gives_the_same_indexes(self, tmp_path):
         segment = write(tmp_path, batches(60))
-        recovery_of(segment).cut()
+        recover(segment).truncate()
         before = [segment.path(content).read_bytes() for content in INDEXES[:2]]
-        segment.index.reset()
+        segment.offset_index.reset()
         segment.time_index.reset()
         assert segment.rebuild_indexes() is None
         assert [segment.path(content).read_bytes() for content in INDEXES[:2]] == before
 
-    def test_the_largest_timestamp_ends_the_time_index(self, tmp_path):
+    def test_time_index_ends_with_the_max_timestamp(self, tmp_path):
         segment = write(tmp_path, batches(20))
-        recovery_of(segment).cut()
-        assert segment.time_index.last == segment.largest == (23, BASE + 18)
+        recover(segment).truncate()
+        assert segment.time_index.last_entry == segment.max_timestamp_and_offset == (23, BASE + 18)
 
-    def test_whatever_was_in_its_indexes_is_gone(self, tmp_path):
+    def test_old_index_content_is_discarded(self, tmp_path):
         segment = write(tmp_path, batches(20))
         for content in INDEXES:
             segment.path(content).write_bytes(b"\xff" * 4096)
-        recovery_of(LogSegment(tmp_path, BASE, SHAPE)).cut()
-        assert LogSegment(tmp_path, BASE, SHAPE).next_offset() == BASE + 20
-        assert not segment.path(Content.TRANSACTION_INDEX).exists()
+        recover(LogSegment(tmp_path, BASE, CONFIG)).truncate()
+        assert LogSegment(tmp_path, BASE, CONFIG).read_next_offset() == BASE + 20
+        assert not segment.path(LogFileType.TRANSACTION_INDEX).exists()
 
-    def test_an_empty_one_stays_empty(self, tmp_path):
-        recovery = recovery_of(write(tmp_path, []))
-        assert (recovery.damage, recovery.next_offset, recovery.cut()) == (None, BASE, 0)
+    def test_empty_segment_stays_empty(self, tmp_path):
+        recovery = recover(write(tmp_path, []))
+        assert (recovery.error, recovery.next_offset, recovery.truncate()) == (None, BASE, 0)
 
-    def test_gaps_between_offsets_are_as_compaction_left_them(self, tmp_path):
-        written = [records_batch(b"a", base_offset=base) for base in (BASE + 7, BASE + 50)]
-        recovery = recovery_of(write(tmp_path, written))
-        assert (recovery.damage, recovery.next_offset) == (None, BASE + 51)
+    def test_offset_gaps_left_by_compaction_are_accepted(self, tmp_path):
+        stored = [records_batch(b"a", base_offset=base) for base in (BASE + 7, BASE + 50)]
+        recovery = recover(write(tmp_path, stored))
+        assert (recovery.error, recovery.next_offset) == (None, BASE + 51)
 
-    def test_a_batch_larger_than_a_read_is_taken_whole(self, tmp_path):
-        written = batches(3, size=1_500_000)
-        recovery = recovery_of(write(tmp_path, written))
-        assert (recovery.damage, recovery.next_offset) == (None, BASE + 3)
+    def test_batch_larger_than_the_read_size_is_accepted(self, tmp_path):
+        stored = batches(3, size=1_500_000)
+        recovery = recover(write(tmp_path, stored))
+        assert (recovery.error, recovery.next_offset) == (None, BASE + 3)
 
-    def test_old_formats_are_taken(self, tmp_path):
+    def test_legacy_formats_are_accepted(self, tmp_path):
         inner = message(1, b"b", offset=0) + message(1, b"c", offset=1)
-        written = [
+        stored = [
             message(0, b"a", offset=BASE),
             wrapper(1, inner, codec=Codec.GZIP, offset=BASE + 2),
             records_batch(b"d", base_offset=BASE + 3),
         ]
-        recovery = recovery_of(write(tmp_path, written))
-        assert (recovery.damage, recovery.next_offset) == (None, BASE + 4)
+        recovery = recover(write(tmp_path, stored))
+        assert (recovery.error, recovery.next_offset) == (None, BASE + 4)
 
-    def test_indexes_that_have_become_too_small_are_filled_as_far_as_they_go(self, tmp_path):
-        small = SegmentShape(index_interval_bytes=0, index_bytes_max=36)
+    def test_indexes_with_a_lowered_limit_are_filled_up_to_it(self, tmp_path):
+        small = SegmentConfig(index_interval_bytes=0, index_bytes_max=36)
         segment = write(tmp_path, batches(30), small)
-        recovery_of(segment).cut()
-        assert segment.index.entries.count == 4
-        assert segment.time_index.last == segment.largest
+        recover(segment).truncate()
+        assert segment.offset_index.entries.count == 4
+        assert segment.time_index.last_entry == segment.max_timestamp_and_offset
         for offset in range(BASE, BASE + 30):
-            assert segment.find(offset).base_offset == offset
+            assert segment.translate_offset(offset).base_offset == offset
 
 
 def damaged_batch(**changes):
@@ -160,81 +160,81 @@ DAMAGES = {
 }
 
 
-class TestADamagedSegment:
+class TestDamagedSegment:
     @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-    def test_it_is_cut_where_the_damage_begins(self, tmp_path, damage):
-        whole = b"".join(batches(2))
-        segment = write(tmp_path, [whole, damage, *batches(3)[2:]])
+    def test_segment_is_truncated_where_the_damage_begins(self, tmp_path, damage):
+        intact = b"".join(batches(2))
+        segment = write(tmp_path, [intact, damage, *batches(3)[2:]])
         size = segment.size_bytes
-        recovery = recovery_of(segment)
-        assert recovery.damage is not None
-        assert recovery.cut() == size - len(whole)
-        assert segment.path(Content.BATCHES).read_bytes() == whole
-        assert segment.next_offset() == BASE + 2
+        recovery = recover(segment)
+        assert recovery.error is not None
+        assert recovery.truncate() == size - len(intact)
+        assert segment.path(LogFileType.LOG).read_bytes() == intact
+        assert segment.read_next_offset() == BASE + 2
 
     @pytest.mark.parametrize("position", range(16, 70))
-    def test_a_flipped_bit_in_what_the_checksum_covers_cuts_it_there(self, tmp_path, position):
+    def test_flipped_bit_covered_by_the_checksum_truncates_there(self, tmp_path, position):
         segment = write(tmp_path, batches(3))
         flip_in_batch(segment, 1, position, mask=0x10)
-        recovery = recovery_of(segment)
-        recovery.cut()
-        assert recovery.damage is not None
-        assert segment.next_offset() == BASE + 1
+        recovery = recover(segment)
+        recovery.truncate()
+        assert recovery.error is not None
+        assert segment.read_next_offset() == BASE + 1
 
     @pytest.mark.parametrize("length", range(1, 169))
-    def test_a_torn_last_batch_goes(self, tmp_path, length):
+    def test_torn_last_batch_is_removed(self, tmp_path, length):
         segment = write(tmp_path, batches(3))
         position = batch_positions(segment)[2]
-        cut(segment.path(Content.BATCHES), position + length)
-        segment = LogSegment(tmp_path, BASE, SHAPE)
-        recovery = recovery_of(segment)
-        assert recovery.cut() == length
-        assert segment.next_offset() == BASE + 2
+        cut(segment.path(LogFileType.LOG), position + length)
+        segment = LogSegment(tmp_path, BASE, CONFIG)
+        recovery = recover(segment)
+        assert recovery.truncate() == length
+        assert segment.read_next_offset() == BASE + 2
 
-    def test_the_room_that_was_allocated_ahead_is_given_back(self, tmp_path):
-        shape = SegmentShape(preallocated_bytes=10_000)
-        segment = LogSegment(tmp_path, BASE, shape)
+    def test_preallocated_space_is_freed(self, tmp_path):
+        config = SegmentConfig(preallocated_bytes=10_000)
+        segment = LogSegment(tmp_path, BASE, config)
         segment.create()
         (batch,) = batches(1)
         segment.append([batch], [RecordBatch(batch)])
-        segment.abandon()
-        segment = LogSegment(tmp_path, BASE, shape)
+        segment.close_handlers()
+        segment = LogSegment(tmp_path, BASE, config)
         assert segment.size_bytes == 10_000
-        recovery_of(segment).cut()
-        assert segment.path(Content.BATCHES).read_bytes() == batch
+        recover(segment).truncate()
+        assert segment.path(LogFileType.LOG).read_bytes() == batch
 
-    def test_its_indexes_do_not_lead_beyond_the_cut(self, tmp_path):
+    def test_indexes_do_not_point_beyond_the_truncation(self, tmp_path):
         segment = write(tmp_path, batches(40))
         flip_in_batch(segment, 30, 65)
-        recovery_of(segment).cut()
-        assert segment.index.last.offset < BASE + 30
-        assert segment.time_index.last.offset < BASE + 30
-        assert segment.largest.timestamp == max(number ^ 5 for number in range(30))
+        recover(segment).truncate()
+        assert segment.offset_index.last_entry.offset < BASE + 30
+        assert segment.time_index.last_entry.offset < BASE + 30
+        assert segment.max_timestamp_and_offset.timestamp == max(number ^ 5 for number in range(30))
 
 
-class TestEpochs:
-    def learned(self, tmp_path, known, *found):
-        epochs = LeaderEpochs(tmp_path, [EpochStart(*each) for each in known])
-        for epoch, offset in found:
+class TestLeaderEpochs:
+    def epochs_after(self, tmp_path, known, *batch_epochs):
+        epochs = LeaderEpochFileCache(tmp_path, [EpochEntry(*entry) for entry in known])
+        for epoch, offset in batch_epochs:
             batch = records_batch(b"a", base_offset=offset, partition_leader_epoch=epoch)
-            learn_epoch(RecordBatch(batch), epochs)
+            update_leader_epochs(RecordBatch(batch), epochs)
         return list(epochs.entries)
 
-    def test_they_are_learned_from_the_batches(self, tmp_path):
-        found = [(1, 0), (1, 1), (4, 2), (4, 3), (5, 4)]
-        assert self.learned(tmp_path, [], *found) == [(1, 0), (4, 2), (5, 4)]
+    def test_epochs_are_read_from_the_batches(self, tmp_path):
+        batch_epochs = [(1, 0), (1, 1), (4, 2), (4, 3), (5, 4)]
+        assert self.epochs_after(tmp_path, [], *batch_epochs) == [(1, 0), (4, 2), (5, 4)]
 
-    def test_what_is_known_stays_though_its_first_batch_was_compacted(self, tmp_path):
+    def test_known_epoch_stays_though_its_first_batch_was_compacted(self, tmp_path):
         known = [(1, 0), (4, 50)]
-        assert self.learned(tmp_path, known, (1, 30), (4, 70)) == known
+        assert self.epochs_after(tmp_path, known, (1, 30), (4, 70)) == known
 
-    def test_what_the_batches_contradict_goes(self, tmp_path):
+    def test_epochs_that_the_batches_contradict_are_removed(self, tmp_path):
         known = [(4, 50), (5, 100)]
-        assert self.learned(tmp_path, known, (4, 90), (4, 110)) == [(4, 50)]
-        assert self.learned(tmp_path, known, (4, 90), (6, 95)) == [(4, 50), (6, 95)]
+        assert self.epochs_after(tmp_path, known, (4, 90), (4, 110)) == [(4, 50)]
+        assert self.epochs_after(tmp_path, known, (4, 90), (6, 95)) == [(4, 50), (6, 95)]
 
-    def test_a_batch_without_one_tells_nothing(self, tmp_path):
-        assert self.learned(tmp_path, [(4, 50)], (-1, 60)) == [(4, 50)]
+    def test_batch_without_epoch_changes_nothing(self, tmp_path):
+        assert self.epochs_after(tmp_path, [(4, 50)], (-1, 60)) == [(4, 50)]
 
 
 class TestTransactions:
@@ -251,25 +251,25 @@ class TestTransactions:
         log.flush(now_ms=NOW_MS)
         return log
 
-    def test_they_are_found_again_in_all_segments(self, log):
+    def test_aborted_transactions_are_recovered_in_all_segments(self, log):
         expected = [list(segment.transaction_index.entries) for segment in log.segments]
         assert [len(entries) for entries in expected] == [1, 1]
-        producers = ProducerStates(PARTITION, log.directory, PRODUCER_SETTINGS)
+        producers = ProducerStateManager(PARTITION, log.directory, PRODUCER_SETTINGS)
         for segment, entries in zip(log.segments, expected, strict=True):
-            recovery_of(segment, producers).cut()
+            recover(segment, producers).truncate()
             assert list(segment.transaction_index.entries) == entries
 
-    def test_an_index_is_made_anew_up_to_the_first_bad_batch(self, log):
+    def test_transaction_index_is_rebuilt_up_to_the_first_damaged_batch(self, log):
         first, active = log.segments
-        producers = ProducerStates(PARTITION, log.directory, PRODUCER_SETTINGS)
+        producers = ProducerStateManager(PARTITION, log.directory, PRODUCER_SETTINGS)
         assert rebuild_transaction_index(first, producers) is None
         flip_in_batch(active, 1, 65)
         assert rebuild_transaction_index(active, producers) is not None
         assert list(active.transaction_index.entries) == []
 
 
-def test_zeros_after_a_sound_segment_are_cut_off(tmp_path):
+def test_zeros_after_an_intact_segment_are_removed(tmp_path):
     segment = write(tmp_path, batches(2))
-    lengthen(segment.path(Content.BATCHES), bytes(5))
-    segment = LogSegment(tmp_path, BASE, SHAPE)
-    assert recovery_of(segment).cut() == 5
+    lengthen(segment.path(LogFileType.LOG), bytes(5))
+    segment = LogSegment(tmp_path, BASE, CONFIG)
+    assert recover(segment).truncate() == 5

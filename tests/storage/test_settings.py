@@ -2,13 +2,13 @@
 
 import pytest
 
-from odradek.config.definition import Layer, SettingError, Update
+from odradek.config.definition import ConfigSource, SettingError, UpdateMode
 from odradek.config.documentation import as_markdown
 from odradek.protocol.records.compression import Codec
-from odradek.storage.admission.rules import append_rules
 from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.settings import TopicSettings
+from odradek.storage.validation.append_rules import append_rules_for
 
 NEVER = 2**63 - 1
 HOUR_MS = 3_600_000
@@ -137,49 +137,53 @@ SERVER_SETTINGS = {**LogSettings.by_name, **CleanerSettings.by_name}
 
 def topic(**texts):
     names = {name.replace("_", "."): text for name, text in texts.items()}
-    return TopicSettings.read({Layer.TOPIC: names}, server=[LogSettings(), CleanerSettings()])
+    return TopicSettings.read(
+        {ConfigSource.TOPIC: names}, server_tables=[LogSettings(), CleanerSettings()]
+    )
 
 
 def server(**texts):
     names = {name.replace("_", "."): text for name, text in texts.items()}
-    return [table.read({Layer.FILE: names}) for table in (LogSettings, CleanerSettings)]
+    return [table.read({ConfigSource.FILE: names}) for table in (LogSettings, CleanerSettings)]
 
 
-def facts(setting):
-    return setting.kind.name, setting.shown(setting.plain_default)
+def type_and_default(setting):
+    return setting.type.name, setting.display_value(setting.literal_default)
 
 
 class TestTables:
-    def test_of_topics_are_kafkas(self):
+    def test_topic_settings_match_kafka(self):
         assert {
-            name: (*facts(setting), setting.synonym)
+            name: (*type_and_default(setting), setting.synonym)
             for name, setting in TopicSettings.by_name.items()
         } == TOPIC
 
-    def test_of_the_server_are_kafkas_but_for_the_directory(self):
-        ours = {name: facts(setting) for name, setting in SERVER_SETTINGS.items()}
+    def test_server_settings_match_kafka_except_log_dir(self):
+        ours = {name: type_and_default(setting) for name, setting in SERVER_SETTINGS.items()}
         assert ours.pop("log.dir") == ("STRING", "kafka-logs")
         assert ours == SERVER
 
-    def test_of_the_server_do_not_overlap(self):
+    def test_server_tables_do_not_overlap(self):
         assert not LogSettings.by_name.keys() & CleanerSettings.by_name.keys()
 
-    def test_of_the_server_hold_every_default_of_a_topic(self):
+    def test_server_tables_hold_the_synonym_of_every_topic_setting(self):
         synonyms = {setting.synonym for setting in TopicSettings.by_name.values()} - {None}
         assert synonyms <= SERVER_SETTINGS.keys()
         for setting in TopicSettings.by_name.values():
             if setting.synonym:
-                assert SERVER_SETTINGS[setting.synonym].kind is setting.kind
+                assert SERVER_SETTINGS[setting.synonym].type is setting.type
 
-    def test_say_what_can_change_while_the_broker_runs(self):
-        fixed = {
-            name for name, setting in SERVER_SETTINGS.items() if setting.update is Update.READ_ONLY
+    def test_update_mode_of_every_setting(self):
+        read_only = {
+            name
+            for name, setting in SERVER_SETTINGS.items()
+            if setting.update is UpdateMode.READ_ONLY
         }
-        assert fixed == READ_ONLY
-        assert {setting.update for setting in TopicSettings.by_name.values()} == {Update.TOPIC}
+        assert read_only == READ_ONLY
+        assert {setting.update for setting in TopicSettings.by_name.values()} == {UpdateMode.TOPIC}
 
     @pytest.mark.parametrize("table", [TopicSettings, LogSettings, CleanerSettings])
-    def test_can_be_printed(self, table):
+    def test_tables_can_be_printed_as_markdown(self, table):
         assert as_markdown(table).count("\n") == len(table.by_name) + 2
 
 
@@ -207,7 +211,7 @@ class TestValues:
             "segment_ms=0",
         ],
     )
-    def test_that_kafka_refuses_are_refused(self, text):
+    def test_values_that_kafka_rejects_are_rejected(self, text):
         name, _, value = text.partition("=")
         with pytest.raises(SettingError):
             topic(**{name: value})
@@ -231,23 +235,25 @@ class TestValues:
             "retention_ms=-1",
         ],
     )
-    def test_that_kafka_takes_are_taken(self, text):
+    def test_values_that_kafka_accepts_are_accepted(self, text):
         name, _, value = text.partition("=")
         assert topic(**{name: value})
 
-    def test_of_compaction_lag_must_leave_room(self):
+    def test_min_compaction_lag_must_not_exceed_the_maximum(self):
         assert topic(min_compaction_lag_ms="5", max_compaction_lag_ms="5")
         with pytest.raises(SettingError, match=r"at most max.compaction.lag.ms=5"):
             topic(min_compaction_lag_ms="6", max_compaction_lag_ms="5")
         with pytest.raises(SettingError, match=r"at most log.cleaner.max.compaction.lag.ms=5"):
             server(log_cleaner_min_compaction_lag_ms="6", log_cleaner_max_compaction_lag_ms="5")
 
-    def test_of_compaction_lag_must_leave_room_with_the_servers_too(self):
+    def test_min_compaction_lag_of_a_topic_must_not_exceed_the_server_maximum(self):
         tables = server(log_cleaner_max_compaction_lag_ms="5")
         with pytest.raises(SettingError, match=r"at most max.compaction.lag.ms=5"):
-            TopicSettings.read({Layer.TOPIC: {"min.compaction.lag.ms": "6"}}, server=tables)
+            TopicSettings.read(
+                {ConfigSource.TOPIC: {"min.compaction.lag.ms": "6"}}, server_tables=tables
+            )
 
-    def test_of_the_cleaner_leave_memory_for_each_thread(self):
+    def test_dedupe_buffer_must_have_more_than_1_mib_per_cleaner_thread(self):
         assert server(log_cleaner_threads="2", log_cleaner_dedupe_buffer_size="2097153")
         with pytest.raises(SettingError, match="more than 1 MiB for each"):
             server(log_cleaner_threads="2", log_cleaner_dedupe_buffer_size="2097152")
@@ -263,18 +269,18 @@ class TestDirectories:
             ({"log_dir": "a", "log_dirs": "b,,c "}, ("b", "c")),
         ],
     )
-    def test_are_those_of_log_dirs_or_else_of_log_dir(self, texts, directories):
+    def test_log_dirs_takes_precedence_over_log_dir(self, texts, directories):
         assert server(**texts)[0].directories == directories
 
-    def test_are_one_at_least(self):
+    def test_at_least_one_directory_is_required(self):
         with pytest.raises(SettingError, match="must name a directory"):
             server(log_dirs=" , ")
 
 
 class TestInheritance:
-    def test_gives_a_topic_what_the_server_has(self):
+    def test_topic_inherits_server_settings(self):
         tables = server(log_retention_hours="2", log_roll_hours="3", log_cleaner_threads="4")
-        settings = TopicSettings.read({}, server=tables)
+        settings = TopicSettings.read({}, server_tables=tables)
         assert (settings.retention_ms, settings.segment_ms) == (2 * HOUR_MS, 3 * HOUR_MS)
 
     @pytest.mark.parametrize(
@@ -285,23 +291,23 @@ class TestInheritance:
             ({"log_flush_scheduler_interval_ms": "7", "log_flush_interval_ms": "8"}, 8),
         ],
     )
-    def test_of_flush_ms_goes_by_the_schedule_where_nothing_is_said(self, texts, flush_ms):
-        assert TopicSettings.read({}, server=server(**texts)).flush_ms == flush_ms
+    def test_flush_ms_defaults_to_the_flush_scheduler_interval(self, texts, flush_ms):
+        assert TopicSettings.read({}, server_tables=server(**texts)).flush_ms == flush_ms
 
-    def test_of_retention_knows_for_ever_in_any_unit(self):
+    def test_negative_retention_in_any_unit_means_unlimited(self):
         tables = server(log_retention_hours="-1")
-        assert TopicSettings.read({}, server=tables).retention_ms < 0
+        assert TopicSettings.read({}, server_tables=tables).retention_ms < 0
         with pytest.raises(SettingError, match="at least 1, or negative"):
             server(log_retention_minutes="0")
 
 
 class TestMeaning:
-    def test_of_cleanup_policies(self):
+    def test_cleanup_policy_sets_compaction_and_deletion(self):
         assert (topic().is_compacted, topic().deletes_old_segments) == (False, True)
         both = topic(cleanup_policy="compact,delete")
         assert (both.is_compacted, both.deletes_old_segments) == (True, True)
 
-    def test_of_the_age_at_which_a_segment_is_rolled(self):
+    def test_max_segment_ms_is_limited_by_compaction_lag_if_compacted(self):
         ages = {"segment_ms": "10", "max_compaction_lag_ms": "5"}
         assert topic(**ages).max_segment_ms == 10
         assert topic(**ages, cleanup_policy="compact").max_segment_ms == 5
@@ -318,12 +324,12 @@ class TestMeaning:
             ({"compression_type": "zstd", "compression_zstd_level": "4"}, Codec.ZSTD, 4),
         ],
     )
-    def test_of_codecs(self, texts, codec, level):
-        rules = append_rules(topic(**texts))
-        assert (rules.codec, rules.level) == (codec, level)
+    def test_compression_type_sets_codec_and_level(self, texts, codec, level):
+        rules = append_rules_for(topic(**texts))
+        assert (rules.codec, rules.compression_level) == (codec, level)
 
     @pytest.mark.parametrize(
-        ("texts", "walks"),
+        ("texts", "reads_records"),
         [
             ({}, False),
             ({"cleanup_policy": "compact"}, True),
@@ -337,5 +343,5 @@ class TestMeaning:
             ({"compression_type": "gzip"}, False),
         ],
     )
-    def test_of_what_makes_an_append_look_at_every_record(self, texts, walks):
-        assert append_rules(topic(**texts)).walks_records is walks
+    def test_settings_that_require_record_validation(self, texts, reads_records):
+        assert append_rules_for(topic(**texts)).requires_record_validation is reads_records

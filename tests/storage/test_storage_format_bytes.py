@@ -11,7 +11,7 @@ The bytes were put together by hand from the formats, and their checksums by crc
 import pytest
 
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Header
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import clean_shutdown, meta_properties, partition_metadata
@@ -22,17 +22,17 @@ from odradek.storage.offset_checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from tests.support.logs import NOW_MS, opened
 
 
-def octets(annotated: str) -> bytes:
+def parse_bytes(annotated: str) -> bytes:
     """Of each line, what stands before two spaces."""
     lines = (line.strip().partition("  ")[0] for line in annotated.splitlines())
     return bytes.fromhex("".join(lines))
 
 
-FIRST_LOG = octets("""
+FIRST_LOG = parse_bytes("""
     00 00 00 00 00 00 00 00  base offset 0
     00 00 00 45              69 bytes follow
     00 00 00 03              leader epoch 3
@@ -107,7 +107,7 @@ FIRST_LOG = octets("""
 """)
 
 # A batch gets an entry if more than 60 bytes have been written since the last one.
-FIRST_INDEX = octets("""
+FIRST_INDEX = parse_bytes("""
     00 00 00 02              offset 2
     00 00 00 51              at position 81
 
@@ -115,7 +115,7 @@ FIRST_INDEX = octets("""
     00 00 00 96              at position 150
 """)
 
-FIRST_TIME_INDEX = octets("""
+FIRST_TIME_INDEX = parse_bytes("""
     00 00 00 00 00 00 07 d0  timestamp 2000
     00 00 00 02              at offset 2
 
@@ -123,7 +123,7 @@ FIRST_TIME_INDEX = octets("""
     00 00 00 03              at offset 3
 """)
 
-FIRST_TRANSACTION_INDEX = octets("""
+FIRST_TRANSACTION_INDEX = parse_bytes("""
     00 00                    version 0
     00 00 00 00 00 00 00 07  producer 7
     00 00 00 00 00 00 00 00  from offset 0
@@ -131,7 +131,7 @@ FIRST_TRANSACTION_INDEX = octets("""
     00 00 00 00 00 00 00 04  the last stable offset was then 4
 """)
 
-SNAPSHOT_AT_4 = octets("""
+SNAPSHOT_AT_4 = parse_bytes("""
     00 01                    version 1
     6c 07 3c 31              CRC-32C of what follows
     00 00 00 01              one producer
@@ -146,7 +146,7 @@ SNAPSHOT_AT_4 = octets("""
     ff ff ff ff ff ff ff ff  no open transaction
 """)
 
-SECOND_LOG = octets("""
+SECOND_LOG = parse_bytes("""
     00 00 00 00 00 00 00 04  base offset 4
     00 00 00 39              57 bytes follow
     00 00 00 04              leader epoch 4
@@ -167,12 +167,12 @@ SECOND_LOG = octets("""
         00                   no headers
 """)
 
-SECOND_TIME_INDEX = octets("""
+SECOND_TIME_INDEX = parse_bytes("""
     00 00 00 00 00 00 09 c4  timestamp 2500, added when the log was closed
     00 00 00 00              at offset 4, the base offset
 """)
 
-SNAPSHOT_AT_5 = octets("""
+SNAPSHOT_AT_5 = parse_bytes("""
     00 01                    version 1
     22 6e a3 4c              CRC-32C of what follows
     00 00 00 02              two producers
@@ -221,17 +221,17 @@ DIRECTORY_FILES = {
 
 
 @pytest.mark.parametrize("name", PARTITION_FILES)
-def test_a_partition_has_the_bytes_that_the_formats_ask_for(name, tmp_path):
+def test_partition_files_have_the_expected_bytes(name, tmp_path):
     write_partition(tmp_path / "orders-0")
     assert (tmp_path / "orders-0" / name).read_bytes().hex(" ") == PARTITION_FILES[name].hex(" ")
 
 
-def test_a_partition_has_no_other_files(tmp_path):
+def test_partition_has_no_other_files(tmp_path):
     write_partition(tmp_path / "orders-0")
     assert {path.name for path in (tmp_path / "orders-0").iterdir()} == set(PARTITION_FILES)
 
 
-def test_a_log_directory_has_the_bytes_that_the_formats_ask_for(tmp_path):
+def test_log_directory_files_have_the_expected_bytes(tmp_path):
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     RECOVERY_POINTS.write(tmp_path, {first: 5})
     HIGH_WATERMARKS.write(tmp_path, {first: 5, second: 0})
@@ -256,7 +256,7 @@ def write_partition(directory):
     second.append(timestamp=2000, key=b"b", value=b"")
     append(log, second.build(), leader_epoch=3)
     abort = EndTransactionMarker(is_commit=False, coordinator_epoch=5)
-    third = marker_batch(abort, timestamp=3000, producer_id=7, producer_epoch=0)
+    third = build_marker_batch(abort, timestamp=3000, producer_id=7, producer_epoch=0)
     append(log, third, leader_epoch=3, origin=AppendOrigin.COORDINATOR)
     log.roll(now_ms=NOW_MS)
     fourth = BatchBuilder(
@@ -269,4 +269,4 @@ def write_partition(directory):
 
 def append(log, batch, *, leader_epoch, origin=AppendOrigin.CLIENT):
     log.append_as_leader(batch, leader_epoch=leader_epoch, now_ms=NOW_MS, origin=origin)
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)

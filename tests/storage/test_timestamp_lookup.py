@@ -8,22 +8,22 @@ from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy import LegacyBatch
+from odradek.protocol.records.legacy_batch import LegacyBatch
 from odradek.protocol.records.record import TimestampType
-from odradek.storage.log_lookup import (
-    EARLIEST,
-    LATEST,
-    FoundOffset,
-    Sought,
-    earliest,
-    first_at_or_after,
-    found_in,
-    latest,
-    of_largest_timestamp,
-    offsets_before,
+from odradek.storage.log_truncation import truncate_to
+from odradek.storage.paths import LogFileType
+from odradek.storage.timestamp_lookup import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    TimestampAndOffset,
+    TimestampQuery,
+    earliest_offset,
+    find_in_batch,
+    latest_offset,
+    legacy_offsets_before,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
 )
-from odradek.storage.log_truncation import truncate
-from odradek.storage.paths import Content
 from tests.support.batches import with_checksum
 from tests.support.damage import flip, flip_in_batch
 from tests.support.legacy_messages import message, wrapper
@@ -49,7 +49,7 @@ def batch(*timestamps, **fields):
     return builder.build()
 
 
-def lying(timestamp, *, largest, **fields):
+def batch_with_false_max_timestamp(timestamp, *, largest, **fields):
     """A batch whose header promises a larger timestamp than its record has."""
     records = batch(timestamp, **fields)
     records[35:43] = largest.to_bytes(8)
@@ -59,63 +59,63 @@ def lying(timestamp, *, largest, **fields):
 def append_times(log, *timestamps, **fields):
     """One batch of records with these timestamps."""
     log.append_as_leader(batch(*timestamps, **fields), leader_epoch=0, now_ms=NOW_MS)
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)
 
 
 def offset_at(log, timestamp):
-    found = first_at_or_after(log, timestamp)
-    return None if found is None else found.offset
+    results = offset_for_timestamp(log, timestamp)
+    return None if results is None else results.offset
 
 
-class TestTheEnds:
-    def test_the_earliest_is_the_start_and_its_epoch(self, log):
+class TestEarliestAndLatest:
+    def test_earliest_is_the_log_start_offset_with_its_epoch(self, log):
         for epoch in (3, 5):
             append(log, b"a", leader_epoch=epoch)
             append(log, b"a", leader_epoch=epoch)
-        assert earliest(log) == FoundOffset(0, leader_epoch=3)
-        log.advance_start(1)
-        assert earliest(log) == FoundOffset(1, leader_epoch=3)
-        log.advance_start(2)
-        assert earliest(log) == FoundOffset(2, leader_epoch=5)
+        assert earliest_offset(log) == TimestampAndOffset(0, leader_epoch=3)
+        log.maybe_increment_log_start_offset(1)
+        assert earliest_offset(log) == TimestampAndOffset(1, leader_epoch=3)
+        log.maybe_increment_log_start_offset(2)
+        assert earliest_offset(log) == TimestampAndOffset(2, leader_epoch=5)
 
-    def test_no_epoch_is_known_where_an_old_format_begins(self, log):
+    def test_earliest_has_no_epoch_at_a_legacy_message(self, log):
         log.append_as_follower(bytearray(message(1, b"a", offset=0)), now_ms=NOW_MS)
         append(log, b"b", leader_epoch=5)
-        assert earliest(log) == FoundOffset(0, leader_epoch=-1)
+        assert earliest_offset(log) == TimestampAndOffset(0, leader_epoch=-1)
 
-    def test_the_latest_is_the_end_and_the_newest_epoch(self, log):
-        assert latest(log) == FoundOffset(0, leader_epoch=-1)
+    def test_latest_is_the_log_end_offset_with_the_latest_epoch(self, log):
+        assert latest_offset(log) == TimestampAndOffset(0, leader_epoch=-1)
         append(log, b"a", leader_epoch=3)
-        assert latest(log) == FoundOffset(1, leader_epoch=3)
+        assert latest_offset(log) == TimestampAndOffset(1, leader_epoch=3)
 
 
-class TestTheFirstAtOrAfter:
-    def test_s7_below_at_between_and_above(self, log):
+class TestOffsetForTimestamp:
+    def test_s7_timestamps_below_at_between_and_above_those_of_the_records(self, log):
         for timestamp in (10, 20, 30):
             append_times(log, timestamp)
-        asked = (-1, 0, 9, 10, 11, 20, 21, 30, 31)
-        assert [offset_at(log, timestamp) for timestamp in asked] == [
+        queries = (-1, 0, 9, 10, 11, 20, 21, 30, 31)
+        assert [offset_at(log, timestamp) for timestamp in queries] == [
             *(0, 0, 0, 0, 1, 1, 2, 2),
             None,
         ]
 
-    def test_the_answer_has_the_records_own_timestamp_and_its_leaders_epoch(self, log):
+    def test_result_has_the_timestamp_and_leader_epoch_of_the_record(self, log):
         append(log, b"a", b"b", timestamp=10, leader_epoch=3)
-        assert first_at_or_after(log, 5) == FoundOffset(0, 10, 3)
+        assert offset_for_timestamp(log, 5) == TimestampAndOffset(0, 10, 3)
 
-    def test_an_empty_log_has_none(self, log):
-        assert first_at_or_after(log, 0) is None
+    def test_empty_log_has_no_result(self, log):
+        assert offset_for_timestamp(log, 0) is None
 
-    def test_of_equal_timestamps_the_first_offset_counts(self, log):
+    def test_first_offset_of_equal_timestamps_is_returned(self, log):
         for _ in range(3):
             append_times(log, 10, 10)
         assert offset_at(log, 10) == 0
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_s7_inside_a_batch_the_record_is_found(self, log, codec):
+    def test_s7_record_inside_a_batch_is_found(self, log, codec):
         append_times(log, 10, 40, 20, 30, codec=codec)
-        asked = (10, 11, 20, 40, 41)
-        assert [offset_at(log, timestamp) for timestamp in asked] == [0, 1, 1, 1, None]
+        queries = (10, 11, 20, 40, 41)
+        assert [offset_at(log, timestamp) for timestamp in queries] == [0, 1, 1, 1, None]
 
     def test_s7_timestamps_need_not_ascend(self, log):
         timestamps = [50, 10, 70, 30, 70, 20, 90, 60]
@@ -123,11 +123,15 @@ class TestTheFirstAtOrAfter:
             append_times(log, timestamp)
             if timestamp == 30:
                 log.roll(now_ms=NOW_MS)
-        for asked in range(0, 100, 5):
-            expected = [offset for offset, each in enumerate(timestamps) if each >= asked]
-            assert offset_at(log, asked) == (expected[0] if expected else None)
+        for query in range(0, 100, 5):
+            expected = [
+                offset
+                for offset, record_timestamp in enumerate(timestamps)
+                if record_timestamp >= query
+            ]
+            assert offset_at(log, query) == (expected[0] if expected else None)
 
-    def test_the_first_segment_that_has_one_answers(self, directory):
+    def test_first_matching_segment_gives_the_result(self, directory):
         log = opened(directory, index_interval_bytes=0)
         for timestamp in (10, 90, 20, 30):
             append_times(log, timestamp)
@@ -135,44 +139,48 @@ class TestTheFirstAtOrAfter:
         assert [offset_at(log, timestamp) for timestamp in (10, 15, 25, 91)] == [0, 1, 1, None]
 
     @pytest.mark.parametrize("start", range(9))
-    def test_s7_nothing_before_the_start_is_an_answer(self, log, start):
+    def test_s7_records_before_the_log_start_are_not_returned(self, log, start):
         timestamps = [10, 50, 20, 40, 40, 10, 60, 30, 20]
         for first in range(0, 9, 3):
             append_times(log, *timestamps[first : first + 3])
-        log.advance_start(start)
-        for asked in range(5, 70, 5):
-            expected = [n for n, each in enumerate(timestamps) if each >= asked and n >= start]
-            assert offset_at(log, asked) == (expected[0] if expected else None)
+        log.maybe_increment_log_start_offset(start)
+        for query in range(5, 70, 5):
+            expected = [
+                n
+                for n, record_timestamp in enumerate(timestamps)
+                if record_timestamp >= query and n >= start
+            ]
+            assert offset_at(log, query) == (expected[0] if expected else None)
 
-    def test_it_is_the_time_of_append_where_that_counts(self, directory):
+    def test_log_append_time_is_used_where_configured(self, directory):
         log = opened(directory, message_timestamp_type="LogAppendTime")
         for now_ms in (100, 200):
             log.append_as_leader(batch(1, 2, 3), leader_epoch=0, now_ms=now_ms)
-        assert first_at_or_after(log, 50) == FoundOffset(0, 100, 0)
-        assert first_at_or_after(log, 101) == FoundOffset(3, 200, 0)
+        assert offset_for_timestamp(log, 50) == TimestampAndOffset(0, 100, 0)
+        assert offset_for_timestamp(log, 101) == TimestampAndOffset(3, 200, 0)
 
-    def test_records_that_compaction_took_are_passed_over(self, log):
+    def test_offsets_removed_by_compaction_are_skipped(self, log):
         for base_offset, timestamp in ((0, 10), (50, 20), (90, 30)):
             records = batch(timestamp, base_offset=base_offset)
             log.append_as_follower(records, now_ms=NOW_MS)
         assert [offset_at(log, timestamp) for timestamp in (5, 15, 25)] == [0, 50, 90]
 
-    def test_records_without_timestamps_are_passed_over(self, log):
+    def test_records_without_timestamps_are_skipped(self, log):
         content = message(0, b"a", offset=0) + message(1, b"b", offset=1, timestamp=30)
         log.append_as_follower(bytearray(content), now_ms=NOW_MS)
         log.roll(now_ms=NOW_MS)
         log.append_as_follower(bytearray(message(0, b"c", offset=2)), now_ms=NOW_MS)
-        assert first_at_or_after(log, 0) == FoundOffset(1, 30, -1)
+        assert offset_for_timestamp(log, 0) == TimestampAndOffset(1, 30, -1)
         assert offset_at(log, 31) is None
 
-    def test_a_record_in_an_old_wrapper_is_found(self, log):
+    def test_record_in_a_legacy_wrapper_is_found(self, log):
         inner = message(1, b"a", offset=0, timestamp=10) + message(1, b"b", offset=1, timestamp=30)
         packed = bytearray(wrapper(1, inner, offset=8))
         LegacyBatch(packed).set_max_timestamp(30, TimestampType.CREATE_TIME)
         log.append_as_follower(packed, now_ms=NOW_MS)
         assert [offset_at(log, timestamp) for timestamp in (5, 20, 31)] == [7, 8, None]
 
-    def test_the_marker_of_a_transaction_is_a_record_too(self, log):
+    def test_transaction_marker_can_be_the_result(self, log):
         append(
             log,
             b"x",
@@ -183,111 +191,123 @@ class TestTheFirstAtOrAfter:
             is_transactional=True,
         )
         end_transaction(log, producer_id=7, commit=True)
-        assert first_at_or_after(log, 11) == FoundOffset(1, NOW_MS, 0)
+        assert offset_for_timestamp(log, 11) == TimestampAndOffset(1, NOW_MS, 0)
 
-    def test_a_header_that_promises_too_much_misleads_nobody(self, log):
-        log.append_as_follower(lying(10, largest=99), now_ms=NOW_MS)
+    def test_too_large_max_timestamp_in_a_header_is_tolerated(self, log):
+        log.append_as_follower(batch_with_false_max_timestamp(10, largest=99), now_ms=NOW_MS)
         append_times(log, 50)
         assert [offset_at(log, timestamp) for timestamp in (5, 11, 51)] == [0, 1, None]
 
-    def test_what_was_truncated_is_not_found(self, log):
+    def test_truncated_records_are_not_found(self, log):
         for timestamp in (10, 90, 20):
             append_times(log, timestamp)
-        truncate(log, 1, now_ms=NOW_MS)
+        truncate_to(log, 1, now_ms=NOW_MS)
         append_times(log, 50)
         assert [offset_at(log, timestamp) for timestamp in (15, 60)] == [1, None]
 
 
-class TestTheLargest:
-    def test_it_is_the_first_record_that_has_it(self, log):
+class TestMaxTimestamp:
+    def test_first_record_with_the_max_timestamp_is_returned(self, log):
         for timestamps in ((10, 30, 30), (30,), (20,)):
             append_times(log, *timestamps)
-        assert of_largest_timestamp(log) == FoundOffset(1, 30, 0)
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(1, 30, 0)
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_it_may_lie_inside_a_batch(self, log, codec):
+    def test_max_timestamp_inside_a_batch_is_found(self, log, codec):
         append_times(log, 10, codec=codec)
         append_times(log, 20, 50, 30, codec=codec)
-        assert of_largest_timestamp(log) == FoundOffset(2, 50, 0)
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(2, 50, 0)
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_of_equal_times_of_append_it_is_the_first(self, directory, codec):
+    def test_first_offset_of_equal_log_append_times_is_returned(self, directory, codec):
         log = opened(directory, message_timestamp_type="LogAppendTime")
         for now_ms in (100, 200):
             records = batch(7, 8, 9, codec=codec)
             log.append_as_leader(records, leader_epoch=0, now_ms=now_ms)
-        assert of_largest_timestamp(log) == FoundOffset(3, 200, 0)
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(3, 200, 0)
 
-    def test_it_may_be_in_any_segment(self, log):
+    def test_max_timestamp_in_any_segment_is_found(self, log):
         for timestamp in (10, 90, 20):
             append_times(log, timestamp)
             log.roll(now_ms=NOW_MS)
-        assert of_largest_timestamp(log) == FoundOffset(1, 90, 0)
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(1, 90, 0)
 
-    def test_an_empty_log_has_none(self, log):
-        assert of_largest_timestamp(log) is None
+    def test_empty_log_has_no_result(self, log):
+        assert offset_of_max_timestamp(log) is None
         append_times(log, 10)
-        log.advance_start(1)
-        assert of_largest_timestamp(log) is None
+        log.maybe_increment_log_start_offset(1)
+        assert offset_of_max_timestamp(log) is None
 
-    def test_records_without_timestamps_have_none(self, log):
+    def test_records_without_timestamps_have_no_max_timestamp(self, log):
         log.append_as_follower(bytearray(message(0, b"a")), now_ms=NOW_MS)
-        assert of_largest_timestamp(log) is None
+        assert offset_of_max_timestamp(log) is None
 
     @pytest.mark.parametrize("start", range(8))
-    def test_s7_it_never_lies_before_the_start(self, log, start):
+    def test_s7_max_timestamp_ignores_records_before_the_log_start(self, log, start):
         timestamps = [90, 10, 80, 20, 70, 60, 30, 60]
         append_times(log, *timestamps[:3])
         append_times(log, *timestamps[3:5])
         log.roll(now_ms=NOW_MS)
         append_times(log, *timestamps[5:])
-        log.advance_start(start)
+        log.maybe_increment_log_start_offset(start)
         largest = max(timestamps[start:])
-        assert of_largest_timestamp(log) == FoundOffset(
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(
             timestamps.index(largest, start), largest, 0
         )
 
-    def test_a_header_that_promises_too_much_misleads_nobody(self, log):
+    def test_too_large_max_timestamp_in_a_header_is_tolerated(self, log):
         for timestamp, largest in ((10, 99), (30, 70), (20, 80)):
-            records = lying(timestamp, largest=largest, base_offset=log.end_offset)
+            records = batch_with_false_max_timestamp(
+                timestamp, largest=largest, base_offset=log.log_end_offset
+            )
             log.append_as_follower(records, now_ms=NOW_MS)
             log.roll(now_ms=NOW_MS)
-        assert of_largest_timestamp(log) == FoundOffset(1, 30, -1)
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(1, 30, -1)
 
-    def test_of_segments_that_have_the_same_it_is_the_first(self, log):
-        log.append_as_follower(lying(30, largest=40), now_ms=NOW_MS)
+    def test_first_of_several_segments_with_the_max_timestamp_is_returned(self, log):
+        log.append_as_follower(batch_with_false_max_timestamp(30, largest=40), now_ms=NOW_MS)
         log.roll(now_ms=NOW_MS)
         for timestamps in ((10, 50), (50, 20)):
             append_times(log, *timestamps)
             log.roll(now_ms=NOW_MS)
-        log.append_as_follower(lying(50, largest=60, base_offset=5), now_ms=NOW_MS)
-        assert of_largest_timestamp(log) == FoundOffset(2, 50, 0)
+        log.append_as_follower(
+            batch_with_false_max_timestamp(50, largest=60, base_offset=5), now_ms=NOW_MS
+        )
+        assert offset_of_max_timestamp(log) == TimestampAndOffset(2, 50, 0)
 
 
-class TestLooking:
-    def test_few_batches_are_looked_into_for_the_largest_that_is_left(self, log):
+class TestBatchInspection:
+    def test_only_candidate_batches_are_inspected_for_the_max_timestamp(self, log):
         append_times(log, 9000)
         for timestamp in range(1000, 1100):
             append_times(log, timestamp, 5)
         append_times(log, 5, 1099)
-        log.advance_start(1)
-        looked = []
+        log.maybe_increment_log_start_offset(1)
+        inspected = []
 
-        def look(batch, sought):
-            looked.append(batch.base_offset)
-            return found_in(batch, sought)
+        def inspect(batch, query):
+            inspected.append(batch.base_offset)
+            return find_in_batch(batch, query)
 
-        assert of_largest_timestamp(log, look) == FoundOffset(199, 1099, 0)
-        assert set(looked) == {199, 201}
+        assert offset_of_max_timestamp(log, inspect) == TimestampAndOffset(199, 1099, 0)
+        assert set(inspected) == {199, 201}
 
-    def test_a_batch_may_be_asked_for_either_from_a_start_on(self):
-        seen = RecordBatch(batch(10, 30, 20, 30))
-        assert found_in(seen, Sought(20, start=0)) == FoundOffset(1, 30)
-        assert found_in(seen, Sought(20, start=2)) == FoundOffset(2, 20)
-        assert found_in(seen, Sought(31, start=0)) is None
-        assert found_in(seen, Sought(None, start=0)) == FoundOffset(1, 30)
-        assert found_in(seen, Sought(None, start=2)) == FoundOffset(3, 30)
-        assert found_in(RecordBatch(batch(-1)), Sought(None, start=0)) is None
+    def test_find_in_batch_honours_the_start_offset(self):
+        inspected_batch = RecordBatch(batch(10, 30, 20, 30))
+        assert find_in_batch(
+            inspected_batch, TimestampQuery(20, start_offset=0)
+        ) == TimestampAndOffset(1, 30)
+        assert find_in_batch(
+            inspected_batch, TimestampQuery(20, start_offset=2)
+        ) == TimestampAndOffset(2, 20)
+        assert find_in_batch(inspected_batch, TimestampQuery(31, start_offset=0)) is None
+        assert find_in_batch(
+            inspected_batch, TimestampQuery(None, start_offset=0)
+        ) == TimestampAndOffset(1, 30)
+        assert find_in_batch(
+            inspected_batch, TimestampQuery(None, start_offset=2)
+        ) == TimestampAndOffset(3, 30)
+        assert find_in_batch(RecordBatch(batch(-1)), TimestampQuery(None, start_offset=0)) is None
 
 
 class TestDamage:
@@ -299,34 +319,32 @@ class TestDamage:
         log.close(now_ms=NOW_MS)
         return log
 
-    @pytest.mark.parametrize("content", [Content.OFFSET_INDEX, Content.TIME_INDEX])
+    @pytest.mark.parametrize("content", [LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX])
     @pytest.mark.parametrize("mask", [0x01, 0x80])
-    def test_s4_a_flipped_bit_anywhere_in_an_index_changes_no_answer(
+    def test_s4_flipped_bit_anywhere_in_an_index_does_not_change_results(
         self, closed, directory, content, mask
     ):
         path = closed.segments.active.path(content)
-        sound = path.read_bytes()
-        for position in range(len(sound)):
+        intact = path.read_bytes()
+        for position in range(len(intact)):
             flip(path, position, mask=mask)
             log = opened(directory, recovery_point=12)
-            found = [offset_at(log, timestamp) for timestamp in (0, 115, 145, 205, 210, 211)]
-            assert found == [0, 2, 5, 11, 11, None]
-            assert of_largest_timestamp(log) == FoundOffset(11, 210, 0)
-            log.abandon()
-            path.write_bytes(sound)
+            results = [offset_at(log, timestamp) for timestamp in (0, 115, 145, 205, 210, 211)]
+            assert results == [0, 2, 5, 11, 11, None]
+            assert offset_of_max_timestamp(log) == TimestampAndOffset(11, 210, 0)
+            log.close_handlers()
+            path.write_bytes(intact)
 
     @pytest.mark.parametrize("position", [8, 30, 40, 62])
-    def test_s3_a_damaged_batch_is_an_error_and_never_passed_over(
-        self, closed, directory, position
-    ):
+    def test_s3_damaged_batch_raises_and_is_never_skipped(self, closed, directory, position):
         flip_in_batch(closed.segments.active, 5, position, mask=0x02)
         log = opened(directory, recovery_point=12)
         assert offset_at(log, 110) == 1
         with pytest.raises(CorruptMessage):
-            first_at_or_after(log, 145)
+            offset_for_timestamp(log, 145)
 
 
-class TestOffsetsBefore:
+class TestLegacyOffsetsBefore:
     @pytest.fixture
     def written_at(self, log):
         """A log whose segments, of two records each, were last written at these times."""
@@ -336,45 +354,48 @@ class TestOffsetsBefore:
                 if number:
                     log.roll(now_ms=NOW_MS)
                 append(log, b"a", b"b")
-                path = log.segments.active.path(Content.BATCHES)
+                path = log.segments.active.path(LogFileType.LOG)
                 os.utime(path, ns=(time_ms * 1_000_000,) * 2)
             return log
 
         return written_at
 
     def before(self, log, timestamp, *, max_offsets=10):
-        return offsets_before(log, timestamp, max_offsets=max_offsets, now_ms=100)
+        return legacy_offsets_before(log, timestamp, max_offsets=max_offsets, now_ms=100)
 
-    def test_latest_is_the_end_and_every_beginning_newest_first(self, written_at):
-        assert self.before(written_at(10, 20, 30), LATEST) == [6, 4, 2, 0]
+    def test_latest_returns_the_end_and_all_base_offsets_newest_first(self, written_at):
+        assert self.before(written_at(10, 20, 30), LATEST_TIMESTAMP) == [6, 4, 2, 0]
 
-    def test_earliest_is_the_first_alone(self, written_at):
-        assert self.before(written_at(10, 20, 30), EARLIEST) == [0]
+    def test_earliest_returns_only_the_first_offset(self, written_at):
+        assert self.before(written_at(10, 20, 30), EARLIEST_TIMESTAMP) == [0]
 
     @pytest.mark.parametrize(
         ("timestamp", "offsets"),
         [(9, []), (10, [0]), (29, [2, 0]), (30, [4, 2, 0]), (99, [4, 2, 0]), (100, [6, 4, 2, 0])],
     )
-    def test_a_time_names_what_was_written_no_later(self, written_at, timestamp, offsets):
+    def test_timestamp_returns_segments_modified_no_later(self, written_at, timestamp, offsets):
         assert self.before(written_at(10, 20, 30), timestamp) == offsets
 
-    def test_a_segment_written_again_late_does_not_hide_those_that_follow(self, written_at):
+    def test_late_modified_segment_does_not_hide_later_segments(self, written_at):
         assert self.before(written_at(90, 20, 30), 40) == [4, 2, 0]
 
-    @pytest.mark.parametrize(("most", "offsets"), [(1, [6]), (2, [6, 4]), (0, []), (-1, [])])
-    def test_no_more_are_told_than_asked_for(self, written_at, most, offsets):
-        assert self.before(written_at(10, 20, 30), LATEST, max_offsets=most) == offsets
+    @pytest.mark.parametrize(("max_offsets", "offsets"), [(1, [6]), (2, [6, 4]), (0, []), (-1, [])])
+    def test_at_most_max_offsets_are_returned(self, written_at, max_offsets, offsets):
+        assert (
+            self.before(written_at(10, 20, 30), LATEST_TIMESTAMP, max_offsets=max_offsets)
+            == offsets
+        )
 
-    def test_an_empty_segment_at_the_end_is_told_once(self, written_at):
+    def test_empty_active_segment_is_returned_once(self, written_at):
         log = written_at(10, 20)
         log.roll(now_ms=NOW_MS)
-        assert self.before(log, LATEST) == [4, 2, 0]
+        assert self.before(log, LATEST_TIMESTAMP) == [4, 2, 0]
 
-    def test_an_empty_log_has_its_start(self, log):
-        assert self.before(log, LATEST) == [0]
+    def test_empty_log_returns_its_start(self, log):
+        assert self.before(log, LATEST_TIMESTAMP) == [0]
 
-    def test_no_offset_lies_before_the_start(self, written_at):
+    def test_offsets_before_the_log_start_are_raised_to_it(self, written_at):
         log = written_at(10, 20)
-        log.advance_start(1)
-        assert self.before(log, LATEST) == [4, 2, 1]
-        assert self.before(log, EARLIEST) == [1]
+        log.maybe_increment_log_start_offset(1)
+        assert self.before(log, LATEST_TIMESTAMP) == [4, 2, 1]
+        assert self.before(log, EARLIEST_TIMESTAMP) == [1]

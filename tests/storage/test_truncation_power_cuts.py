@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.storage.log_truncation import truncate, truncate_fully
+from odradek.storage.log_truncation import truncate_fully_and_start_at, truncate_to
 from tests.support.faulty_disk import SYNCS, FaultyDisk
 from tests.support.logs import NOW_MS, append, opened, records_batch, records_from, recovered
 from tests.support.power_cut import PowerCut, PowerIsOff
@@ -13,7 +13,7 @@ SMALL = {"segment_bytes": 900, "index_interval_bytes": 100}
 LARGE = {"segment_bytes": 6000, "index_interval_bytes": 100}
 OLD = [b"old %d" % number + bytes(200) for number in range(7)]
 NEW = [b"new %d" % number + bytes(200) for number in range(4)]
-CUT, END, ANEW = 1, len(OLD), 100
+TRUNCATION_OFFSET, LOG_END, RESTART_OFFSET = 1, len(OLD), 100
 SEEDS = range(3)
 
 
@@ -24,11 +24,11 @@ def fill(directory):
     log.close(now_ms=NOW_MS)
 
 
-def begin(directory):
-    opened(directory, start_offset=ANEW, **SMALL).abandon()
+def create_empty(directory):
+    opened(directory, log_start_offset=RESTART_OFFSET, **SMALL).close_handlers()
 
 
-def ends(scenario, directory, known_end):
+def runs_to_completion(scenario, directory, known_end):
     """Whether the scenario came to its end before the power went."""
     try:
         scenario(opened(directory, recovery_point=known_end, **LARGE))
@@ -37,70 +37,76 @@ def ends(scenario, directory, known_end):
     return True
 
 
-def left_of(tmp_path, seed, scenario, *, made=fill, known_end=END, recovery_point=CUT):
+def values_after_power_cuts(
+    tmp_path, seed, scenario, *, prepare=fill, known_end=LOG_END, recovery_point=TRUNCATION_OFFSET
+):
     """What is read after a power cut at each change that the scenario makes, in turn."""
-    off_at, is_over = 0, False
-    while not is_over:
+    off_at, is_complete = 0, False
+    while not is_complete:
         off_at += 1
         directory = tmp_path / f"events-{off_at}"
-        made(directory)
+        prepare(directory)
         with PowerCut(directory, seed, off_at=off_at) as disk:
-            is_over = ends(scenario, directory, known_end)
+            is_complete = runs_to_completion(scenario, directory, known_end)
             disk.cut()
-            again = recovered(directory, recovery_point=recovery_point, **SMALL)
-        values = [record.value for record in records_from(again)]
-        assert len(values) == again.end_offset - again.start_offset, str(disk)
+            reopened = recovered(directory, recovery_point=recovery_point, **SMALL)
+        values = [record.value for record in records_from(reopened)]
+        assert len(values) == reopened.log_end_offset - reopened.log_start_offset, str(disk)
         yield values
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_left_is_a_beginning_of_the_old_log(tmp_path, seed):
-    for values in left_of(tmp_path, seed, lambda log: truncate(log, CUT, now_ms=NOW_MS)):
-        assert len(values) >= CUT
+def test_remaining_records_are_a_prefix_of_the_old_log(tmp_path, seed):
+    for values in values_after_power_cuts(
+        tmp_path, seed, lambda log: truncate_to(log, TRUNCATION_OFFSET, now_ms=NOW_MS)
+    ):
+        assert len(values) >= TRUNCATION_OFFSET
         assert values == OLD[: len(values)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_old_record_follows_a_new_one(tmp_path, seed):
-    def write_again(log):
-        truncate(log, CUT, now_ms=NOW_MS)
+    def truncate_and_append(log):
+        truncate_to(log, TRUNCATION_OFFSET, now_ms=NOW_MS)
         for value in NEW:
             append(log, value)
 
-    for values in left_of(tmp_path, seed, write_again):
-        assert len(values) >= CUT
-        assert values in (OLD[: len(values)], (OLD[:CUT] + NEW)[: len(values)])
+    for values in values_after_power_cuts(tmp_path, seed, truncate_and_append):
+        assert len(values) >= TRUNCATION_OFFSET
+        assert values in (OLD[: len(values)], (OLD[:TRUNCATION_OFFSET] + NEW)[: len(values)])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_log_that_begins_anew_has_records_of_one_kind(tmp_path, seed):
-    def begin_anew(log):
-        truncate_fully(log, ANEW)
+def test_fully_truncated_log_has_only_old_or_only_new_records(tmp_path, seed):
+    def truncate_fully(log):
+        truncate_fully_and_start_at(log, RESTART_OFFSET)
         append(log, NEW[0])
 
-    for values in left_of(tmp_path, seed, begin_anew, recovery_point=0):
+    for values in values_after_power_cuts(tmp_path, seed, truncate_fully, recovery_point=0):
         assert values in (OLD[: len(values)], [NEW[0]])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_so_has_one_that_is_cut_to_nothing_before(tmp_path, seed):
-    def begin_anew(log):
-        truncate(log, 0, now_ms=NOW_MS)
-        truncate_fully(log, ANEW)
+def test_log_truncated_to_zero_then_fully_has_only_old_or_only_new_records(tmp_path, seed):
+    def truncate_fully(log):
+        truncate_to(log, 0, now_ms=NOW_MS)
+        truncate_fully_and_start_at(log, RESTART_OFFSET)
         append(log, NEW[0])
 
-    for values in left_of(tmp_path, seed, begin_anew, recovery_point=0):
+    for values in values_after_power_cuts(tmp_path, seed, truncate_fully, recovery_point=0):
         assert values in (OLD[: len(values)], [NEW[0]])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_batch_that_begins_before_an_empty_log_is_there_whole_or_not_at_all(tmp_path, seed):
-    def take(log):
-        batch = records_batch(*NEW, base_offset=ANEW - 2)
+def test_batch_that_begins_before_an_empty_log_is_whole_or_missing(tmp_path, seed):
+    def append_overlapping_batch(log):
+        batch = records_batch(*NEW, base_offset=RESTART_OFFSET - 2)
         with FaultyDisk(counting=SYNCS) as disk:
             log.append_as_follower(batch, now_ms=NOW_MS)
         assert disk.changes == 0
 
-    ends = {"known_end": ANEW, "recovery_point": ANEW}
-    for values in left_of(tmp_path, seed, take, made=begin, **ends):
+    runs_to_completion = {"known_end": RESTART_OFFSET, "recovery_point": RESTART_OFFSET}
+    for values in values_after_power_cuts(
+        tmp_path, seed, append_overlapping_batch, prepare=create_empty, **runs_to_completion
+    ):
         assert values in ([], NEW)

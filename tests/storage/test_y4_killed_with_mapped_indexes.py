@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from odradek.controller.tied_process import tied
-from odradek.storage.log_lookup import first_at_or_after
+from odradek.controller.tied_process import tied_command
+from odradek.storage.timestamp_lookup import offset_for_timestamp
 from tests.support.log_managers import EVENTS, Notebook, managing
 from tests.support.logs import NOW_MS, append, records_from
 
@@ -26,17 +26,17 @@ write_until_killed(Path(sys.argv[1]))
 def write_until_killed(path):
     manager = managing(path, **SETTINGS)
     number = 0
-    with manager.create(EVENTS, now_ms=NOW_MS) as log:
+    with manager.get_or_create_log(EVENTS, now_ms=NOW_MS) as log:
         while True:
-            written = append(log, b"%d" % number, bytes(150), timestamp=NOW_MS + number)
-            sys.stdout.write(f"{written.first_offset}\n")
+            append_info = append(log, b"%d" % number, bytes(150), timestamp=NOW_MS + number)
+            sys.stdout.write(f"{append_info.first_offset}\n")
             sys.stdout.flush()
             number += 1
 
 
 def killed_after(count, path):
     """How many batches were acknowledged, by then or in the meantime."""
-    command = tied([sys.executable, "-c", WRITER, str(path)])
+    command = tied_command([sys.executable, "-c", WRITER, str(path)])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         acknowledged = [int(writer.stdout.readline()) for _ in range(count)]
         writer.send_signal(signal.SIGKILL)
@@ -46,7 +46,7 @@ def killed_after(count, path):
 
 
 @pytest.mark.parametrize("count", [10, 100, 700])
-def test_y4_indexes_with_room_ahead_are_made_anew_and_lead_everywhere(tmp_path, count):
+def test_y4_preallocated_indexes_are_rebuilt_and_complete_after_a_kill(tmp_path, count):
     acknowledged = killed_after(count, tmp_path)
     (index,) = (tmp_path / "events-0").glob("*.index")
     assert index.stat().st_size == INDEX_BYTES
@@ -54,11 +54,13 @@ def test_y4_indexes_with_room_ahead_are_made_anew_and_lead_everywhere(tmp_path, 
     manager = managing(tmp_path, observer=observer, **SETTINGS)
     assert observer.notes == []
     log = manager.find(EVENTS).log
-    assert log.end_offset >= 2 * acknowledged
+    assert log.log_end_offset >= 2 * acknowledged
     assert 0 < index.stat().st_size < INDEX_BYTES
-    numbers = range(log.end_offset // 2)
-    assert [record.value for record in records_from(log)][::2] == [b"%d" % each for each in numbers]
+    numbers = range(log.log_end_offset // 2)
+    assert [record.value for record in records_from(log)][::2] == [
+        b"%d" % value_number for value_number in numbers
+    ]
     for number in numbers[:: max(1, len(numbers) // 50)]:
         assert records_from(log, 2 * number)[0].value == b"%d" % number
-        assert first_at_or_after(log, NOW_MS + number).offset == 2 * number
-    manager.abandon()
+        assert offset_for_timestamp(log, NOW_MS + number).offset == 2 * number
+    manager.close_handlers()

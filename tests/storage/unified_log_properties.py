@@ -9,13 +9,13 @@ from hypothesis.strategies import booleans, integers, sampled_from
 
 from odradek.protocol.errors import OffsetOutOfRange
 from odradek.protocol.records.compression import Codec
-from odradek.storage import log_lookup
+from odradek.storage import timestamp_lookup
 from odradek.storage.batch_scan import HEADERS_READ_BYTES
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
 from odradek.storage.cleaner.offset_map import ENTRY_BYTES
-from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.deletion import remove
-from odradek.storage.log_truncation import truncate
+from odradek.storage.log_truncation import truncate_to
 from odradek.storage.retention import apply_retention
+from odradek.storage.segment_deletion import delete_segment_files
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_model_machine import (
     ALL_TIMESTAMPS,
@@ -33,7 +33,7 @@ from tests.support.stepwise_compaction import StepwiseCompaction
 
 #: Of a compaction.
 STEPS = sampled_from([0, 1, 2, 3, 4, 6, 100, 100, 100, 100])
-WAITED = sampled_from([0, 1, DELETE_RETENTION_MS, 2 * DELETE_RETENTION_MS])
+WAIT_MS = sampled_from([0, 1, DELETE_RETENTION_MS, 2 * DELETE_RETENTION_MS])
 
 
 class LogAgainstAList(WriterRules):
@@ -48,7 +48,7 @@ class LogAgainstAList(WriterRules):
     # Cutting
 
     @rule(back=integers(0, 12))
-    def cut_the_end(self, back):
+    def truncate_end(self, back):
         model = self.model
         offset = max(model.start_offset, model.decided_end, model.end_offset - back)
         self.pause_compaction()
@@ -56,8 +56,8 @@ class LogAgainstAList(WriterRules):
         # But what was staged has become a part of the log, and decides what may be cut.
         first = self.log.segments.first.base_offset
         offset = max(model.end_before(offset), model.decided_end, first)
-        truncate(self.log, offset, now_ms=NOW_MS)
-        self.resume_compaction(cut_at=self.log.end_offset)
+        truncate_to(self.log, offset, now_ms=NOW_MS)
+        self.resume_compaction(cut_at=self.log.log_end_offset)
         if offset == model.end_offset:
             return
         if model.decided_end:
@@ -67,19 +67,21 @@ class LogAgainstAList(WriterRules):
         self.look_around()
 
     @rule(producer_id=TRANSACTIONAL, records=RECORDS)
-    def cut_off_an_abort(self, producer_id, records):
+    def truncate_an_abort_marker(self, producer_id, records):
         """What it aborted may stay, and is open again."""
         self.append_in_a_transaction(producer_id, records, codec=Codec.NONE, bumps=False)
         self.end_a_transaction(producer_id, is_commit=False, bumps=False)
-        self.cut_the_end(back=1)
+        self.truncate_end(back=1)
 
     @rule(forward=integers(0, 8))
     def delete_records(self, forward):
         offset = min(self.model.start_offset + forward, self.model.end_offset)
         if offset > self.model.high_watermark:
-            expect(OffsetOutOfRange, lambda: self.log.advance_start(offset))
+            expect(OffsetOutOfRange, lambda: self.log.maybe_increment_log_start_offset(offset))
             return
-        assert self.log.advance_start(offset) == (offset > self.model.start_offset)
+        assert self.log.maybe_increment_log_start_offset(offset) == (
+            offset > self.model.start_offset
+        )
         self.model.start_offset = offset
         self._retain(now_ms=0)
 
@@ -99,7 +101,7 @@ class LogAgainstAList(WriterRules):
 
     @precondition(lambda self: self.compaction is None)
     @rule(
-        waited_ms=WAITED,
+        waited_ms=WAIT_MS,
         map_entries=sampled_from([1, 2, 4, 100]),
         segment_bytes=sampled_from([1, 1000, 2000]),
         is_from_scratch=booleans(),
@@ -110,39 +112,39 @@ class LogAgainstAList(WriterRules):
         self.log.roll(now_ms=NOW_MS)
         self.log.flush(now_ms=NOW_MS)
         if is_from_scratch:
-            self.schedule.cleaned_to(self.log, self.log.start_offset)
-        chosen = self.schedule.choose([self.log], now_ms=self.now_ms)
-        if chosen is None:
+            self.schedule.update_checkpoint(self.log, self.log.log_start_offset)
+        log_to_clean = self.schedule.grab_filthiest_compacted_log([self.log], now_ms=self.now_ms)
+        if log_to_clean is None:
             return
         self.compaction = StepwiseCompaction(
-            self.log, self.model, self.schedule, chosen, self.now_ms
+            self.log, self.model, self.schedule, log_to_clean, self.now_ms
         )
         self.compaction.limit(
             segment_bytes_max=segment_bytes,
             dedupe_buffer_bytes=map_entries * ENTRY_BYTES,
             dedupe_load_factor=1.0,
         )
-        self.go_on_compacting(steps)
+        self.continue_compaction(steps)
 
     @precondition(lambda self: self.compaction is None)
-    @rule(waited_ms=WAITED)
+    @rule(waited_ms=WAIT_MS)
     def compact_at_once(self, waited_ms):
         self.compact(waited_ms, 100, 1000, is_from_scratch=False, steps=100)
 
     @precondition(lambda self: self.compaction is not None)
     @rule(steps=STEPS)
-    def go_on_compacting(self, steps):
+    def continue_compaction(self, steps):
         for _ in range(steps):
             if not self.compaction.step():
-                remove(self.compaction.old)
+                delete_segment_files(self.compaction.old)
                 self.compaction = None
                 self.look_around()
                 break
 
     @precondition(lambda self: self.compaction is not None)
-    @rule(at=integers(1, 60))
-    def crash_while_compacting(self, at):
-        with FaultyDisk(fail_at=at, persists=True) as disk:
+    @rule(fail_at=integers(1, 60))
+    def crash_while_compacting(self, fail_at):
+        with FaultyDisk(fail_at=fail_at, persists=True) as disk:
             try:
                 while self.compaction.step():
                     pass
@@ -157,7 +159,7 @@ class LogAgainstAList(WriterRules):
         if self.compaction is not None:
             self.stop_compacting()
         self.log.close(now_ms=NOW_MS)
-        self.log = self.opened(start_offset=self.log.start_offset)
+        self.log = self.opened(log_start_offset=self.log.log_start_offset)
         self._restore(self.model.high_watermark)
 
     @rule(loses_checkpoints=booleans(), back=integers(0, 5))
@@ -166,14 +168,16 @@ class LogAgainstAList(WriterRules):
         if self.compaction is not None:
             self.compaction.crash()
             self.compaction = None
-        cleaned_to = self.schedule.checkpoint(self.log)
-        self.schedule = CleanerSchedule()
+        cleaned_to = self.schedule.last_clean_offset(self.log)
+        self.schedule = LogCleanerManager()
         if cleaned_to is not None and not loses_checkpoints:
-            self.schedule.cleaned_to(self.log, cleaned_to)
+            self.schedule.update_checkpoint(self.log, cleaned_to)
         recovery_point = 0 if loses_checkpoints else self.log.recovery_point
-        self.log.abandon()
+        self.log.close_handlers()
         self.log = self.opened(
-            is_recovered=True, start_offset=self.log.start_offset, recovery_point=recovery_point
+            is_recovered=True,
+            log_start_offset=self.log.log_start_offset,
+            recovery_point=recovery_point,
         )
         self._restore(max(self.model.high_watermark - back, self.model.start_offset))
 
@@ -189,25 +193,25 @@ class LogAgainstAList(WriterRules):
         copy = shutil.copytree(self.directory, self.directory.with_name("copy-0"))
         for snapshot in copy.glob("*.snapshot"):
             snapshot.unlink()
-        log = recovered(copy, start_offset=self.log.start_offset, **self.settings)
+        log = recovered(copy, log_start_offset=self.log.log_start_offset, **self.settings)
         forgotten = self.model.forgotten
         assert known_producers(log, but=forgotten) == known_producers(self.log, but=forgotten)
-        undecided = self.log.producers.transactions.first_undecided_offset
-        assert log.producers.transactions.first_undecided_offset == undecided
-        log.abandon()
+        undecided = self.log.producer_state_manager.transactions.first_undecided_offset
+        assert log.producer_state_manager.transactions.first_undecided_offset == undecided
+        log.close_handlers()
         shutil.rmtree(copy)
 
     # Asking
 
     @invariant()
-    def the_ends_agree(self):
+    def offsets_agree(self):
         log, model = self.log, self.model
-        assert (log.start_offset, log.end_offset) == (model.start_offset, model.end_offset)
+        assert (log.log_start_offset, log.log_end_offset) == (model.start_offset, model.end_offset)
         assert log.high_watermark == model.high_watermark
         assert log.last_stable_offset == model.last_stable_offset()
 
     @invariant()
-    def all_records_are_there(self):
+    def records_agree(self):
         start, end = self.model.start_offset, self.model.end_offset
         assert records_from(self.log) == self.model.visible(start, end)
         assert read_committed(self.log, start, max_bytes=300) == self.model.committed(start)
@@ -215,8 +219,8 @@ class LogAgainstAList(WriterRules):
 
     @invariant()
     def epochs_agree(self):
-        found = self.model.with_batches(self.log.epochs.entries)
-        assert found == self.model.epochs()
+        actual = self.model.with_batches(self.log.leader_epoch_cache.entries)
+        assert actual == self.model.epochs()
 
     @rule(start=integers(0, 60), max_bytes=sampled_from([1, 200, 2000]))
     def read(self, start, max_bytes):
@@ -230,31 +234,31 @@ class LogAgainstAList(WriterRules):
     @rule(start=integers(0, 60), length=integers(1, 30), timestamp=TIMESTAMPS)
     def look_up(self, start, length, timestamp):
         self._check_aborted(max(start, self.model.start_offset), length)
-        self._check_times([timestamp])
+        self._check_timestamps([timestamp])
 
     @rule()
     def look_around(self):
         """All that can be asked, where an answer may have changed: something has just happened."""
-        self._check_times(ALL_TIMESTAMPS)
+        self._check_timestamps(ALL_TIMESTAMPS)
         start, end = self.model.start_offset, self.model.end_offset
         self._check_aborted(start, end - start + 1)
         for segment in self.log.segments:
-            at = max(start, segment.base_offset - 1)
-            self._check_aborted(at, 1)
-            if at < end:
-                assert records_from(self.log, at, up_to=end) == self.model.visible(at, end)
+            offset = max(start, segment.base_offset - 1)
+            self._check_aborted(offset, 1)
+            if offset < end:
+                assert records_from(self.log, offset, up_to=end) == self.model.visible(offset, end)
 
     def _check_aborted(self, start, length):
-        found = self.log.aborted_transactions(start=start, end=start + length)
-        self.model.check_aborted(found, start=start, end=start + length)
+        actual = self.log.collect_aborted_transactions(start=start, end=start + length)
+        self.model.check_aborted(actual, start=start, end=start + length)
 
-    def _check_times(self, timestamps):
+    def _check_timestamps(self, timestamps):
         markers = markers_in(self.log)
         for timestamp in timestamps:
-            at = log_lookup.first_at_or_after(self.log, timestamp)
+            offset = timestamp_lookup.offset_for_timestamp(self.log, timestamp)
             expected = self.model.first_at_or_after(timestamp, markers=markers)
-            assert (None if at is None else at.offset) == expected
-        largest = log_lookup.of_largest_timestamp(self.log)
+            assert (None if offset is None else offset.offset) == expected
+        largest = timestamp_lookup.offset_of_max_timestamp(self.log)
         expected = self.model.of_largest_timestamp(markers=markers)
         assert (None if largest is None else (largest.offset, largest.timestamp)) == expected
 
@@ -268,8 +272,8 @@ class LargeBatchesAgainstAList(LogAgainstAList):
 
 def known_producers(log, *, but):
     return {
-        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
-        for producer_id, state in log.producers.states.items()
+        producer_id: (state.epoch, state.last_sequence, state.current_txn_first_offset)
+        for producer_id, state in log.producer_state_manager.active_producers.items()
         if producer_id not in but
     }
 
@@ -278,19 +282,19 @@ def markers_in(log):
     """The offsets of the markers that are in the log."""
     return {
         record.offset
-        for batch in batches_from(log, log.start_offset)
+        for batch in batches_from(log, log.log_start_offset)
         if batch.is_control
         for record in batch.records()
-        if record.offset >= log.start_offset
+        if record.offset >= log.log_start_offset
     }
 
 
 def start_after_retention(log, now_ms):
     """Where the log starts once the segments that are old, or all before its start, are gone."""
-    start = log.start_offset
+    start = log.log_start_offset
     for segment in log.segments:
-        following = log.segments.after(segment)
-        end = log.end_offset if following is None else following.base_offset
+        following = log.segments.higher_segment(segment)
+        end = log.log_end_offset if following is None else following.base_offset
         if end > log.high_watermark:
             break
         timestamps = [batch.max_timestamp for _, batch in segment.batches()]

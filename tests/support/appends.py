@@ -1,10 +1,13 @@
 """Short ways to append to a topic with given settings."""
 
-from odradek.config.definition import Layer
-from odradek.storage.admission.offset_assignment import Admitted, admit
-from odradek.storage.admission.rules import AppendRules, append_rules
-from odradek.storage.producers.append import AppendOrigin
+from odradek.config.definition import ConfigSource
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from odradek.storage.settings import TopicSettings
+from odradek.storage.validation.append_rules import AppendRules, append_rules_for
+from odradek.storage.validation.offset_assignment import (
+    RecordsToAppend,
+    validate_and_assign_offsets,
+)
 
 NOW_MS = 1_700_000_000_000
 
@@ -12,7 +15,7 @@ NOW_MS = 1_700_000_000_000
 def rules_of(**topic: str) -> AppendRules:
     """The rules of a topic, whose settings are named with underscores."""
     texts = {name.replace("_", "."): text for name, text in topic.items()}
-    return append_rules(TopicSettings.read({Layer.TOPIC: texts}))
+    return append_rules_for(TopicSettings.read({ConfigSource.TOPIC: texts}))
 
 
 PLAIN = rules_of()
@@ -26,9 +29,9 @@ def admitted(
     next_offset: int = 0,
     origin: AppendOrigin = AppendOrigin.CLIENT,
     now_ms: int = NOW_MS,
-) -> Admitted:
+) -> RecordsToAppend:
     """As the leader of epoch 7 takes it, in memory of its own."""
-    return admit(
+    return validate_and_assign_offsets(
         bytearray(records),
         rules,
         next_offset=next_offset,
@@ -38,5 +41,5 @@ def admitted(
     )
 
 
-def written(admitted: Admitted) -> bytes:
+def written(admitted: RecordsToAppend) -> bytes:
     return b"".join(admitted.buffers)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from odradek.broker.transactions.verification import ClaimedTransaction, Knowledge, Refusals
+from odradek.broker.transactions.add_partitions_to_txn_manager import (
+    ClientCapabilities,
+    PartitionErrors,
+    TransactionIdentity,
+)
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 
@@ -20,16 +24,16 @@ class AskedCoordinator:
     refusal: ErrorCode | None = None
     words: list[ErrorCode | None] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
-    asked: list[tuple[ClaimedTransaction, list[TopicPartition], Knowledge]] = field(
+    asked: list[tuple[TransactionIdentity, list[TopicPartition], ClientCapabilities]] = field(
         default_factory=list
     )
 
-    async def ask(
+    async def add_or_verify_transaction(
         self,
-        transaction: ClaimedTransaction,
+        transaction: TransactionIdentity,
         partitions: Sequence[TopicPartition],
-        knowledge: Knowledge,
-    ) -> Refusals:
+        knowledge: ClientCapabilities,
+    ) -> PartitionErrors:
         self.asked.append((transaction, list(partitions), knowledge))
         self.meanwhile()
         refusal = self.words.pop(0) if self.words else self.refusal

@@ -63,7 +63,7 @@ class WrittenLog:
             time = logs.NOW_MS + number * 7
             logs.append(log, b"v" * (number % 50), timestamp=time, leader_epoch=epoch)
             self._transactions(log, number, epoch)
-        self.end_offset = log.end_offset
+        self.end_offset = log.log_end_offset
         log.close(now_ms=logs.NOW_MS)
         self.set_checkpoints(self.end_offset)
 

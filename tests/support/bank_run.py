@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Self
 
-from odradek.protocol.internal.key_partition import partition_of
+from odradek.protocol.internal.key_partition import partition_for
 from odradek.protocol.types import TopicPartition
 from tests.support import bank
 from tests.support.bank import Bank, Teller, TellerOptions
@@ -65,7 +65,7 @@ class BankRun:
             if account // self._partitions % TELLERS == number
         ]
         names = (f"{self._topic}-teller-{each}" for each in count())
-        name = next(each for each in names if partition_of(each, TELLERS) == number)
+        name = next(each for each in names if partition_for(each, TELLERS) == number)
         options = TellerOptions(name, self._topic, self._partitions, accounts)
         teller = self._stack.enter_context(Teller(self._addresses, options))
         self._everybody.append(teller)

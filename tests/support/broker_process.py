@@ -24,7 +24,7 @@ from typing import Self
 
 import pytest
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support.free_ports import free_port
 from tests.support.server_process import ServerFailed
 
@@ -111,7 +111,7 @@ class BrokerProcess:
         self._ready_file.unlink(missing_ok=True)
         with self.log.open("ab") as output, hanging_up(self._hangup):
             self._process = subprocess.Popen(
-                tied(self.command()), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                tied_command(self.command()), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
 
     def wait_until_ready(self, *, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any, TypeVar
 
-from odradek.broker.call import Call, Peer
+from odradek.broker.request import Request, RequestContext
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import Message
@@ -12,17 +12,17 @@ from tests.support.loops import finish
 Sent = TypeVar("Sent", bound=Message)
 
 
-def called(request: Sent, *, version: int | None = None, listener: str = "INSIDE") -> Call[Sent]:
+def called(request: Sent, *, version: int | None = None, listener: str = "INSIDE") -> Request[Sent]:
     """In the last version, unless another is given."""
     schema = request.__schema__
-    peer = Peer(connection_id="here-there-0", client_host="127.0.0.1", listener=listener)
-    return Call(
-        request=request,
+    peer = RequestContext(connection_id="here-there-0", client_host="127.0.0.1", listener=listener)
+    return Request(
+        body=request,
         version=schema.versions.high if version is None else version,
-        key=ApiKey(schema.key),
+        api_key=ApiKey(schema.key),
         correlation_id=1,
         client_id="a test",
-        peer=peer,
+        context=peer,
     )
 
 

@@ -38,7 +38,7 @@ def write(broker: BrokerProcess, topic: str, value: bytes, *, acks: int) -> Erro
         topic_data=[{"name": topic, "partition_data": [sent]}],
     )
     ((line,),) = [each.partition_responses for each in answer.responses]
-    return ErrorCode.of(line.error_code)
+    return ErrorCode.for_code(line.error_code)
 
 
 def wait_until_written(broker: BrokerProcess, topic: str, value: bytes) -> None:

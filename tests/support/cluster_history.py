@@ -15,14 +15,14 @@ Owner: the event loop.
 
 from collections.abc import Callable, Mapping
 
-from odradek.controller.broker_link import ControlRequest
-from odradek.controller.leadership import NO_LEADER
+from odradek.controller.controller_channel import ControlRequest
+from odradek.controller.leader_and_isr import NO_LEADER
 from odradek.controller.store import paths
 from odradek.controller.store.base import Check
+from odradek.controller.store.data_tree import DeletedNode, Mutation, NodeRecord
 from odradek.controller.store.payloads.admin import ReassignPartitions
 from odradek.controller.store.payloads.controller import ControllerEpoch
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
-from odradek.controller.store.tree import Gone, Mutation, Record
 from odradek.protocol.api.stop_replica import StopReplicaRequest
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.simulated_brokers import SimulatedBrokers
@@ -44,7 +44,7 @@ class ClusterHistory:
         self.to_delete: set[str] = set()
         self.reassigned_by_node: Mapping[TopicPartition, tuple[int, ...]] | None = None
         self._brokers = brokers
-        self._epoch = Record(paths.CONTROLLER_EPOCH, b"0", 0, 0, 0, 0, 0, 0)
+        self._epoch = NodeRecord(paths.CONTROLLER_EPOCH, b"0", 0, 0, 0, 0, 0, 0)
         self._zxid = zxid
         self._deleted_ids: set[Uuid | None] = set()
         #: By name: in which epoch of the controller, and when.
@@ -75,17 +75,19 @@ class ClusterHistory:
 
     def _note(self, mutation: Mutation) -> None:
         path = mutation.path
-        topic, partition = paths.topic_of(path), paths.partition_of(path)
-        if path == paths.CONTROLLER_EPOCH and isinstance(mutation, Record):
+        topic, partition = paths.topic_from_path(path), paths.partition_from_path(path)
+        if path == paths.CONTROLLER_EPOCH and isinstance(mutation, NodeRecord):
             self._expect(mutation.version == self._epoch.version + 1 or not mutation.version, path)
             self._epoch = mutation
         elif path == paths.REASSIGN_PARTITIONS:
-            is_there = isinstance(mutation, Record)
+            is_there = isinstance(mutation, NodeRecord)
             self.reassigned_by_node = (
                 ReassignPartitions.decode(mutation.value).replicas if is_there else None
             )
         elif path.startswith(f"{paths.DELETE_TOPICS}/"):
-            change = self.to_delete.add if isinstance(mutation, Record) else self.to_delete.discard
+            change = (
+                self.to_delete.add if isinstance(mutation, NodeRecord) else self.to_delete.discard
+            )
             change(path.rpartition("/")[2])
         elif partition is not None and path == paths.partition_state(partition):
             self._note_state(partition, mutation)
@@ -93,7 +95,7 @@ class ClusterHistory:
             self._note_topic(topic, mutation)
 
     def _note_topic(self, topic: str, mutation: Mutation) -> None:
-        if isinstance(mutation, Gone):
+        if isinstance(mutation, DeletedNode):
             return self._note_deleted(topic, self.topics.pop(topic))
         now = TopicAssignment.decode(mutation.value, topic)
         before = self.topics.get(topic)
@@ -118,7 +120,7 @@ class ClusterHistory:
                 self._expect(not is_left, f"{topic}-{number} is deleted, but not from {broker}")
 
     def _note_state(self, partition: TopicPartition, mutation: Mutation) -> None:
-        if isinstance(mutation, Gone):
+        if isinstance(mutation, DeletedNode):
             self.states.pop(partition)
             self._expect(partition.topic in self.to_delete, f"the leader of {partition} is gone")
             return

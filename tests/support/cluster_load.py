@@ -28,6 +28,11 @@ TOPIC = "events"
 LOOK_OFTEN = {"topic.metadata.refresh.interval.ms": 500, "socket.timeout.ms": 4_000}
 #: A leader that does not answer is soon given up.
 PATIENCE = {"request.timeout.ms": 2_000, **LOOK_OFTEN}
+#: librdkafka bumps the producer epoch when a leader changes between two requests in flight and the
+#: second is out of order.  Batches of other partitions that were written but not acknowledged are
+#: then sent with new sequence numbers, and are duplicates (confluentinc/librdkafka issue 4953).
+#: With one request in flight no request is out of order.
+ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
 
 class Load:
@@ -37,8 +42,13 @@ class Load:
         self, cluster: Cluster, topic: str = TOPIC, *, partitions: int = 1, **more: Any
     ) -> None:
         self.topic, self.partitions = topic, partitions
+        in_flight = ONE_IN_FLIGHT if partitions > 1 else {}
         self.producer = PersistentProducer(
-            cluster.addresses, topic, name="load", partitions=partitions, **{**PATIENCE, **more}
+            cluster.addresses,
+            topic,
+            name="load",
+            partitions=partitions,
+            **{**PATIENCE, **in_flight, **more},
         )
         self.consumer = PersistentConsumer(
             cluster.addresses, topic, partitions=partitions, **LOOK_OFTEN

@@ -33,7 +33,7 @@ def read_committed(client: PartitionClient, offset: int = 0) -> CommittedRead:
     found: list[Record] = []
     while True:
         line = client.fetch(offset, isolation_level=READ_COMMITTED)
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         batches = list(batches_of_any_magic(bytes(line.records or b"")))
         if not batches:
             return CommittedRead(found, offset)

@@ -7,14 +7,14 @@ from typing import Any
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.pace import Pace
-from odradek.storage.cleaner.schedule import candidate
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.log_cleaner_manager import build_log_to_clean
+from odradek.storage.cleaner.segment_swap import swap_segments
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.swap import swap
-from odradek.storage.cleaner.task import CleaningPlan, CleaningTask, cleaning_task
-from odradek.storage.deletion import remove
-from odradek.storage.log import Log
+from odradek.storage.cleaner.task import CleaningResult, CleaningTask, build_cleaning_task
+from odradek.storage.cleaner.throttler import CleanerThrottler
+from odradek.storage.segment_deletion import delete_segment_files
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.logs import NOW_MS, batches_from
 from tests.support.read_committed import committed_in
 
@@ -23,17 +23,17 @@ Pair = tuple[bytes | None, bytes | None]
 CLEANER = CleanerSettings()
 
 
-def append_pairs(log: Log, *pairs: Pair, timestamp: int = NOW_MS, **fields: Any) -> int:
+def append_pairs(log: UnifiedLog, *pairs: Pair, timestamp: int = NOW_MS, **fields: Any) -> int:
     """One batch of these keys and values; its first offset."""
     builder = BatchBuilder(BatchFields(**fields))
     for key, value in pairs:
         builder.append(timestamp=timestamp, key=key, value=value)
     written = log.append_as_leader(builder.build(), leader_epoch=0, now_ms=NOW_MS)
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)
     return written.first_offset
 
 
-def sealed(log: Log) -> Log:
+def sealed(log: UnifiedLog) -> UnifiedLog:
     """The same, synced, with an empty active segment: all of it may be compacted."""
     log.roll(now_ms=NOW_MS)
     log.flush(now_ms=NOW_MS)
@@ -41,7 +41,7 @@ def sealed(log: Log) -> Log:
 
 
 def task_of(
-    log: Log,
+    log: UnifiedLog,
     *,
     now_ms: int = NOW_MS,
     checkpoint: int | None = None,
@@ -51,29 +51,29 @@ def task_of(
     """The compaction of all that may be, from ``checkpoint`` on; only what is synced may be."""
     if log.recovery_point < log.segments.active.base_offset:
         log.flush(now_ms=now_ms)
-    found = candidate(log, checkpoint=checkpoint, now_ms=now_ms)
-    task = cleaning_task(
+    found = build_log_to_clean(log, last_clean_offset=checkpoint, now_ms=now_ms)
+    task = build_cleaning_task(
         log,
         settings,
         first_dirty_offset=found.first_dirty_offset,
-        end_offset=found.end_offset,
+        first_uncleanable_offset=found.first_uncleanable_offset,
         now_ms=now_ms,
     )
-    return replace(task, limits=replace(task.limits, **limits))
+    return replace(task, config=replace(task.config, **limits))
 
 
-def compact(log: Log, pace: Pace | None = None, **task: Any) -> CleaningPlan:
+def compact(log: UnifiedLog, pace: CleanerThrottler | None = None, **task: Any) -> CleaningResult:
     """Compact the log and put the new segments in place; the old ones are removed."""
     plan = clean(task_of(log, **task), pace)
-    remove(swap(log, plan))
+    delete_segment_files(swap_segments(log, plan))
     return plan
 
 
-def stored_batches(log: Log) -> list[AnyBatch]:
+def stored_batches(log: UnifiedLog) -> list[AnyBatch]:
     return batches_from(log, log.segments.first.base_offset)
 
 
-def stored_records(log: Log) -> list[Record]:
+def stored_records(log: UnifiedLog) -> list[Record]:
     """All data records, aborted or not."""
     return [
         record
@@ -83,14 +83,14 @@ def stored_records(log: Log) -> list[Record]:
     ]
 
 
-def stored_pairs(log: Log) -> dict[int, Pair]:
+def stored_pairs(log: UnifiedLog) -> dict[int, Pair]:
     """Key and value by offset."""
     return {record.offset: (record.key, record.value) for record in stored_records(log)}
 
 
-def committed_records(log: Log) -> list[Record]:
+def committed_records(log: UnifiedLog) -> list[Record]:
     """What a reader with read_committed sees, even beyond the last stable offset."""
-    aborted = log.aborted_transactions(start=0, end=log.end_offset)
+    aborted = log.collect_aborted_transactions(start=0, end=log.log_end_offset)
     return list(committed_in(stored_batches(log), aborted))
 
 
@@ -99,7 +99,7 @@ def latest_pairs(pairs: Iterable[Pair]) -> dict[bytes, bytes | None]:
     return {key: value for key, value in pairs if key is not None}
 
 
-def base_offsets(log: Log) -> list[int]:
+def base_offsets(log: UnifiedLog) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 

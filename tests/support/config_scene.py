@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.broker.admin.config_admin import BrokerConfigAdmin
-from odradek.broker.admin.config_descriptions import ConfigDescriptions
-from odradek.broker.call import Call, Peer
+from odradek.broker.admin.config_admin_manager import ConfigAdminManager
+from odradek.broker.admin.config_helper import ConfigHelper
 from odradek.broker.handlers import alter_configs, describe_configs, incremental_alter_configs
-from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.request import Request, RequestContext
+from odradek.broker.settings.config_store import read_config
+from odradek.broker.settings.dynamic_settings import DynamicSettings
 from odradek.broker.settings.server_settings import ServerSettings
-from odradek.broker.settings.stored import stored_config
-from odradek.config.definition import Layer
-from odradek.controller.assignment import Assignment
+from odradek.config.definition import ConfigSource
 from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.registration import create_roots
+from odradek.controller.registration import create_top_level_paths
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
+from odradek.controller.store.data_tree import DataTree
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.store.tree import Tree
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import KafkaError
 from tests.support.loops import at_end
@@ -42,19 +42,19 @@ HANDLERS = {
 class ConfigScene:
     store: MemoryStore
     settings: DynamicSettings
-    descriptions: ConfigDescriptions
-    admin: BrokerConfigAdmin
+    descriptions: ConfigHelper
+    admin: ConfigAdminManager
     topics: list[str]
 
     async def asked(self, key: ApiKey, request: Any, *, version: int) -> Any:
-        peer = Peer("connection", client_host="127.0.0.1", listener="PLAINTEXT")
-        call = Call(request, version, key, correlation_id=1, client_id="test", peer=peer)
+        peer = RequestContext("connection", client_host="127.0.0.1", listener="PLAINTEXT")
+        call = Request(request, version, key, correlation_id=1, client_id="test", context=peer)
         handler: Any = HANDLERS[key]
         whom = self.descriptions if handler is describe_configs else self.admin
         try:
             response = await handler.handle(whom, call)
         except KafkaError as failure:
-            return handler.refused(call, failure)
+            return handler.error_response(call, failure)
         await self.tell()
         return response
 
@@ -62,30 +62,30 @@ class ConfigScene:
         """What is configured by now, as the store would."""
         brokers = [paths.broker_config(None), paths.broker_config(BROKER_ID)]
         for entity in [*brokers, *map(paths.topic_config, self.topics)]:
-            await self.settings.take(entity, await stored_config(self.store, entity))
+            await self.settings.apply_config(entity, await read_config(self.store, entity))
 
 
 async def config_scene(
     file: Mapping[str, str] | None = None, *, topics: Mapping[str, Mapping[str, str]] | None = None
 ) -> ConfigScene:
-    store = MemoryStore(Tree())
+    store = MemoryStore(DataTree())
     at_end(store.close)
     await store.open_session()
-    await create_roots(store)
+    await create_top_level_paths(store)
     for name, config in (topics or {}).items():
-        topic = TopicAssignment({0: Assignment((BROKER_ID,))})
+        topic = TopicAssignment({0: ReplicaAssignment((BROKER_ID,))})
         await store.create(paths.topic(name), topic.encode())
         await store.create(paths.topic_config(name).path, EntityConfig(config).encode())
     names = [*(topics or {})]
-    settings = DynamicSettings(ServerSettings.read({Layer.FILE: file or {}}), broker_id=BROKER_ID)
+    settings = DynamicSettings(
+        ServerSettings.read({ConfigSource.FILE: file or {}}), broker_id=BROKER_ID
+    )
     await settings.load(store)
-    tree = ConfigAdmin(store, server=lambda: settings.current.defaults_of_topics)
+    tree = ConfigAdmin(store, server_settings=lambda: settings.current.topic_default_tables)
     return ConfigScene(
         store,
         settings,
-        ConfigDescriptions(
-            settings, store, broker_id=BROKER_ID, has_topic=lambda name: name in names
-        ),
-        BrokerConfigAdmin(tree, settings, broker_id=BROKER_ID),
+        ConfigHelper(settings, store, broker_id=BROKER_ID, has_topic=lambda name: name in names),
+        ConfigAdminManager(tree, settings, broker_id=BROKER_ID),
         names,
     )

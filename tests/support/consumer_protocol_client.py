@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.broker.groups.consumer.heartbeat import Told
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions
+from odradek.broker.groups.consumer.heartbeat import HeartbeatResult
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions
 from odradek.protocol.errors import FencedMemberEpoch, UnknownMemberId
 from tests.support.consumer_group_scene import GroupScene
 
@@ -20,8 +20,8 @@ class ProtocolClient:
     def __init__(self, scene: GroupScene, member_id: str, **about: Any) -> None:
         self.id = member_id
         self.epoch = 0
-        self.owned: Partitions = NOTHING
-        self.told: Partitions = NOTHING
+        self.owned: Partitions = NO_PARTITIONS
+        self.told: Partitions = NO_PARTITIONS
         self._scene = scene
         self._about = about
         self._has_missed_an_answer = False
@@ -42,18 +42,24 @@ class ProtocolClient:
 
     def subscribe(self, *names: str) -> None:
         self._about["names"] = names
-        self._hear(self._beat(names=self._names, owned=self.owned, rebalance_timeout_ms=5_000))
+        self._hear(
+            self._beat(
+                subscribed_topic_names=self._names,
+                owned_partitions=self.owned,
+                rebalance_timeout_ms=5_000,
+            )
+        )
 
     def heartbeat(self, *, tells_owned: bool = True, is_answer_lost: bool = False) -> None:
         """One that is fenced drops what it has; one that missed an answer tells everything."""
-        everything = {"names": self._names, "rebalance_timeout_ms": 5_000}
+        everything = {"subscribed_topic_names": self._names, "rebalance_timeout_ms": 5_000}
         try:
             if self._has_missed_an_answer:
-                told = self._beat(owned=self.owned, **everything)
+                told = self._beat(owned_partitions=self.owned, **everything)
             else:
-                told = self._beat(owned=self.owned if tells_owned else None)
+                told = self._beat(owned_partitions=self.owned if tells_owned else None)
         except (FencedMemberEpoch, UnknownMemberId):
-            self.epoch, self.owned, self.told = 0, NOTHING, NOTHING
+            self.epoch, self.owned, self.told = 0, NO_PARTITIONS, NO_PARTITIONS
             return
         self._has_missed_an_answer = is_answer_lost
         if not is_answer_lost:
@@ -75,10 +81,10 @@ class ProtocolClient:
         if not self._has_missed_an_answer:
             self.owned = self.told
 
-    def _beat(self, **said: Any) -> Told:
+    def _beat(self, **said: Any) -> HeartbeatResult:
         return self._scene.heartbeat(self.id, self.epoch, **said)
 
-    def _hear(self, told: Told) -> None:
-        self.epoch = told.epoch
+    def _hear(self, told: HeartbeatResult) -> None:
+        self.epoch = told.member_epoch
         if told.assigned is not None:
             self.told = told.assigned

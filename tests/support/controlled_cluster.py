@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.controller import Controller
+from odradek.controller.active_controller import ControllerEnvironment
+from odradek.controller.controller import KafkaController
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.registration import Identity, create_roots
+from odradek.controller.registration import BrokerIdentity, create_top_level_paths
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
-from odradek.controller.tenure import ControllerWorld
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.controller_scene import LISTENER, registration, topic_id
 from tests.support.simulated_brokers import SimulatedBrokers
@@ -60,7 +60,7 @@ class ControlledCluster:
     def __init__(self, stores: Stores, **settings: Any) -> None:
         self.brokers = SimulatedBrokers()
         self.brokers.on_the_way = self._tell_epoch
-        self.controllers: dict[int, Controller] = {}
+        self.controllers: dict[int, KafkaController] = {}
         self.sessions: dict[int, MetadataStore] = {}
         self._outside: MetadataStore | None = None
         self._stores = stores
@@ -86,16 +86,16 @@ class ControlledCluster:
         """``settings`` are those in which they differ from all others."""
         for broker in brokers:
             store = await self._stores.open()
-            await create_roots(store)
+            await create_top_level_paths(store)
             identity = self.identity(broker)
             chosen = ControllerSettings(**{**self._settings, **settings})
-            controller = Controller(store, identity, chosen, self.world(broker))
+            controller = KafkaController(store, identity, chosen, self.world(broker))
             epoch = await controller.start()
             self.controllers[broker], self.sessions[broker] = controller, store
             self.brokers.start(broker, epoch=epoch)
 
-    def identity(self, broker: int) -> Identity:
-        return Identity(broker, registration(broker), LISTENER)
+    def identity(self, broker: int) -> BrokerIdentity:
+        return BrokerIdentity(broker, registration(broker), LISTENER)
 
     async def start_three(self) -> None:
         """Of which the first is the controller; all know of each other then."""
@@ -113,9 +113,9 @@ class ControlledCluster:
     async def expire(self, broker: int) -> None:
         await self._stores.expire(self.sessions[broker])
 
-    def world(self, broker: int = 1) -> ControllerWorld:
-        return ControllerWorld(
-            controller_changed=lambda: self.told_of_controllers.update([broker]),
+    def world(self, broker: int = 1) -> ControllerEnvironment:
+        return ControllerEnvironment(
+            on_controller_changed=lambda: self.told_of_controllers.update([broker]),
             connect=self.brokers.connect,
             start_task=self._group.create_task,
             sleep=self._naps.sleep,
@@ -141,7 +141,7 @@ class ControlledCluster:
         return active[0] if len(active) == 1 else None
 
     @property
-    def controller(self) -> Controller:
+    def controller(self) -> KafkaController:
         assert self.controller_id is not None
         return self.controllers[self.controller_id]
 
@@ -230,6 +230,6 @@ class ControlledCluster:
     # What outside tools do
 
     async def create_topic(self, name: str, *replicas: Sequence[int]) -> None:
-        each = {number: Assignment(tuple(at)) for number, at in enumerate(replicas)}
+        each = {number: ReplicaAssignment(tuple(at)) for number, at in enumerate(replicas)}
         value = TopicAssignment(each, topic_id(name)).encode()
         await self.any_session.create(paths.topic(name), value)

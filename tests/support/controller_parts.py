@@ -7,13 +7,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.controller.machinery import Machinery
-from odradek.controller.tree_watches import TreeWatches
+from odradek.controller.controller_services import ControllerServices
+from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from tests.support.controller_scene import Scene
 
 
-def machinery_of(scene: Scene) -> Machinery:
-    return Machinery(
+def machinery_of(scene: Scene) -> ControllerServices:
+    return ControllerServices(
         scene.context, scene.reads, scene.writes, scene.batch, scene.partitions, scene.replicas
     )
 
@@ -24,23 +24,23 @@ class Noted:
 
     calls: list[tuple[str, Any]] = field(default_factory=list)
 
-    async def failed(self, replicas: Collection[Any]) -> None:
+    async def fail_replica_deletion(self, replicas: Collection[Any]) -> None:
         self.calls.append(("failed", [*replicas]))
 
-    async def replicas_deleted(self, replicas: Collection[Any]) -> None:
+    async def complete_replica_deletion(self, replicas: Collection[Any]) -> None:
         self.calls.append(("deleted", [*replicas]))
 
-    async def resume(self, topics: Collection[str]) -> None:
+    async def resume_deletion_for_topics(self, topics: Collection[str]) -> None:
         self.calls.append(("resume", [*topics]))
 
-    async def request(self, topics: Collection[str]) -> None:
+    async def enqueue_topics_for_deletion(self, topics: Collection[str]) -> None:
         self.calls.append(("request", [*topics]))
 
-    async def clear_away(self, topics: Collection[str]) -> None:
+    async def discard_nonexistent_topics(self, topics: Collection[str]) -> None:
         self.calls.append(("clear away", [*topics]))
 
-    async def brokers_joined(self, ids: Collection[int]) -> None:
-        self.calls.append(("joined", [*ids]))
+    async def maybe_resume_reassignments(self, broker_ids: Collection[int]) -> None:
+        self.calls.append(("joined", [*broker_ids]))
 
 
 @dataclass
@@ -50,5 +50,5 @@ class Events:
     put: list[object] = field(default_factory=list)
 
     @property
-    def watches(self) -> TreeWatches:
-        return TreeWatches(self.put.append)
+    def watches(self) -> ZNodeChangeHandlers:
+        return ZNodeChangeHandlers(self.put.append)

@@ -66,7 +66,7 @@ def answers(
 
 def amiss(answer: Any) -> str:
     (code,) = error_codes(answer) - {0} or {0}
-    return ErrorCode.of(code).name
+    return ErrorCode.for_code(code).name
 
 
 def told_by_a_controller(topic: str, **epochs: int) -> dict[ApiKey, Values]:

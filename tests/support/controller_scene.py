@@ -9,17 +9,17 @@ Owner: the event loop.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.broker_link import ControlRequest
-from odradek.controller.context import Broker, Context
-from odradek.controller.control_requests import ControlRequests
-from odradek.controller.leadership import Leadership
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.metadata_writes import MetadataWrites
-from odradek.controller.partition_machine import ElectionRules, PartitionMachine
-from odradek.controller.replica_machine import ReplicaMachine
-from odradek.controller.request_batch import RequestBatch
-from odradek.controller.request_versions import LATEST, InterBrokerVersion, RequestVersions
+from odradek.controller.control_request_builder import ControlRequestBuilder
+from odradek.controller.controller_channel import ControlRequest
+from odradek.controller.controller_context import Broker, ControllerContext
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.metadata_version import LATEST, MetadataVersion, RequestVersions
+from odradek.controller.metadata_writer import MetadataWriter
+from odradek.controller.partition_state_machine import ElectionRules, PartitionStateMachine
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.replica_state_machine import ReplicaStateMachine
+from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.controller.store import paths
 from odradek.controller.store.base import Create, MetadataStore
 from odradek.controller.store.payloads.broker import (
@@ -52,8 +52,8 @@ class Sent:
 
     requests: list[tuple[int, ControlRequest, int]] = field(default_factory=list)
 
-    def send(self, broker: int, request: ControlRequest, *, version: int) -> None:
-        self.requests.append((broker, request, version))
+    def send(self, broker_id: int, request: ControlRequest, *, version: int) -> None:
+        self.requests.append((broker_id, request, version))
 
     def to(self, broker: int, kind: type[ControlRequest]) -> ControlRequest | None:
         """The one request of this kind; None if there is none."""
@@ -65,32 +65,37 @@ class Sent:
 @dataclass
 class Scene:
     store: MetadataStore
-    context: Context
-    reads: MetadataReads
-    writes: MetadataWrites
+    context: ControllerContext
+    reads: MetadataReader
+    writes: MetadataWriter
     sent: Sent
-    batch: RequestBatch
-    partitions: PartitionMachine
-    replicas: ReplicaMachine
+    batch: ControllerBrokerRequestBatch
+    partitions: PartitionStateMachine
+    replicas: ReplicaStateMachine
 
     async def add_topic(
-        self, name: str, *assignments: Sequence[int] | Assignment
+        self, name: str, *assignments: Sequence[int] | ReplicaAssignment
     ) -> list[TopicPartition]:
         """In the store and the context, without states and leaders."""
-        each = [at if isinstance(at, Assignment) else Assignment(tuple(at)) for at in assignments]
+        each = [
+            at if isinstance(at, ReplicaAssignment) else ReplicaAssignment(tuple(at))
+            for at in assignments
+        ]
         node = TopicAssignment(dict(enumerate(each)), topic_id(name))
         assert await self.writes.create_topics({name: node}) == {}
         self.context.add_topic(name, node.topic_id)
         partitions = [TopicPartition(name, number) for number in range(len(each))]
         for partition, assignment in zip(partitions, each, strict=True):
-            self.context.assign(partition, assignment)
+            self.context.update_assignment(partition, assignment)
         return partitions
 
-    async def add_leaders(self, leaderships: Mapping[TopicPartition, Leadership]) -> None:
+    async def add_leaders(
+        self, leaderships: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
+    ) -> None:
         """In the store and the context."""
-        written = await self.writes.create_leaderships(leaderships)
+        written = await self.writes.create_topic_partition_states(leaderships)
         assert not written.failed
-        self.context.leaderships |= written.done
+        self.context.partition_leadership_info |= written.finished
 
     def add_brokers(self, brokers: Iterable[int], *, epoch: int = 100) -> None:
         """To the context alone; their epochs are their ids above ``epoch``."""
@@ -103,26 +108,26 @@ async def controller_scene(
     store: MetadataStore,
     *,
     brokers: Iterable[int] = (1, 2, 3),
-    spoken: InterBrokerVersion = LATEST,
+    spoken: MetadataVersion = LATEST,
     allows_unclean: bool = False,
 ) -> Scene:
     """``store`` is open and empty; afterwards this controller is the one in charge."""
     roots = paths.with_parents(paths.PERSISTENT_ROOTS)
     epoch = Create(paths.CONTROLLER_EPOCH, ControllerEpoch(EPOCH).encode())
     await store.multi([*map(Create, roots), epoch])
-    context = Context()
-    context.epoch, context.epoch_version = EPOCH, 0
-    reads = MetadataReads(store)
-    writes = MetadataWrites(store, context, reads)
+    context = ControllerContext()
+    context.epoch, context.epoch_zk_version = EPOCH, 0
+    reads = MetadataReader(store)
+    writes = MetadataWriter(store, context, reads)
     sent = Sent()
-    versions = RequestVersions.of(spoken)
-    requests = ControlRequests(
-        context, controller_id=CONTROLLER, versions=versions, listener=LISTENER
+    versions = RequestVersions.for_metadata_version(spoken)
+    requests = ControlRequestBuilder(
+        context, controller_id=CONTROLLER, versions=versions, inter_broker_listener=LISTENER
     )
-    batch = RequestBatch(context, requests, sent)
-    rules = ElectionRules(lambda: allows_unclean, spoken.knows_recovering_leaders)
-    partitions = PartitionMachine(context, reads, writes, batch, rules)
-    replicas = ReplicaMachine(context, reads, writes, batch)
+    batch = ControllerBrokerRequestBatch(context, requests, sent)
+    rules = ElectionRules(lambda: allows_unclean, spoken.is_leader_recovery_supported)
+    partitions = PartitionStateMachine(context, reads, writes, batch, rules)
+    replicas = ReplicaStateMachine(context, reads, writes, batch)
     scene = Scene(store, context, reads, writes, sent, batch, partitions, replicas)
     scene.add_brokers(brokers)
     return scene

@@ -39,5 +39,5 @@ class CountedStore(MetadataStore):
     async def close(self) -> None:
         await self._store.close()
 
-    def listen(self, listener: SessionListener) -> None:
-        self._store.listen(listener)
+    def add_session_listener(self, listener: SessionListener) -> None:
+        self._store.add_session_listener(listener)

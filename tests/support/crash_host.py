@@ -16,17 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from odradek.protocol.types import TopicPartition, Uuid
-from odradek.storage.cleaner.compaction import clean
+from odradek.storage.cleaner.cleaner import clean
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.log import Log
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager.disk_task import execute
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from odradek.storage.settings import TopicSettings
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.crash_steps import Ends, Kind, Listener, Outcome, SentBatch, Step
 from tests.support.logs import NOW_MS, PRODUCER_SETTINGS
 
@@ -56,13 +56,13 @@ class Notes:
     def __init__(self) -> None:
         self.all: list[str] = []
 
-    def noticed(self, what: str) -> None:
-        self.all.append(what)
+    def on_warning(self, message: str) -> None:
+        self.all.append(message)
 
-    def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
+    def on_recovery_progress(self, directory: LogDirectory, *, done: int, total: int) -> None:
         return
 
-    def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
+    def handle_log_dir_failure(self, directory: LogDirectory, *, is_last: bool) -> None:
         self.all.append(f"{directory} failed")
 
 
@@ -74,7 +74,7 @@ class CrashHost:
         self.listener = listener
         self.notes = Notes()
         self.directories = LogDirectories([root], self.notes)
-        topics = TopicTable(TopicSettings(), PRODUCER_SETTINGS, TOPICS)
+        topics = TopicSettingsRegistry(TopicSettings(), PRODUCER_SETTINGS, TOPICS)
         self.manager = LogManager(self.directories, topics)
 
     def open(self) -> None:
@@ -85,25 +85,27 @@ class CrashHost:
             self._create(number)
 
     def _create(self, number: int) -> None:
-        hosted = self.manager.create(LOGS[number], topic_id=TOPIC_IDS[number], now_ms=NOW_MS)
+        hosted = self.manager.get_or_create_log(
+            LOGS[number], topic_id=TOPIC_IDS[number], now_ms=NOW_MS
+        )
         with hosted as log:
-            log.advance_high_watermark(log.end_offset)
+            log.update_high_watermark(log.log_end_offset)
 
     def abandon(self) -> None:
-        self.manager.abandon()
+        self.manager.close_handlers()
 
     def hosted(self, number: int) -> HostedLog:
         found = self.manager.find(LOGS[number])
         assert found is not None, LOGS[number]
         return found
 
-    def log(self, number: int) -> Log:
+    def log(self, number: int) -> UnifiedLog:
         return self.hosted(number).log
 
     def ends(self, number: int) -> Ends:
         log = self.log(number)
         first = log.segments.first.base_offset
-        return Ends(first, log.start_offset, log.end_offset, log.recovery_point)
+        return Ends(first, log.log_start_offset, log.log_end_offset, log.recovery_point)
 
     @contextmanager
     def _telling(self, step: Step) -> Iterator[None]:
@@ -112,7 +114,7 @@ class CrashHost:
         yield
         for directory in self.directories.offline:
             # Some steps go on without it, if others are left.
-            raise directory.offline()
+            raise directory.offline_error()
         self.listener.done(step, self._outcome())
 
     def _outcome(self, first_offset: int = -1, is_duplicate: bool = False) -> Outcome:
@@ -131,7 +133,7 @@ class CrashHost:
                 written = log.append_as_leader(
                     records, leader_epoch=batch.leader_epoch, origin=origin, now_ms=NOW_MS
                 )
-            log.advance_high_watermark(log.end_offset)
+            log.update_high_watermark(log.log_end_offset)
         outcome = self._outcome(written.first_offset, written.is_duplicate)
         self.listener.done(step, outcome)
         return outcome
@@ -142,56 +144,60 @@ class CrashHost:
 
     def flush(self, number: int) -> None:
         with self._telling(Step(Kind.FLUSH, number)):
-            work = self.hosted(number).plan_flush(now_ms=NOW_MS)
+            work = self.hosted(number).flush_task(now_ms=NOW_MS)
             assert work is not None, number
-            carry_out(work)
+            execute(work)
 
     def checkpoint(self) -> None:
         with self._telling(Step(Kind.CHECKPOINT)):
-            for work in self.manager.checkpoints():
-                carry_out(work)
+            for work in self.manager.checkpoint_tasks():
+                execute(work)
 
     def truncate(self, number: int, offset: int) -> None:
         with self._telling(Step(Kind.TRUNCATE, number, offset)):
-            carry_out(self.manager.truncate(self.hosted(number), offset, now_ms=NOW_MS))
+            execute(self.manager.truncate(self.hosted(number), offset, now_ms=NOW_MS))
 
     def restart(self, number: int, new_start: int) -> None:
         with self._telling(Step(Kind.RESTART, number, new_start)):
-            carry_out(self.manager.truncate_fully(self.hosted(number), new_start, now_ms=NOW_MS))
+            execute(
+                self.manager.truncate_fully_and_start_at(
+                    self.hosted(number), new_start, now_ms=NOW_MS
+                )
+            )
 
     def delete_records(self, number: int, offset: int) -> None:
         """As DeleteRecords does: it is answered before it is checkpointed."""
         with self._telling(Step(Kind.DELETE_RECORDS, number, offset)), self.hosted(number) as log:
-            log.advance_start(offset)
+            log.maybe_increment_log_start_offset(offset)
 
     def retain(self, *, now_ms: int = NOW_MS) -> None:
         """Far in the future, everything is too old."""
         with self._telling(Step(Kind.RETAIN)):
-            for work in self.manager.upkeep.apply_retention(now_ms).works:
-                carry_out(work)
+            for work in self.manager.maintenance.apply_retention(now_ms).tasks:
+                execute(work)
 
     def remove(self) -> None:
         """The files of what was deleted."""
         with self._telling(Step(Kind.REMOVE)):
-            for work in self.manager.upkeep.removals_due(NOW_MS * 2):
-                carry_out(work)
+            for work in self.manager.maintenance.due_removal_tasks(NOW_MS * 2):
+                execute(work)
 
     def compact(self) -> None:
         """The log that needs it most, if one does."""
-        compaction = self.manager.upkeep.next_compaction(NOW_MS, CLEANER)
+        compaction = self.manager.maintenance.next_compaction(NOW_MS, CLEANER)
         if compaction is None:
             return
         task, number = compaction.task, LOGS.index(compaction.partition)
-        with self._telling(Step(Kind.COMPACT, number, task.end_offset)), compaction:
-            for work in compaction.put_in_place(clean(task), now_ms=NOW_MS):
-                carry_out(work)
+        with self._telling(Step(Kind.COMPACT, number, task.first_uncleanable_offset)), compaction:
+            for work in compaction.replace_segments(clean(task), now_ms=NOW_MS):
+                execute(work)
 
     def recreate(self, number: int) -> None:
         """Delete the log, and make another of the same name."""
         with self._telling(Step(Kind.RECREATE, number)):
             self.manager.delete(LOGS[number])
-            for work in self.manager.deletions(now_ms=NOW_MS):
-                carry_out(work)
+            for work in self.manager.deletion_tasks(now_ms=NOW_MS):
+                execute(work)
             self._create(number)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from odradek.protocol.records.record import Record
-from odradek.storage.log import Log
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.crash_host import COMPACTED, LOGS, CrashHost
 from tests.support.crash_steps import Ends, Kind, Outcome, SentBatch, Step
 from tests.support.log_model import LogModel, ModelBatch
@@ -97,7 +97,7 @@ class LogLedger:
 
     # After a crash
 
-    def check(self, log: Log, pending: Step | None, crash: Crash) -> None:
+    def check(self, log: UnifiedLog, pending: Step | None, crash: Crash) -> None:
         found = survey(log)
         history = self._history_with(pending)
         self._check_start(log, pending, crash)
@@ -109,14 +109,14 @@ class LogLedger:
             _check_batches(log, found, history, must_survive)
         self._take_over(log, found, history)
         check_answers(log, found)
-        check_epochs(log, found, start=max(log.start_offset, self.epochs_from))
+        check_epochs(log, found, start=max(log.log_start_offset, self.epochs_from))
         if self._is_compacted(log):
             self._check_committed(log, found)
         else:
             check_transactions(log, self.model)
         check_retries(log, self.model)
 
-    def _is_compacted(self, log: Log) -> bool:
+    def _is_compacted(self, log: UnifiedLog) -> bool:
         return log.partition == LOGS[COMPACTED]
 
     def _history_with(self, pending: Step | None) -> list[ModelBatch]:
@@ -126,17 +126,17 @@ class LogLedger:
         base_offset = self.model.end_offset if base_offset is None else base_offset
         return [*self.model.history, as_appended(pending.batch, base_offset)]
 
-    def _check_start(self, log: Log, pending: Step | None, crash: Crash) -> None:
+    def _check_start(self, log: UnifiedLog, pending: Step | None, crash: Crash) -> None:
         kind = pending.kind if pending else None
         if not self._may_lower(pending):
-            assert log.start_offset >= self.earliest_start[crash], (log, self.earliest_start)
+            assert log.log_start_offset >= self.earliest_start[crash], (log, self.earliest_start)
         if kind not in RAISES_START:
             is_all_lost = crash is Crash.POWER_CUT and self.synced_end <= self.model.start_offset
             latest = self.model.end_offset if is_all_lost else self.model.start_offset
-            assert log.start_offset <= latest, (log, latest)
+            assert log.log_start_offset <= latest, (log, latest)
 
     def _check_end(
-        self, log: Log, found: list[FoundBatch], pending: Step | None, crash: Crash
+        self, log: UnifiedLog, found: list[FoundBatch], pending: Step | None, crash: Crash
     ) -> None:
         least = self.model.end_offset if crash is Crash.KILL else self.synced_end
         least = self.before_gaps.get(least, least)
@@ -147,9 +147,9 @@ class LogLedger:
             is_cut = pending.kind is Kind.TRUNCATE
             least = min(least, self._end_after(pending)) if is_cut else 0
             most_end = max(most_end, self._end_after(pending))
-        assert least <= log.end_offset <= most_end, (log, least, most_end)
+        assert least <= log.log_end_offset <= most_end, (log, least, most_end)
         if found:
-            is_after_last = log.end_offset == found[-1].last_offset + 1
+            is_after_last = log.log_end_offset == found[-1].last_offset + 1
             has_empty_segment = log.segments.active.size_bytes == 0
             assert is_after_last or has_empty_segment, (log, found[-1])
 
@@ -169,7 +169,9 @@ class LogLedger:
         after.truncate(pending.offset)
         return after.end_offset
 
-    def _must_survive(self, log: Log, pending: Step | None, crash: Crash) -> list[ModelBatch]:
+    def _must_survive(
+        self, log: UnifiedLog, pending: Step | None, crash: Crash
+    ) -> list[ModelBatch]:
         end = self.model.end_offset if crash is Crash.KILL else self.synced_end
         if pending is not None and pending.kind is Kind.TRUNCATE:
             end = min(end, pending.offset)
@@ -178,12 +180,12 @@ class LogLedger:
         return [
             batch
             for batch in self.model.history
-            if batch.last_offset >= log.start_offset and batch.last_offset < end
+            if batch.last_offset >= log.log_start_offset and batch.last_offset < end
         ]
 
     def _check_records(
         self,
-        log: Log,
+        log: UnifiedLog,
         found: list[FoundBatch],
         history: list[ModelBatch],
         must_survive: list[ModelBatch],
@@ -205,27 +207,29 @@ class LogLedger:
         ]
         assert not lost, f"{log} has lost {lost}"
 
-    def _check_committed(self, log: Log, found: list[FoundBatch]) -> None:
+    def _check_committed(self, log: UnifiedLog, found: list[FoundBatch]) -> None:
         """For every key, its last record but those that readers are told to skip."""
-        start, end = log.start_offset, log.end_offset
-        aborted = [each[:3] for each in log.aborted_transactions(start=start, end=end)]
+        start, end = log.log_start_offset, log.log_end_offset
+        aborted = [each[:3] for each in log.collect_aborted_transactions(start=start, end=end)]
         latest = _latest(_committed([each.batch for each in found], aborted), start)
         history = self.model.history
         expected = LogModel(history, 0, 0).aborted(start, end)
         assert latest == _latest(_committed(history, expected), start), log
 
-    def _take_over(self, log: Log, found: list[FoundBatch], history: list[ModelBatch]) -> None:
+    def _take_over(
+        self, log: UnifiedLog, found: list[FoundBatch], history: list[ModelBatch]
+    ) -> None:
         """What was found is what there is, and what was deleted is remembered."""
         there = {each.base_offset for each in found}
         first = log.segments.first.base_offset
         self.model.history = [
             batch for batch in history if batch.base_offset in there or batch.last_offset < first
         ]
-        self.model.start_offset = log.start_offset
-        self.model.end_offset = log.end_offset
-        self.synced_end = min(self.synced_end, log.end_offset)
+        self.model.start_offset = log.log_start_offset
+        self.model.end_offset = log.log_end_offset
+        self.synced_end = min(self.synced_end, log.log_end_offset)
         for crash in Crash:
-            self.earliest_start[crash] = min(self.earliest_start[crash], log.start_offset)
+            self.earliest_start[crash] = min(self.earliest_start[crash], log.log_start_offset)
 
 
 class Ledger:
@@ -276,7 +280,7 @@ def as_appended(batch: SentBatch, base_offset: int) -> ModelBatch:
 
 
 def _check_batches(
-    log: Log,
+    log: UnifiedLog,
     found: list[FoundBatch],
     history: list[ModelBatch],
     must_survive: list[ModelBatch],

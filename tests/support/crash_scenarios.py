@@ -88,11 +88,11 @@ def rolling(work: Workload) -> None:
 def following(work: Workload) -> None:
     """With gaps, over which segments are rolled, and from the middle of a batch."""
     host = work.host
-    work.append(PLAIN, base_offset=host.log(PLAIN).end_offset + 5, size=300)
+    work.append(PLAIN, base_offset=host.log(PLAIN).log_end_offset + 5, size=300)
     host.roll(PLAIN)
-    work.append(PLAIN, base_offset=host.log(PLAIN).end_offset + 5, size=300)
-    host.restart(PLAIN, host.log(PLAIN).end_offset + 9)
-    work.append(PLAIN, count=4, base_offset=host.log(PLAIN).end_offset - 2)
+    work.append(PLAIN, base_offset=host.log(PLAIN).log_end_offset + 5, size=300)
+    host.restart(PLAIN, host.log(PLAIN).log_end_offset + 9)
+    work.append(PLAIN, count=4, base_offset=host.log(PLAIN).log_end_offset - 2)
 
 
 def syncing(work: Workload) -> None:
@@ -123,14 +123,14 @@ def truncating(work: Workload) -> None:
         work.append(PLAIN, size=200)
     host.flush(PLAIN)
     host.checkpoint()
-    host.truncate(PLAIN, log.end_offset - 1)
+    host.truncate(PLAIN, log.log_end_offset - 1)
     work.leader_epoch += 1
     work.append(PLAIN, size=200)
 
 
 def restarting(work: Workload) -> None:
     host = work.host
-    host.restart(PLAIN, host.log(PLAIN).end_offset + 40)
+    host.restart(PLAIN, host.log(PLAIN).log_end_offset + 40)
     work.append_with_sequence(PLAIN, 1, count=2)
     host.flush(PLAIN)
     host.checkpoint()
@@ -153,11 +153,11 @@ def retaining(work: Workload) -> None:
 
 def deleting_records(work: Workload) -> None:
     host = work.host
-    host.delete_records(PLAIN, host.log(PLAIN).start_offset + 11)
+    host.delete_records(PLAIN, host.log(PLAIN).log_start_offset + 11)
     host.checkpoint()
     host.retain()
     host.checkpoint()
-    host.delete_records(PLAIN, host.log(PLAIN).end_offset)
+    host.delete_records(PLAIN, host.log(PLAIN).log_end_offset)
     host.checkpoint()
     host.retain()
     work.append_with_sequence(PLAIN, 1)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 
 
 class Kind(StrEnum):
@@ -49,7 +49,7 @@ class SentBatch:
 
     def encoded(self) -> bytearray:
         if self.ends:
-            return marker_batch(
+            return build_marker_batch(
                 EndTransactionMarker(self.ends == "commit", 0),
                 timestamp=self.timestamp,
                 producer_id=self.producer_id,

@@ -42,7 +42,7 @@ class Workload:
         return self.host.append(number, SentBatch(values=values, **batch))  # type: ignore[arg-type]
 
     def append_with_sequence(self, number: int, producer_id: int, **batch: object) -> Outcome:
-        state = self.host.log(number).producers.states.get(producer_id)
+        state = self.host.log(number).producer_state_manager.active_producers.get(producer_id)
         last = state.last_batch if state else None
         sequence = 0 if last is None else last.last_sequence + 1
         return self.append(number, producer_id=producer_id, sequence=sequence, **batch)
@@ -85,7 +85,7 @@ class Workload:
             self.append_with_sequence(number, producer_id, is_transactional=True, **size)
 
     def _end_any(self, number: int) -> None:
-        producers = self.host.log(number).producers
+        producers = self.host.log(number).producer_state_manager
         for producer_id in TRANSACTIONAL:
             if producers.has_open_transaction(producer_id, epoch=0):
                 self.end_transaction(number, producer_id, commit=self.random.random() < 0.4)
@@ -99,23 +99,23 @@ class Workload:
         """What may be compacted is replicated, and never cut off."""
         log = self.host.log(number)
         if number != COMPACTED:
-            offset = max(log.start_offset, log.end_offset - self.random.randint(0, 30))
+            offset = max(log.log_start_offset, log.log_end_offset - self.random.randint(0, 30))
             self.host.truncate(number, offset)
             self.leader_epoch += 1
 
     def _restart(self, number: int) -> None:
-        end_offset = self.host.log(number).end_offset
+        end_offset = self.host.log(number).log_end_offset
         self.host.restart(number, end_offset + self.random.randint(0, 20))
 
     def _follow(self, number: int) -> None:
         """A leader whose log has been compacted leaves gaps."""
         if number != COMPACTED:
-            base_offset = self.host.log(number).end_offset + self.random.choice([0, 0, 3])
+            base_offset = self.host.log(number).log_end_offset + self.random.choice([0, 0, 3])
             self.append(number, count=2, base_offset=base_offset)
 
     def _delete_records(self, number: int) -> None:
         log = self.host.log(number)
-        offset = min(log.end_offset, log.start_offset + self.random.randint(0, 15))
+        offset = min(log.log_end_offset, log.log_start_offset + self.random.randint(0, 15))
         self.host.delete_records(number, offset)
 
     def _retain(self, number: int) -> None:

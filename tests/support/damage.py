@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.storage.log_segment import LogSegment
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 
 LENGTH_POSITION = 8  # of the field in a batch
 LAST_BYTE_OF_BASE_OFFSET = 7
@@ -27,12 +27,12 @@ def lengthen(path: Path, content: bytes) -> None:
 
 
 def batch_positions(segment: LogSegment) -> list[int]:
-    return [place.position for place in segment.places()]
+    return [place.position for place in segment.batch_locations()]
 
 
 def flip_in_batch(segment: LogSegment, number: int, position: int, *, mask: int = 0x40) -> None:
     """One byte of the batch with this number, counted from 0 and from its own beginning."""
-    flip(segment.path(Content.BATCHES), batch_positions(segment)[number] + position, mask=mask)
+    flip(segment.path(LogFileType.LOG), batch_positions(segment)[number] + position, mask=mask)
 
 
 @dataclass(frozen=True, slots=True)

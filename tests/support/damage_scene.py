@@ -18,14 +18,14 @@ from pathlib import Path
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.types import Uuid
-from odradek.storage.log import Log
-from odradek.storage.log_lookup import FoundOffset, first_at_or_after
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.producers.append import ProducerState
+from odradek.storage.producer_state.producer_state_entry import ProducerStateEntry
 from odradek.storage.settings import TopicSettings
-from odradek.storage.topic_table import TopicTable
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.timestamp_lookup import TimestampAndOffset, offset_for_timestamp
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
+from odradek.storage.transaction_index import AbortedTxn
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.damage import Flip, KeptFiles, every_bit
 from tests.support.log_managers import (
     EVENTS,
@@ -99,9 +99,9 @@ class Answers:
     high_watermark: int
     last_stable_offset: int
     batches: dict[int, bytes | str]  # the first of what is returned at each offset
-    timestamps: dict[int, FoundOffset | str | None]
-    aborted: list[AbortedTransaction]
-    producers: dict[int, ProducerState]
+    timestamps: dict[int, TimestampAndOffset | str | None]
+    aborted: list[AbortedTxn]
+    producers: dict[int, ProducerStateEntry]
     epochs: tuple[tuple[int, int], ...]
     topic_id: Uuid | None
     cleaned_to: int | None  # of ORDERS
@@ -111,23 +111,23 @@ def written_scene(path: Path, count: int = len(STEPS), *, is_clean: bool) -> Non
     """The directory of a broker that took the first ``count`` steps and was closed, or killed."""
     manager = opened_scene(path)
     orders = written(manager, ORDERS, ORDER)
-    hosted = manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    hosted = manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
     with hosted as log:
         for number, step in enumerate(STEPS[:count]):
             _take(log, number, step)
             if number == 0:
-                log.advance_start(START_OFFSET)
+                log.maybe_increment_log_start_offset(START_OFFSET)
             if step.is_synced:
                 flush(hosted)
-                manager.cleaner.cleaned_to(orders.log, 1)
-                carry_all(manager.checkpoints())
+                manager.cleaner_manager.update_checkpoint(orders.log, 1)
+                carry_all(manager.checkpoint_tasks())
     if is_clean:
         manager.close(now_ms=NOW_MS)
     else:
-        manager.abandon()
+        manager.close_handlers()
 
 
-def _take(log: Log, number: int, step: Step) -> None:
+def _take(log: UnifiedLog, number: int, step: Step) -> None:
     if step.rolls:
         log.roll(now_ms=NOW_MS)
     if step.is_commit is not None:
@@ -153,8 +153,8 @@ def opened_scene(path: Path, notebook: Notebook | None = None) -> LogManager:
     directories.open()
     with ExitStack() as undo:
         undo.callback(directories.release)
-        directories.claim(broker_id=1, cluster_id=CLUSTER_ID)
-        manager = LogManager(directories, TopicTable(SETTINGS, PRODUCERS))
+        directories.write_meta_properties(broker_id=1, cluster_id=CLUSTER_ID)
+        manager = LogManager(directories, TopicSettingsRegistry(SETTINGS, PRODUCERS))
         manager.load(now_ms=NOW_MS)
         undo.pop_all()
     return manager
@@ -166,20 +166,22 @@ def answers_of(manager: LogManager) -> Answers:
     assert orders is not None
     assert values_in(orders) == [ORDER]
     with hosted as log:
-        end = log.end_offset
-        offsets = range(log.start_offset, min(end, OFFSETS_ASKED))
+        end = log.log_end_offset
+        offsets = range(log.log_start_offset, min(end, OFFSETS_ASKED))
         return Answers(
-            start_offset=log.start_offset,
+            start_offset=log.log_start_offset,
             end_offset=end,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             batches={offset: _first_batch(log, offset) for offset in offsets},
             timestamps={at: _found(log, at) for at in timestamps_asked()},
-            aborted=log.aborted_transactions(start=log.start_offset, end=end),
-            producers=dict(log.producers.states),
-            epochs=tuple((entry.epoch, entry.start_offset) for entry in log.epochs.entries),
+            aborted=log.collect_aborted_transactions(start=log.log_start_offset, end=end),
+            producers=dict(log.producer_state_manager.active_producers),
+            epochs=tuple(
+                (entry.epoch, entry.start_offset) for entry in log.leader_epoch_cache.entries
+            ),
             topic_id=hosted.topic_id,
-            cleaned_to=manager.cleaner.checkpoint(orders.log),
+            cleaned_to=manager.cleaner_manager.last_clean_offset(orders.log),
         )
 
 
@@ -188,16 +190,16 @@ def timestamps_asked() -> range:
     return range(NOW_MS - 5, NOW_MS + 10 * len(STEPS), 10)
 
 
-def _first_batch(log: Log, offset: int) -> bytes | str:
+def _first_batch(log: UnifiedLog, offset: int) -> bytes | str:
     try:
-        return bytes_of(log.read(offset, max_bytes=1, up_to=log.end_offset))
+        return bytes_of(log.read(offset, max_bytes=1, max_offset=log.log_end_offset))
     except CorruptMessage:
         return CORRUPT
 
 
-def _found(log: Log, timestamp: int) -> FoundOffset | str | None:
+def _found(log: UnifiedLog, timestamp: int) -> TimestampAndOffset | str | None:
     try:
-        return first_at_or_after(log, timestamp)
+        return offset_for_timestamp(log, timestamp)
     except CorruptMessage:
         return CORRUPT
 
@@ -221,7 +223,7 @@ class DamageScene:
         try:
             manager = opened_scene(self.root, notebook)
             answers = answers_of(manager)
-            manager.abandon()
+            manager.close_handlers()
         finally:
             self._kept.put_back()
         assert notebook.failed == []
@@ -253,7 +255,7 @@ class DamageScene:
             written_scene(path, number, is_clean=self._is_clean)
             manager = opened_scene(path)
             self._shorter[number] = answers_of(manager)
-            manager.abandon()
+            manager.close_handlers()
         return self._shorter[number]
 
 

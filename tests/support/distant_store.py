@@ -26,7 +26,7 @@ from odradek.controller.store.base import (
     WatchEvent,
     Write,
 )
-from odradek.controller.store.tree import Effects, Mutation, Tree
+from odradek.controller.store.data_tree import DataTree, Effects, Mutation
 from tests.support.memory_store import MemoryStore
 
 #: Between things that are told to one session: less than any delay.
@@ -61,7 +61,7 @@ class Observer(Protocol):
     ) -> None: ...
 
 
-class ObservedTree(Tree):
+class ObservedTree(DataTree):
     """A tree that somebody looks at."""
 
     def __init__(self, observer: Observer) -> None:
@@ -89,7 +89,7 @@ class ObservedTree(Tree):
 class DistantStore(MemoryStore):
     """One session after the other, all on the same tree as others'."""
 
-    def __init__(self, tree: Tree, weather: Weather, now_ms: Callable[[], int]) -> None:
+    def __init__(self, tree: DataTree, weather: Weather, now_ms: Callable[[], int]) -> None:
         super().__init__(tree, now_ms=now_ms)
         self._weather = weather
         self._told_until_s = 0.0
@@ -140,7 +140,7 @@ class DistantStore(MemoryStore):
         self._check(session_id)
 
     def _call(self, effects: Effects) -> None:
-        for call in effects.calls:
+        for call in effects.watch_calls:
             call.watch(call.event)
 
     def _tell(self, state: SessionState) -> None:

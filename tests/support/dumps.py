@@ -69,7 +69,7 @@ def dumped(*arguments: str | Path) -> Dumped:
     assert told.complaints == ""
     facts = [json.loads(line) for line in told.output.splitlines()]
     is_damaged = any(fact["kind"] == "damage" for fact in facts)
-    assert told.exit_code == (command.DAMAGED if is_damaged else command.SOUND)
+    assert told.exit_code == (command.EXIT_DAMAGED if is_damaged else command.EXIT_OK)
     return Dumped(told.exit_code, facts)
 
 
@@ -84,7 +84,7 @@ def segment(directory: Path, base_offset: int, *batches: bytes) -> Path:
 def dumped_batches(path: Path) -> tuple[StoredBatch, ...]:
     """The batches of a sound .log file, in the terms of recorded_segments."""
     facts = dumped("--records", path)
-    assert facts.exit_code == command.SOUND
+    assert facts.exit_code == command.EXIT_OK
     markers = {
         record["position"]: {
             "marker": record["control"]["type"].upper(),

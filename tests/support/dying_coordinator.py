@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.broker.transactions.transaction_state import Producer
+from odradek.broker.transactions.transaction_state import ProducerIdAndEpoch
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from tests.support.transaction_scene import TransactionScene
@@ -53,7 +53,7 @@ class DyingScene(TransactionScene):
         try:
             return "NONE", self.run(asyncio.wait_for(work, HOURS_S))
         except KafkaError as failure:
-            return failure.error.name, None
+            return failure.error_code.name, None
         except Died:
             return UNKNOWN, None
 
@@ -77,9 +77,9 @@ class Client:
 
     name: str
     version: int
-    producer: Producer
+    producer: ProducerIdAndEpoch
     current: OneTransaction | None = None
     #: An end that was asked for, and not answered.
     unanswered: bool | None = None
     #: Who it was before, for what is delayed.
-    before: Producer | None = None
+    before: ProducerIdAndEpoch | None = None

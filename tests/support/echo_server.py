@@ -25,9 +25,9 @@ def resident_kb(status):
 
 async def serve(status):
     settings = NetworkSettings(listeners="PLAINTEXT://127.0.0.1:0", socket_listen_backlog_size=500)
-    server = SocketServer(settings, echo, start=None)
+    server = SocketServer(settings, echo, start_task=None)
     server.open()
-    server.accept()
+    server.start_accepting()
     sys.stdout.write(f"{server.endpoints[0].port}\n")
     sys.stdout.flush()
     ended = asyncio.Event()

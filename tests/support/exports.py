@@ -7,24 +7,24 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from odradek.spark_jobs.scan.options import options_of
+from odradek.spark_jobs.scan.options import parse_options
 from odradek.spark_jobs.transfer import manifest as manifests
-from odradek.spark_jobs.transfer.export_files import manifest_of, write_piece
-from odradek.spark_jobs.transfer.export_plan import COLUMNS, plan_export
+from odradek.spark_jobs.transfer.export_directory import ExportDirectory
+from odradek.spark_jobs.transfer.export_plan import EXPORT_COLUMNS, plan_export
+from odradek.spark_jobs.transfer.export_writer import build_manifest, write_task
 from odradek.spark_jobs.transfer.manifest import Manifest
-from odradek.spark_jobs.transfer.places import Place
 from tests.support.scans import rows_of
 
 
 def exported(path: Path, target: Path | str, **options: str) -> Manifest:
     """A whole export of what is in a log directory."""
-    chosen = options_of({**options, "path": str(path), "columns": ",".join(COLUMNS)})
+    chosen = parse_options({**options, "path": str(path), "columns": ",".join(EXPORT_COLUMNS)})
     planned = plan_export(chosen)
-    place = Place(str(target))
-    manifests.begin(place, overwrite=False)
-    written = [write_piece(piece, chosen, str(target)) for piece in planned.pieces]
-    manifest = manifest_of(planned, written, options, created_ms=0)
-    manifests.finish(place, manifest)
+    place = ExportDirectory(str(target))
+    manifests.begin_export(place, overwrite=False)
+    written = [write_task(piece, chosen, str(target)) for piece in planned.tasks]
+    manifest = build_manifest(planned, written, options, created_ms=0)
+    manifests.finish_export(place, manifest)
     return manifest
 
 

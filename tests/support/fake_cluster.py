@@ -29,7 +29,7 @@ class FakeCluster:
         self.timeout_s = timeout_s
         return self._late
 
-    async def wait_for_elected(
+    async def wait_for_elections(
         self, leaders: Mapping[TopicPartition, int], *, timeout_s: float
     ) -> Collection[TopicPartition]:
         self.awaited_elected = leaders

@@ -16,5 +16,5 @@ class FakeController:
             raise self._told
         return self._told
 
-    alter_partition = shut_down = allocate_producer_ids = _answer
-    alter_reassignments = reassignments = update_features = _answer
+    alter_partition = controlled_shutdown = allocate_producer_ids = _answer
+    alter_partition_reassignments = list_partition_reassignments = update_features = _answer

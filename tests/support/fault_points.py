@@ -36,7 +36,7 @@ class Fault(NamedTuple):
     nth: int = 1
 
 
-class Unsynced(files.System):
+class Unsynced(files.SystemCalls):
     """A system on which nothing is synced, which only takes time."""
 
     @staticmethod

@@ -48,7 +48,7 @@ class FaultyDisk:
         short_write: bool = False,
         persists: bool = False,
         counting: Collection[str] = CHANGING,
-        over: files.System | None = None,
+        over: files.SystemCalls | None = None,
     ) -> None:
         assert not NEVER_FAILING & set(counting)
         self.changes = 0
@@ -59,7 +59,7 @@ class FaultyDisk:
         self._persists = persists
         self._counting = counting
         self._over = over or files.system
-        self._replaced: files.System | None = None
+        self._replaced: files.SystemCalls | None = None
         self._next_write_fails = False
 
     def __repr__(self) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from odradek.broker.call import Call
-from odradek.broker.fetching.fetch_sessions import FetchSessions
-from odradek.broker.fetching.partition_reading import Policy
-from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
+from odradek.broker.fetching.dirty_partitions import FULL_SCAN_INTERVAL_MS
+from odradek.broker.fetching.fetch_session_cache import FetchSessionCache
+from odradek.broker.fetching.partition_reader import FetchPolicy
 from odradek.broker.handlers import fetch
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.replicas.partition import Partition
-from odradek.broker.replicas.throttles import Rate, Throttle
+from odradek.broker.replicas.replication_quota_manager import RateQuota, ReplicationQuotaManager
+from odradek.broker.request import Request
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.file_region import FileRegion
@@ -42,8 +42,8 @@ class SeenCluster:
     def has_partition(self, topic: str, partition: int) -> bool:
         return self._known.has_partition(topic, partition)
 
-    def name_of(self, topic_id: Uuid) -> str | None:
-        return self._known.name_of(topic_id)
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        return self._known.topic_name(topic_id)
 
     def partition(self, topic: str, partition: int) -> Any:
         return self.leaders.get((topic, partition))
@@ -51,8 +51,8 @@ class SeenCluster:
     def nodes(self, listener: str) -> dict[int, Node]:
         return self.brokers if listener == "INSIDE" else {}
 
-    def is_alive(self, broker: int) -> bool:
-        return broker in self.brokers
+    def is_alive(self, broker_id: int) -> bool:
+        return broker_id in self.brokers
 
 
 class FetchBench:
@@ -62,17 +62,19 @@ class FetchBench:
         self,
         *paths: Path,
         slots: int = 1000,
-        whole_pass_ms: int = WHOLE_PASS_MS,
+        whole_pass_ms: int = FULL_SCAN_INTERVAL_MS,
         **settings: Any,
     ) -> None:
         self.hosting = Hosting(*paths, **settings)
         self.cluster = SeenCluster(self.hosting)
         self.now_ms = NOW_MS
-        self.sessions = FetchSessions(
-            slots=slots, now_ms=lambda: self.now_ms, whole_pass_ms=whole_pass_ms
+        self.sessions = FetchSessionCache(
+            slots=slots, now_ms=lambda: self.now_ms, full_scan_interval_ms=whole_pass_ms
         )
-        self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_ms / 1000))
-        self.policy = Policy(50 << 20, self.throttle)
+        self.throttle = ReplicationQuotaManager(
+            RateQuota(windows=11, window_s=1, now_s=lambda: self.now_ms / 1000)
+        )
+        self.policy = FetchPolicy(50 << 20, self.throttle)
 
     def lead(self, partition: int = 0, **state: Any) -> Partition:
         return self.hosting.lead(partition=partition, **state)
@@ -80,7 +82,7 @@ class FetchBench:
     def fetched(self, request: FetchRequest, *, version: int = 12) -> Any:
         return self.answered(called(request, version=version))
 
-    def answered(self, call: Call[FetchRequest]) -> Any:
+    def answered(self, call: Request[FetchRequest]) -> Any:
         return fetch.handle(self.hosting.replicas, self.cluster, self.sessions, self.policy, call)
 
 
@@ -122,13 +124,13 @@ def values(line: Line) -> list[bytes | None]:
 def told(response: FetchResponse) -> list[tuple[int, str, list[bytes | None]]]:
     """Number, error and values of each partition."""
     return [
-        (line.partition_index, ErrorCode.of(line.error_code).name, values(line))
+        (line.partition_index, ErrorCode.for_code(line.error_code).name, values(line))
         for line in lines(response)
     ]
 
 
 def errors(response: FetchResponse) -> list[str]:
-    return [ErrorCode.of(line.error_code).name for line in lines(response)]
+    return [ErrorCode.for_code(line.error_code).name for line in lines(response)]
 
 
 def numbers(response: FetchResponse) -> Iterable[int]:

@@ -11,12 +11,12 @@ Owner: the event loop.
 import asyncio
 from types import SimpleNamespace
 
-from odradek.broker.background import Background
-from odradek.broker.metadata.picture import Node
-from odradek.broker.replicas import fetcher as fetcher_module
-from odradek.broker.replicas.fetcher import Fetcher, Ground
-from odradek.broker.replicas.throttles import Rate, Throttle
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.replicas import replica_fetcher as fetcher_module
+from odradek.broker.replicas.replica_fetcher import FetcherContext, ReplicaFetcher
+from odradek.broker.replicas.replication_quota_manager import RateQuota, ReplicationQuotaManager
 from odradek.broker.settings.replication import ReplicationSettings
+from odradek.broker.task_registry import TaskRegistry
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition, Uuid
@@ -41,34 +41,34 @@ class FollowedPartition:
         self.number = number
         self.topic_partition = TopicPartition(TOPIC, number)
         self.topic_id = TOPIC_ID
-        self.leader = None
+        self.leader_state = None
         self.leader_epoch = 0
         self.log = SimpleNamespace(
-            end_offset=0,
-            start_offset=0,
+            log_end_offset=0,
+            log_start_offset=0,
             high_watermark=0,
-            epochs=SimpleNamespace(latest_epoch=0),
+            leader_epoch_cache=SimpleNamespace(latest_epoch=0),
         )
-        self._hosted = SimpleNamespace(is_being_cut=False)
+        self._hosted = SimpleNamespace(is_truncating=False)
 
     @property
-    def hosted(self):
+    def hosted_log(self):
         self.on_look(self.number)
         return self._hosted
 
     @property
-    def is_being_cut(self):
-        return self._hosted.is_being_cut
+    def is_truncating(self):
+        return self._hosted.is_truncating
 
-    @is_being_cut.setter
-    def is_being_cut(self, value):
-        self._hosted.is_being_cut = value
+    @is_truncating.setter
+    def is_truncating(self, value):
+        self._hosted.is_truncating = value
 
     def append_as_follower(self, records, **_):
         base, count = records
-        if base != self.log.end_offset:
-            self._gaps.append((self.number, self.log.end_offset, base))
-        self.log.end_offset += count
+        if base != self.log.log_end_offset:
+            self._gaps.append((self.number, self.log.log_end_offset, base))
+        self.log.log_end_offset += count
 
 
 class Scene:
@@ -82,20 +82,22 @@ class Scene:
         self.gaps = []
         self.meant = {}
         self._request, self._answer = None, None
-        self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=self.loop.time))
+        self.throttle = ReplicationQuotaManager(
+            RateQuota(windows=11, window_s=1, now_s=self.loop.time)
+        )
         settings = ReplicationSettings(fetch_backoff_ms=int(1000 * BACKOFF_S))
-        ground = Ground(
+        ground = FetcherContext(
             broker_id=2,
-            logs=None,
-            care=None,
+            log_manager=None,
+            log_maintenance=None,
             settings=lambda: settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: 0,
-            throttle=self.throttle,
+            follower_quota=self.throttle,
         )
         self._monotonic, fetcher_module.monotonic = fetcher_module.monotonic, self.loop.time
-        self.fetcher = Fetcher(Node(1, "leader", 1, None), self, ground)
-        self._task = Background().start(self.fetcher.run(), "fetcher")
+        self.fetcher = ReplicaFetcher(Node(1, "leader", 1, None), self, ground)
+        self._task = TaskRegistry().start(self.fetcher.run(), "fetcher")
         at_end(self._end)
 
     async def _end(self):
@@ -105,17 +107,17 @@ class Scene:
 
     # What the controller says
 
-    def follow(self, number):
+    def add_partition(self, number):
         """In the next epoch, if it has been followed before."""
         if number not in self.partitions:
             self.partitions[number] = FollowedPartition(number, self.looked_at.append, self.gaps)
         partition = self.partitions[number]
         partition.leader_epoch += 1
-        self.fetcher.follow(partition)
+        self.fetcher.add_partition(partition)
         return partition
 
-    def forget(self, number):
-        self.fetcher.forget(TopicPartition(TOPIC, number))
+    def remove_partition(self, number):
+        self.fetcher.remove_partition(TopicPartition(TOPIC, number))
 
     # The leader
 

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
-    Children,
     Create,
-    Get,
+    GetChildren,
+    GetData,
     MetadataStore,
-    Node,
     SessionExpired,
-    Set,
+    SetData,
     Stat,
+    ZNode,
 )
 from odradek.controller.store.payloads.notifications import IsrChange
 from odradek.controller.store.payloads.topic import LeaderAndIsr
@@ -79,9 +79,9 @@ async def picture(store: MetadataStore) -> dict[str, object]:
     level = ["/admin", "/brokers/topics", "/config"]
     while level:
         path = level.pop()
-        node, names = await store.run([Get(path), Children(path)])
+        node, names = await store.run([GetData(path), GetChildren(path)])
         # What is gone meanwhile is not there.
-        if isinstance(node, Node) and isinstance(names, list):
+        if isinstance(node, ZNode) and isinstance(names, list):
             found[path] = without_epochs(content_of(node.value))
             level += [f"{path}/{name}" for name in names]
     return found
@@ -122,8 +122,8 @@ async def _write(
     notice = IsrChange((partition,)).encode()
     stat, _ = await store.multi(
         [
-            Set(paths.partition_state(partition), value.encode(), state.partition_epoch),
-            Create(paths.ISR_CHANGES.new, notice, is_sequential=True),
+            SetData(paths.partition_state(partition), value.encode(), state.partition_epoch),
+            Create(paths.ISR_CHANGES.create_path, notice, is_sequential=True),
         ]
     )
     assert isinstance(stat, Stat)

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support.client_driver import TIMEOUT_S, Refused
 
 #: The program gives up by itself before.
@@ -37,7 +37,7 @@ class ForeignProgram:
         # The file lives until the process and this object are gone: no pipe can fill up unread.
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            tied(list(command)),
+            tied_command(list(command)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

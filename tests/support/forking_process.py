@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ class ForkingProcess:
     def __init__(self, module: str) -> None:
         self.was_killed = False
         self._process = subprocess.Popen(
-            tied([sys.executable, "-m", module]),
+            tied_command([sys.executable, "-m", module]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,

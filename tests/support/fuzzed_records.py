@@ -26,11 +26,15 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.builder import BatchFields
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch, marker_of
-from odradek.protocol.records.conversion import down_converted, rebuilt_for_append
+from odradek.protocol.records.control_records import (
+    EndTransactionMarker,
+    build_marker_batch,
+    parse_end_transaction_marker,
+)
+from odradek.protocol.records.conversion import down_convert, rebuild_for_append
 from odradek.protocol.records.crc32c import crc32c
-from odradek.protocol.records.legacy import CHECKSUM_POSITION as OLD_CHECKSUM_POSITION
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_batch import CHECKSUM_POSITION as OLD_CHECKSUM_POSITION
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.batches import batch_around, batch_of
@@ -59,13 +63,13 @@ def read_set(buffer: bytes) -> None:
         batch.is_valid()
         for record in batch.records(max_bytes=UNPACKED_BYTES_MAX):
             if batch.is_control:
-                marker_of(record)
+                parse_end_transaction_marker(record)
 
 
 def convert_down(magic: int, buffer: bytes) -> None:
     # A conversion may also refuse what is sound, such as a codec that is too new.
     with suppress(KafkaError):
-        parts = down_converted(buffer, magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX)
+        parts = down_convert(buffer, magic=magic, first_offset=0, max_bytes=UNPACKED_BYTES_MAX)
         for _ in parts:
             continue
 
@@ -73,7 +77,7 @@ def convert_down(magic: int, buffer: bytes) -> None:
 def rebuild(buffer: bytes) -> None:
     with suppress(KafkaError):
         batches = [batch for batch in batches_of_any_magic(buffer) if not batch.is_control]
-        rebuilt_for_append(batches, BatchFields(base_offset=7), max_bytes=UNPACKED_BYTES_MAX)
+        rebuild_for_append(batches, BatchFields(base_offset=7), max_bytes=UNPACKED_BYTES_MAX)
 
 
 def compressed(codec: Codec, records: bytes) -> bytes:
@@ -110,13 +114,13 @@ def _batches(codec: Codec) -> tuple[bytes, ...]:
         bytes(batch_of(*RECORDS, codec=codec)),
         bytes(batch_of(*RECORDS, codec=codec, append_time_ms=2_000, producer_id=4,
                        producer_epoch=0, base_sequence=9)),
-        bytes(marker_batch(marker, timestamp=1, producer_id=4, producer_epoch=0)),
+        bytes(build_marker_batch(marker, timestamp=1, producer_id=4, producer_epoch=0)),
     )  # fmt: skip
 
 
 def _messages(magic: int, codec: Codec) -> tuple[bytes, ...]:
     return tuple(
-        bytes(legacy_set(records, LegacyFormat(magic=magic, codec=codec)))
+        bytes(build_legacy_set(records, LegacyFormat(magic=magic, codec=codec)))
         for records in (WITHOUT_HEADERS, WITHOUT_HEADERS[:1])
     )
 

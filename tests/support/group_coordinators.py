@@ -7,15 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_log import Means
+from odradek.broker.coordinator.partition_log import CoordinatorContext
+from odradek.broker.groups.context import GroupContext
 from odradek.broker.groups.coordinator import GroupCoordinator
-from odradek.broker.groups.old_offsets import OldOffsets
-from odradek.broker.groups.world import World
+from odradek.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.settings.groups import GroupSettings
-from odradek.controller.store.tree import Tree
+from odradek.controller.store.data_tree import DataTree
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS
 from tests.support.loops import at_end
@@ -49,10 +49,10 @@ class SeenTopics:
 class CountsWhatIsSeen:
     """All partitions have been led."""
 
-    def of(self, topic: Any) -> int:
+    def get(self, topic: Any) -> int:
         return len(topic.partitions)
 
-    async def learn(self, topic: Any) -> None:
+    async def refresh(self, topic: Any) -> None:
         pass
 
 
@@ -67,30 +67,30 @@ class Coordinating:
         options = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         ids = count(1)
         loop = asyncio.get_running_loop()
-        world = World(options, loop, lambda: NOW_MS, lambda: str(next(ids)))
+        world = GroupContext(options, loop, lambda: NOW_MS, lambda: str(next(ids)))
         self.started: list[asyncio.Task[Any]] = []
         #: "loaded" or "dropped": what whoever looks after memory is told.
         self.memory: list[str] = []
-        self.means = Means(
+        self.means = CoordinatorContext(
             options,
             lambda: NOW_MS,
             self._start,
             self.hosting.disk.run_in,
-            has_loaded=lambda: self.memory.append("loaded"),
-            has_dropped=lambda: self.memory.append("dropped"),
+            on_shard_loaded=lambda: self.memory.append("loaded"),
+            on_shard_unloaded=lambda: self.memory.append("dropped"),
         )
         self.lookup = CoordinatorLookup(
             CONSUMER_OFFSETS,
             self.cluster,
             self,
             CountsWhatIsSeen(),
-            configured_count=lambda: max(partitions, 1),
-            start=self._start,
+            configured_partition_count=lambda: max(partitions, 1),
+            start_task=self._start,
         )
         self.groups = GroupCoordinator(self.lookup, world, self.means)
-        self.store = MemoryStore(Tree())
-        self.old = OldOffsets(self.store)
-        self.hosting.replicas.roles[CONSUMER_OFFSETS] = self.groups.shards
+        self.store = MemoryStore(DataTree())
+        self.old = ZooKeeperOffsets(self.store)
+        self.hosting.replicas.leadership_listeners[CONSUMER_OFFSETS] = self.groups.runtime
         at_end(self.groups.close)
         for index in range(partitions):
             self.lead(index)

@@ -4,12 +4,12 @@ from itertools import count
 from typing import Any
 
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.outcomes import (
-    Client,
-    Joined,
+from odradek.broker.groups.classic.messages import (
+    ClientIdentity,
+    JoinGroupResult,
     JoinRequest,
-    Offer,
-    Synced,
+    MemberProtocol,
+    SyncGroupResult,
     Timeouts,
 )
 from odradek.broker.groups.classic.requests import (
@@ -19,12 +19,12 @@ from odradek.broker.groups.classic.requests import (
     sync_group,
 )
 from odradek.broker.groups.classic.sync import SyncRequest
-from odradek.broker.groups.shard import GroupShard
-from odradek.broker.groups.world import World
+from odradek.broker.groups.context import GroupContext
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.broker.settings.groups import GroupSettings
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
-from odradek.protocol.internal.log_record import encode_part
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from tests.support.group_log import MemoryLog
 from tests.support.virtual_loop import VirtualLoop
 
@@ -36,25 +36,25 @@ EPOCH_MS = 1_700_000_000_000
 
 
 def subscription(*topics: str) -> bytes:
-    return encode_part(ConsumerProtocolSubscription(topics=list(topics)), 0)
+    return encode_version_prefixed(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
-def offers(*names: str, topics: tuple[str, ...] = ("events",)) -> list[Offer]:
-    return [Offer(name, subscription(*topics)) for name in names or ("range",)]
+def offers(*names: str, topics: tuple[str, ...] = ("events",)) -> list[MemberProtocol]:
+    return [MemberProtocol(name, subscription(*topics)) for name in names or ("range",)]
 
 
 def wanting(member_id: str = "", **fields: Any) -> JoinRequest:
     """To join; ``offered`` are the names of protocols."""
     values = {
         "instance_id": None,
-        "client": Client("reader", "/127.0.0.1"),
+        "client": ClientIdentity("reader", "/127.0.0.1"),
         "timeouts": Timeouts(
             fields.pop("session_ms", SESSION_MS), fields.pop("rebalance_ms", REBALANCE_MS)
         ),
         "protocol_type": "consumer",
-        "offers": offers(*fields.pop("offered", ()), topics=fields.pop("topics", ("events",))),
-        "requires_id": False,
-        "can_skip_assignment": True,
+        "protocols": offers(*fields.pop("offered", ()), topics=fields.pop("topics", ("events",))),
+        "requires_known_member_id": False,
+        "supports_skipping_assignment": True,
     }
     return JoinRequest(member_id=member_id, **{**values, **fields})
 
@@ -66,16 +66,16 @@ class GroupScene:
         self.loop = VirtualLoop()
         self.log = MemoryLog()
         self._ids = count(1)
-        self.world = World(
+        self.world = GroupContext(
             GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}),
             self.loop,
             lambda: EPOCH_MS + self.loop.now_ms(),
             lambda: str(next(self._ids)),
         )
-        self.shard = GroupShard(self.log, self.world)  # type: ignore[arg-type]
+        self.shard = GroupCoordinatorShard(self.log, self.world)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        self.shard.end()
+        self.shard.on_unloaded()
         self.loop.close()
 
     def pass_ms(self, milliseconds: float) -> None:
@@ -93,13 +93,13 @@ class GroupScene:
 
     def reload(self) -> None:
         """As another coordinator would find it."""
-        self.shard.end()
+        self.shard.on_unloaded()
         self.shard = self.replayed()
-        self.shard.begin()
+        self.shard.on_loaded()
 
-    def replayed(self, *, only_replicated: bool = False) -> GroupShard:
+    def replayed(self, *, only_replicated: bool = False) -> GroupCoordinatorShard:
         """What the log amounts to; nothing has begun in it."""
-        shard = GroupShard(self.log, self.world)  # type: ignore[arg-type]
+        shard = GroupCoordinatorShard(self.log, self.world)  # type: ignore[arg-type]
         replay = self.log.replay(only_replicated=only_replicated)
         for offset, key, value in replay.records():
             shard.apply(key, value, offset)
@@ -123,7 +123,7 @@ class GroupScene:
         request = SyncRequest(
             member_id=member_id,
             instance_id=fields.get("instance_id"),
-            generation=self.group.roster.generation if generation is None else generation,
+            generation=self.group.metadata.generation if generation is None else generation,
             protocol_type=fields.get("protocol_type"),
             protocol=fields.get("protocol"),
             assignments=assignments or {},
@@ -131,13 +131,13 @@ class GroupScene:
         try:
             return Waiting(sync_group(self.shard, GROUP, request))
         except KafkaError as failure:
-            return Waiting(Synced(failure=failure))
+            return Waiting(SyncGroupResult(error=failure))
 
     def heartbeat(
         self, member_id: str, generation: int | None = None, instance_id: str | None = None
     ) -> str:
         """The name of the error, or of none."""
-        current = self.group.roster.generation if GROUP in self.shard.groups else 0
+        current = self.group.metadata.generation if GROUP in self.shard.groups else 0
         try:
             heartbeat(
                 self.shard,
@@ -147,12 +147,12 @@ class GroupScene:
                 current if generation is None else generation,
             )
         except KafkaError as failure:
-            return failure.error.name
+            return failure.error_code.name
         return "NONE"
 
     def leave(self, member_id: str, instance_id: str | None = None) -> str:
         failure = leave_group(self.shard, GROUP, member_id, instance_id, None)
-        return "NONE" if failure is None else failure.error.name
+        return "NONE" if failure is None else failure.error_code.name
 
     # Whole stories
 
@@ -166,7 +166,7 @@ class GroupScene:
         return self.assigned(ids)
 
     def assigned(self, ids: list[str]) -> list[str]:
-        leader = self.group.roster.leader
+        leader = self.group.metadata.leader
         parts = {each: each.encode() for each in ids}
         syncs = [self.sync(each, parts if each == leader else None) for each in ids]
         assert all(each.is_answered for each in syncs)
@@ -181,11 +181,11 @@ class Waiting:
 
     @property
     def is_answered(self) -> bool:
-        return isinstance(self._outcome, Joined | Synced) or self._outcome.done()
+        return isinstance(self._outcome, JoinGroupResult | SyncGroupResult) or self._outcome.done()
 
     @property
     def result(self) -> Any:
-        if isinstance(self._outcome, Joined | Synced):
+        if isinstance(self._outcome, JoinGroupResult | SyncGroupResult):
             return self._outcome
         return self._outcome.result()
 
@@ -194,5 +194,5 @@ class Waiting:
         """The name of the error, or of none; "waiting" while there is no answer."""
         if not self.is_answered:
             return "waiting"
-        failure = self.result.failure
-        return "NONE" if failure is None else failure.error.name
+        failure = self.result.error
+        return "NONE" if failure is None else failure.error_code.name

@@ -32,7 +32,7 @@ def find_coordinator(address: str, group: str = "g") -> None:
 
 
 def name_of(error_code: int) -> str:
-    return ErrorCode.of(error_code).name
+    return ErrorCode.for_code(error_code).name
 
 
 class WireMember:

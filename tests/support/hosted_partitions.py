@@ -5,13 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.broker.background import Background
-from odradek.broker.disk import Disk
-from odradek.broker.log_care import LogCare
-from odradek.broker.record_reader import RecordReader
+from odradek.broker.disk_executor import DiskExecutor
+from odradek.broker.log_maintenance import LogMaintenance
+from odradek.broker.record_inspector import RecordInspector
 from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.replica_manager import ReplicaManager
-from odradek.broker.worker import Worker
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.worker_process import WorkerProcess
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage.cleaner.settings import CleanerSettings
@@ -32,7 +32,7 @@ class KnownTopics:
     def has_partition(self, topic: str, partition: int) -> bool:
         return (topic, partition) in self.partitions
 
-    def name_of(self, topic_id: Uuid) -> str | None:
+    def topic_name(self, topic_id: Uuid) -> str | None:
         return self.names.get(topic_id)
 
 
@@ -42,27 +42,27 @@ class Hosting:
     def __init__(self, *paths: Path, **settings: Any) -> None:
         self.logs = managing(*paths, **settings)
         self.known = KnownTopics()
-        self.background = Background()
-        self.disk = Disk(2)
-        self.worker = Worker()
-        self.reader = RecordReader()
-        self.care = LogCare(
+        self.background = TaskRegistry()
+        self.disk = DiskExecutor(2)
+        self.worker = WorkerProcess()
+        self.reader = RecordInspector()
+        self.care = LogMaintenance(
             self.logs,
             SimpleNamespace(cleaner=CleanerSettings(), background_threads=2),
-            disk=self.disk,
-            worker=self.worker,
+            disk_executor=self.disk,
+            cleaner_process=self.worker,
             now_ms=lambda: NOW_MS,
         )
         self.replicas = ReplicaManager(
             BROKER,
             self.logs,
             self.known,
-            care=self.care,
-            start=self.background.start,
+            log_maintenance=self.care,
+            start_task=self.background.start,
             now_ms=lambda: NOW_MS,
         )
-        self.logs.directories.observer.directory_failed = (  # type: ignore[method-assign]
-            lambda directory, *, is_last: self.replicas.directory_failed(directory)
+        self.logs.directories.observer.handle_log_dir_failure = (  # type: ignore[method-assign]
+            lambda directory, *, is_last: self.replicas.handle_log_dir_failure(directory)
         )
         at_end(self._close)
 
@@ -71,7 +71,7 @@ class Hosting:
         self.worker.close()
         self.reader.close()
         self.disk.close()
-        self.logs.abandon()
+        self.logs.close_handlers()
         self.logs.directories.release()
 
     def lead(self, topic: str = "events", partition: int = 0, **state: Any) -> Partition:
@@ -80,7 +80,9 @@ class Hosting:
         if topic_id is not None:
             self.known.names[topic_id] = topic
         told = led(partition, **state)
-        return self.replicas.become(TopicPartition(topic, partition), topic_id, told)
+        return self.replicas.become_leader_or_follower(
+            TopicPartition(topic, partition), topic_id, told
+        )
 
 
 def led(

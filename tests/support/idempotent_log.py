@@ -9,9 +9,9 @@ from pathlib import Path
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.record_set import AnyBatch
-from odradek.storage.log import Written
-from odradek.storage.log_truncation import truncate
-from odradek.storage.producers.state import ProducerStates
+from odradek.storage.log_truncation import truncate_to
+from odradek.storage.producer_state.producer_state_manager import ProducerStateManager
+from odradek.storage.unified_log import LogAppendInfo
 from tests.support.logs import NOW_MS, PRODUCER_SETTINGS, batches_from, opened, recovered
 
 #: Small, so that snapshots are taken and producers come back from them.
@@ -26,17 +26,17 @@ class IdempotentLog:
         self._log = opened(self._directory, segment_bytes=SEGMENT_BYTES)
 
     @property
-    def states(self) -> ProducerStates:
-        return self._log.producers
+    def states(self) -> ProducerStateManager:
+        return self._log.producer_state_manager
 
     @property
     def batches(self) -> list[AnyBatch]:
         return batches_from(self._log, 0)
 
-    def send(self, batch: RecordBatch, *, now_ms: int = NOW_MS) -> Written:
+    def send(self, batch: RecordBatch, *, now_ms: int = NOW_MS) -> LogAppendInfo:
         sent = bytearray(batch.view)
         written = self._log.append_as_leader(sent, leader_epoch=0, now_ms=now_ms)
-        self._log.advance_high_watermark(self._log.end_offset)
+        self._log.update_high_watermark(self._log.log_end_offset)
         return written
 
     def replicate(self, *batches: AnyBatch) -> None:
@@ -44,12 +44,12 @@ class IdempotentLog:
             self._log.append_as_follower(bytearray(batch.view), now_ms=NOW_MS)
 
     def truncate(self, offset: int) -> None:
-        truncate(self._log, offset, now_ms=NOW_MS)
+        truncate_to(self._log, offset, now_ms=NOW_MS)
 
     def restart(self, *, is_clean: bool = False) -> None:
         if is_clean:
             self._log.close(now_ms=NOW_MS)
             self._log = opened(self._directory, segment_bytes=SEGMENT_BYTES)
         else:
-            self._log.abandon()
+            self._log.close_handlers()
             self._log = recovered(self._directory, segment_bytes=SEGMENT_BYTES)

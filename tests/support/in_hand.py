@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 from tests.support.broker_process import BrokerProcess
 from tests.support.group_members import wait_until
 
 TOLD = b"In hand: "
 LISTENING = "0A"
-SEGMENT_FILES = tuple(each.value for each in Content)
+SEGMENT_FILES = tuple(each.value for each in LogFileType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from odradek.protocol.internal.group_log import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from odradek.protocol.internal.log_record import encode_part
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Record
-from odradek.storage.paths import Content, file_path
+from odradek.storage.paths import LogFileType, file_path
 from tests.support.batches import batch_of
 
 CONSUMER_OFFSETS = "__consumer_offsets"
@@ -28,7 +28,7 @@ class InternalLog:
     def __init__(self, log_dir: Path, topic: str, partition: int = 0) -> None:
         directory = log_dir / f"{topic}-{partition}"
         directory.mkdir(parents=True)
-        self.path = file_path(directory, 0, Content.BATCHES)
+        self.path = file_path(directory, 0, LogFileType.LOG)
         self.path.touch()
         self.end_offset = 0
 
@@ -50,7 +50,7 @@ class InternalLog:
         """The end of a transaction."""
         marker = EndTransactionMarker(is_commit, coordinator_epoch=0)
         return self._append(
-            marker_batch(
+            build_marker_batch(
                 marker,
                 timestamp=NOW_MS,
                 producer_id=producer_id,
@@ -67,7 +67,9 @@ class InternalLog:
 
 
 def offset_key(group: str, topic: str, partition: int, *, version: int = 1) -> bytes:
-    return encode_part(OffsetCommitKey(group=group, topic=topic, partition=partition), version)
+    return encode_version_prefixed(
+        OffsetCommitKey(group=group, topic=topic, partition=partition), version
+    )
 
 
 def offset_value(
@@ -84,11 +86,11 @@ def offset_value(
         commit_timestamp=committed_ms,
         expire_timestamp=expires_ms,
     )
-    return encode_part(value, version)
+    return encode_version_prefixed(value, version)
 
 
 def group_key(group: str) -> bytes:
-    return encode_part(GroupMetadataKey(group=group), 2)
+    return encode_version_prefixed(GroupMetadataKey(group=group), 2)
 
 
 def group_value(generation: int, *, member_ids: tuple[str, ...] = ()) -> bytes:
@@ -110,11 +112,11 @@ def group_value(generation: int, *, member_ids: tuple[str, ...] = ()) -> bytes:
         leader=None,
         members=members,
     )
-    return encode_part(value, 3)
+    return encode_version_prefixed(value, 3)
 
 
 def transaction_key(transactional_id: str) -> bytes:
-    return encode_part(TransactionLogKey(transactional_id=transactional_id), 0)
+    return encode_version_prefixed(TransactionLogKey(transactional_id=transactional_id), 0)
 
 
 def transaction_value(
@@ -138,4 +140,4 @@ def transaction_value(
         transaction_last_update_timestamp_ms=NOW_MS,
         transaction_start_timestamp_ms=started_ms,
     )
-    return encode_part(value, version)
+    return encode_version_prefixed(value, version)

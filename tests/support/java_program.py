@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 
 RUN_TIMEOUT_S = 120
 ANSWER_TIMEOUT_S = 60
@@ -42,7 +42,7 @@ def run_java(jars: Path, main: str | Path, *arguments: str, lines: Iterable[str]
     """Run to the end with these lines on standard input; the lines it printed."""
     try:
         ended = subprocess.run(
-            tied(java_command(jars, main, *arguments)),
+            tied_command(java_command(jars, main, *arguments)),
             input="".join(f"{line}\n" for line in lines),
             capture_output=True,
             text=True,
@@ -65,7 +65,7 @@ class JavaProgram:
         # The file lives until the process and this object are gone: no pipe can fill up unread.
         self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            tied(java_command(jars, main, *arguments)),
+            tied_command(java_command(jars, main, *arguments)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from odradek.protocol.field import BYTES, RECORDS, UUID, Array, Field, Nested, WireType
-from odradek.protocol.schema import Struct, absent_value
+from odradek.protocol.schema import Struct, default_value
 from odradek.protocol.types import Uuid
 
 UNKNOWN_TAGS = "unknownTaggedFields"
@@ -43,7 +43,7 @@ def from_json(struct: type[S], version: int, shown: Mapping[str, Any]) -> S:
     values = {
         field.name: _parsed(field.type, shown[kafka_name(field.name)], version)
         if version in field.versions and kafka_name(field.name) in shown
-        else absent_value(field)
+        else default_value(field)
         for field in struct.__schema__.fields
     }
     tags = tuple((tag, b64decode(raw)) for tag, raw in shown.get(UNKNOWN_TAGS, ()))
@@ -52,7 +52,7 @@ def from_json(struct: type[S], version: int, shown: Mapping[str, Any]) -> S:
 
 def default_to_json(field: Field) -> Any:
     """Of an array or a struct only whether it is null: an empty list stands for either."""
-    default = absent_value(field)
+    default = default_value(field)
     if isinstance(field.type, (Array, Nested)):
         return None if default is None else []
     return _shown(field.type, default, version=0)
@@ -66,7 +66,7 @@ def kafka_name(attribute: str) -> str:
 
 
 def _is_left_out(field: Field, value: Any) -> bool:
-    return field.tag is not None and value == absent_value(field)
+    return field.tag is not None and value == default_value(field)
 
 
 def _shown(wire_type: WireType, value: Any, version: int) -> Any:

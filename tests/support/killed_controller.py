@@ -19,10 +19,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
-from odradek.controller.controller import Controller
+from odradek.controller.active_controller import ControllerEnvironment
+from odradek.controller.controller import KafkaController
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.registration import Identity, cluster_id, create_roots
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.registration import (
+    BrokerIdentity,
+    create_or_get_cluster_id,
+    create_top_level_paths,
+)
 from odradek.controller.store import paths
 from odradek.controller.store.base import (
     Check,
@@ -37,9 +42,8 @@ from odradek.controller.store.base import (
 from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import SqliteJournal
 from odradek.controller.store.payloads.admin import ReassignPartitions
-from odradek.controller.tenure import ControllerWorld
 from odradek.controller.topic_admin import TopicAdmin
-from odradek.controller.topic_requests import Growth, NewTopic, TopicDefaults
+from odradek.controller.topic_planning import NewPartitions, NewTopic, TopicDefaults
 from odradek.protocol.errors import NoReassignmentInProgress, NotController
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.controller_scene import LISTENER, registration
@@ -102,7 +106,7 @@ class KillingStore(EmbeddedStore):
 
     def __init__(self, order: Order) -> None:
         journal = SqliteJournal(Path(order.file))
-        super().__init__(journal, run=on_a_thread, now_ms=lambda: 1)
+        super().__init__(journal, run_in_thread=on_a_thread, now_ms=lambda: 1)
         self._order = order
         self._writes = 0
 
@@ -135,10 +139,10 @@ class Node:
     """The one broker, and the way to ask it."""
 
     store: MetadataStore
-    controller: Controller
+    controller: KafkaController
     brokers: SimulatedBrokers
     admin: TopicAdmin
-    reads: MetadataReads
+    reads: MetadataReader
 
     async def until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -166,7 +170,7 @@ class Node:
         await self.until_led(topic, partitions)
 
     async def is_moving(self) -> bool:
-        topic = (await self.reads.topics([MOVED.topic]))[MOVED.topic]
+        topic = (await self.reads.get_topic_assignments([MOVED.topic]))[MOVED.topic]
         return topic.partitions[MOVED.partition].is_being_reassigned
 
 
@@ -177,8 +181,10 @@ async def create_topics(node: Node) -> None:
 
 async def grow(node: Node) -> None:
     entry = growth_entry("kept", count=3, replicas=[(BROKER,)])
-    plans = await node.admin.plan_growths([entry])
-    await node.admin.grow_topics([plan for plan in plans.values() if isinstance(plan, Growth)])
+    plans = await node.admin.plan_partitions([entry])
+    await node.admin.create_partitions(
+        [plan for plan in plans.values() if isinstance(plan, NewPartitions)]
+    )
     await node.until_led("kept", 3)
 
 
@@ -193,7 +199,7 @@ async def move_away(node: Node) -> None:
 async def move_back(node: Node) -> None:
     async def is_cancelled() -> bool:
         try:
-            outcomes = await node.controller.alter_reassignments({MOVED: None})
+            outcomes = await node.controller.alter_partition_reassignments({MOVED: None})
         except NotController:
             return False
         return outcomes[MOVED] is None or isinstance(outcomes[MOVED], NoReassignmentInProgress)
@@ -216,8 +222,8 @@ STEPS = (create_topics, grow, move_away, move_back, delete)
 async def live(order: Order) -> None:
     store = KillingStore(order)
     await store.open_session()
-    await create_roots(store)
-    await cluster_id(store, "cluster")
+    await create_top_level_paths(store)
+    await create_or_get_cluster_id(store, "cluster")
     async with asyncio.TaskGroup() as group:
         node = started(store, group)
         await node.controller.start()
@@ -234,16 +240,16 @@ async def live(order: Order) -> None:
 def started(store: MetadataStore, group: asyncio.TaskGroup) -> Node:
     brokers = SimulatedBrokers()
     brokers.start(BROKER, epoch=0)
-    world = ControllerWorld(
+    world = ControllerEnvironment(
         connect=brokers.connect,
         start_task=group.create_task,
         sleep=asyncio.sleep,
         now_ms=lambda: 1,
         new_topic_id=lambda: Uuid(b"of a topic's own"),
     )
-    identity = Identity(BROKER, registration(BROKER), LISTENER)
-    controller = Controller(store, identity, ControllerSettings(), world)
-    reads = MetadataReads(store)
+    identity = BrokerIdentity(BROKER, registration(BROKER), LISTENER)
+    controller = KafkaController(store, identity, ControllerSettings(), world)
+    reads = MetadataReader(store)
     admin = TopicAdmin(
         store,
         reads,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support.crash_ledger import Ledger
 from tests.support.crash_steps import tell
 from tests.support.fault_points import Fault
@@ -52,7 +52,7 @@ class KilledWriter:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            tied([sys.executable, "-m", "tests.support.crash_writer"]),
+            tied_command([sys.executable, "-m", "tests.support.crash_writer"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,

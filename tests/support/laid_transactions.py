@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from tests.support.batches import batch_of
 
 FIRST, SECOND = 1001, 1002
@@ -48,7 +48,7 @@ class History:
 
     def ends(self, producer: int, *, commit: bool) -> Self:
         return self._add(
-            marker_batch(
+            build_marker_batch(
                 EndTransactionMarker(commit, 0),
                 timestamp=0,
                 producer_id=producer,

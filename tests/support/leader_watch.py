@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
-from odradek.storage.log_lookup import LATEST
+from odradek.storage.timestamp_lookup import LATEST_TIMESTAMP
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import HungUp, WireClient
 
@@ -99,7 +99,11 @@ class LeaderWatch:
 
     def _ask(self, leader: int, partitions: Mapping[int, Led]) -> None:
         asked = [
-            {"partition_index": at, "timestamp": LATEST, "current_leader_epoch": led.epoch}
+            {
+                "partition_index": at,
+                "timestamp": LATEST_TIMESTAMP,
+                "current_leader_epoch": led.epoch,
+            }
             for at, led in partitions.items()
         ]
         answer = self._told(
@@ -113,7 +117,7 @@ class LeaderWatch:
         for line in answer.topics[0].partitions if answer else []:
             at = line.partition_index
             if line.error_code:
-                self.refusals[ErrorCode.of(line.error_code)] += 1
+                self.refusals[ErrorCode.for_code(line.error_code)] += 1
             else:
                 self.latest[at].append(Latest(line.offset, partitions[at]))
 

@@ -117,7 +117,7 @@ def _now_and_then(number: int, held: Mapping[int, Held], controller: int) -> Cou
     others = [each for each in held if each != number]
     links = [f"markers to broker {each}" for each in others]
     links += [f"verifications by broker {each}" for each in others]
-    return Counter([*links, f"questions to controller {controller}"])
+    return Counter([*links, f"requests to controller {controller}"])
 
 
 def _connections(number: int, held: Mapping[int, Held]) -> Iterator[str]:

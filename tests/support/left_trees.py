@@ -12,7 +12,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.controller.store.base import Children, Create, Get, MetadataStore, Node, Set
+from odradek.controller.store.base import (
+    Create,
+    GetChildren,
+    GetData,
+    MetadataStore,
+    SetData,
+    ZNode,
+)
 from tests.support.controller_scene import topic_id
 from tests.support.recorded_trees import Node as Seen
 from tests.support.recorded_trees import Tree, content_of
@@ -181,11 +188,13 @@ async def shown_tree(store: MetadataStore, *roots: str) -> Tree:
     tree = Tree()
     level = [*roots]
     while level:
-        outcomes = await store.run([each(path) for path in level for each in (Get, Children)])
+        outcomes = await store.run(
+            [each(path) for path in level for each in (GetData, GetChildren)]
+        )
         below: list[str] = []
         for path, node, names in zip(level, outcomes[::2], outcomes[1::2], strict=True):
             # What is gone meanwhile is not there.
-            if isinstance(node, Node) and isinstance(names, list):
+            if isinstance(node, ZNode) and isinstance(names, list):
                 is_ephemeral = bool(node.stat.ephemeral_owner)
                 content = content_of(node.value)
                 tree[path] = Seen(node.value, content, is_ephemeral, node.stat.version)
@@ -203,7 +212,7 @@ async def put_tree(store: MetadataStore, tree: Tree) -> None:
         node = tree[path]
         if not node.is_ephemeral:
             value = ID_PLACEHOLDER.sub(_topic_id, node.value.decode()).encode()
-            writes = [Create(path, value), *[Set(path, value)] * node.version]
+            writes = [Create(path, value), *[SetData(path, value)] * node.version]
             await store.multi(writes)
 
 

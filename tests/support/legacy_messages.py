@@ -4,7 +4,7 @@ import zlib
 from struct import pack
 
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.legacy_lz4 import with_old_checksum
+from odradek.protocol.records.legacy_lz4 import with_broken_checksum
 
 FORMATS = [
     (magic, codec)
@@ -44,7 +44,7 @@ def wrapper(magic: int, inner: bytes, *, codec: Codec = Codec.GZIP, offset: int 
     """A wrapper around ``inner``, whatever that is."""
     packed = compress(codec, inner)
     if magic == 0 and codec is Codec.LZ4:
-        packed = with_old_checksum(packed)
+        packed = with_broken_checksum(packed)
     return message(magic, packed, attributes=codec, offset=offset)
 
 

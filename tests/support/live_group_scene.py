@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from odradek.broker.groups.classic.outcomes import Client
-from odradek.broker.groups.consumer.heartbeat import Told
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.consumer.member import Member
+from odradek.broker.groups.classic.messages import ClientIdentity
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
+from odradek.broker.groups.consumer.heartbeat import HeartbeatResult
+from odradek.broker.groups.consumer.member import ConsumerGroupMember
 from odradek.broker.groups.consumer.partitions import Partitions
-from odradek.broker.groups.consumer.requests import check, heartbeat
-from odradek.broker.groups.consumer.topics import TopicsLens
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.consumer.requests import check_heartbeat_request, heartbeat
+from odradek.broker.groups.consumer.topics import TopicsProvider
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings, OneGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.errors import KafkaError
@@ -24,7 +24,10 @@ from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from odradek.protocol.internal.log_record import decode_part, encode_part
+from odradek.protocol.internal.coordinator_record import (
+    decode_version_prefixed,
+    encode_version_prefixed,
+)
 from tests.support.consumer_group_scene import of
 from tests.support.group_scene import GROUP, GroupScene
 from tests.support.metadata_updates import GOING, cluster, state, update
@@ -46,35 +49,35 @@ class LiveGroupScene:
         self.base.world = replace(
             self.base.world,
             consumer_settings=ConsumerGroupSettings(**settings),
-            topics=TopicsLens(lambda: self.cluster.picture),
-            configured=self.configured,
+            topics_provider=TopicsProvider(lambda: self.cluster.snapshot),
+            group_configs=self.configured,
         )
-        self.base.shard = GroupShard(self.base.log, self.base.world)  # type: ignore[arg-type]
+        self.base.shard = GroupCoordinatorShard(self.base.log, self.base.world)  # type: ignore[arg-type]
 
     @property
-    def shard(self) -> GroupShard:
+    def shard(self) -> GroupCoordinatorShard:
         return self.base.shard
 
     @property
-    def live(self) -> LiveGroup:
+    def live(self) -> ConsumerGroupRuntime:
         group = self.shard.groups[GROUP]
-        assert isinstance(group, LiveGroup), group
+        assert isinstance(group, ConsumerGroupRuntime), group
         return group
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerGroupMember:
         return self.live.group.members[member_id]
 
     def set_topic(self, name: str, count: int) -> None:
         """Create or grow it; 0 deletes it."""
         states = [state(number) for number in range(count)]
         if not count:
-            known = self.cluster.picture.topics[name].partitions
+            known = self.cluster.snapshot.topics[name].partitions
             states = [state(number, leader=GOING) for number in known]
         self.cluster.update(update({name: states}))
 
     def beat(
         self, member_id: str, epoch: int, *, owned: Partitions | None = None, **said: Any
-    ) -> Told:
+    ) -> HeartbeatResult:
         """Raises what the member is told."""
         request = Request(
             group_id=GROUP,
@@ -83,10 +86,10 @@ class LiveGroupScene:
             topic_partitions=None if owned is None else _as_topics(owned),
             **said,
         )
-        check(self.base.world.consumer_settings, request, version=1)
-        return heartbeat(self.shard, request, Client("client", "/127.0.0.1"))
+        check_heartbeat_request(self.base.world.consumer_settings, request, version=1)
+        return heartbeat(self.shard, request, ClientIdentity("client", "/127.0.0.1"))
 
-    def join(self, member_id: str, *names: str, **said: Any) -> Told:
+    def join(self, member_id: str, *names: str, **said: Any) -> HeartbeatResult:
         wanted = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(names)}
         return self.beat(member_id, 0, owned=frozenset(), **wanted | said)
 
@@ -94,7 +97,7 @@ class LiveGroupScene:
         try:
             self.beat(member_id, epoch, **said)
         except KafkaError as failure:
-            return failure.error.name
+            return failure.error_code.name
         return "NONE"
 
     def close(self) -> None:
@@ -110,7 +113,7 @@ def subscribed(*topics: str, owned: Mapping[str, list[int]] | None = None) -> by
             for name, numbers in (owned or {}).items()
         ],
     )
-    return encode_part(told, 1)
+    return encode_version_prefixed(told, 1)
 
 
 def assigned(**topics: list[int]) -> bytes:
@@ -119,11 +122,11 @@ def assigned(**topics: list[int]) -> bytes:
         ConsumerProtocolAssignment.TopicPartitions(topic=name, partitions=numbers)
         for name, numbers in topics.items()
     ]
-    return encode_part(ConsumerProtocolAssignment(assigned_partitions=parts), 1)
+    return encode_version_prefixed(ConsumerProtocolAssignment(assigned_partitions=parts), 1)
 
 
 def read_assigned(blob: bytes) -> Partitions:
-    told = decode_part(ConsumerProtocolAssignment, blob)
+    told = decode_version_prefixed(ConsumerProtocolAssignment, blob)
     return frozenset(
         place for topic in told.assigned_partitions for place in of(topic.topic, *topic.partitions)
     )

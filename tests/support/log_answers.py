@@ -5,19 +5,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.config.definition import Layer
+from odradek.config.definition import ConfigSource
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch, magic_of
 from odradek.protocol.types import TopicPartition
 from odradek.storage import clean_shutdown
-from odradek.storage.log import Log
-from odradek.storage.log_loader import Findings, LogPlace, open_log, recover
-from odradek.storage.log_lookup import FoundOffset, first_at_or_after, of_largest_timestamp
+from odradek.storage.log_loader import LoadLogParams, LogLoadReport, open_log, recover_log
 from odradek.storage.log_settings import LogSettings
 from odradek.storage.offset_checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from odradek.storage.settings import TopicSettings
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.timestamp_lookup import (
+    TimestampAndOffset,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
+)
+from odradek.storage.transaction_index import AbortedTxn
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.java_client import SeenRecord
 from tests.support.logs import batches_from, bytes_of
 from tests.support.recorded_directories import (
@@ -32,44 +36,44 @@ from tests.support.recorded_directories import (
 NONE = -1
 
 
-def opened_logs(directory: RecordedDirectory, path: Path) -> dict[str, Log]:
+def opened_logs(directory: RecordedDirectory, path: Path) -> dict[str, UnifiedLog]:
     """By partition; recovered first if the directory says that it was not stopped cleanly."""
-    server = LogSettings.read({Layer.FILE: directory.broker})
+    server = LogSettings.read({ConfigSource.FILE: directory.broker})
     recovery_points, start_offsets = RECOVERY_POINTS.read(path), LOG_START_OFFSETS.read(path)
     was_clean = clean_shutdown.read(path) is not None
     logs = {}
     for told in directory.partitions:
         partition = TopicPartition(told.topic, told.partition)
         configs = directory.topics.get(told.topic, {})
-        place = LogPlace(
+        place = LoadLogParams(
             directory=path / told.name,
             partition=partition,
-            settings=TopicSettings.read({Layer.TOPIC: configs}, server=[server]),
+            settings=TopicSettings.read({ConfigSource.TOPIC: configs}, server_tables=[server]),
             producer_settings=server,
             recovery_point=recovery_points.get(partition, 0),
-            start_offset=start_offsets.get(partition, 0),
+            log_start_offset=start_offsets.get(partition, 0),
             now_ms=directory.recorded_at_ms,
         )
         if not was_clean:
-            recover(place)
-        log = logs[told.name] = open_log(place, Findings())
-        log.advance_high_watermark(log.end_offset)
+            recover_log(place)
+        log = logs[told.name] = open_log(place, LogLoadReport())
+        log.update_high_watermark(log.log_end_offset)
     return logs
 
 
-def answers_of(log: Log, told: RecordedPartition) -> RecordedPartition:
+def answers_of(log: UnifiedLog, told: RecordedPartition) -> RecordedPartition:
     """What ``log`` answers to all that Kafka was asked."""
     return RecordedPartition(
         topic=told.topic,
         partition=told.partition,
         records=seen_records(log),
         committed_offsets=committed_offsets(log),
-        start_offset=log.start_offset,
-        end_offset=log.end_offset,
+        start_offset=log.log_start_offset,
+        end_offset=log.log_end_offset,
         last_stable_offset=log.last_stable_offset,
-        largest_timestamp=told.largest_timestamp and _found(NONE, of_largest_timestamp(log)),
+        largest_timestamp=told.largest_timestamp and _found(NONE, offset_of_max_timestamp(log)),
         timestamps=tuple(
-            _found(each.asked, first_at_or_after(log, each.asked)) for each in told.timestamps
+            _found(each.asked, offset_for_timestamp(log, each.asked)) for each in told.timestamps
         ),
         producers=known_producers(log),
         aborted=tuple(
@@ -106,7 +110,7 @@ def wrong_timestamps(
         yield ours.largest_timestamp, largest
 
 
-def seen_records(log: Log) -> tuple[SeenRecord, ...]:
+def seen_records(log: UnifiedLog) -> tuple[SeenRecord, ...]:
     return tuple(
         SeenRecord(
             offset=record.offset,
@@ -116,26 +120,26 @@ def seen_records(log: Log) -> tuple[SeenRecord, ...]:
             value=record.value,
             headers=tuple((header.key, header.value) for header in record.headers),
         )
-        for batch in batches_from(log, log.start_offset)
+        for batch in batches_from(log, log.log_start_offset)
         if not batch.is_control
         for record in batch.records()
-        if record.offset >= log.start_offset
+        if record.offset >= log.log_start_offset
     )
 
 
-def committed_offsets(log: Log) -> tuple[int, ...]:
+def committed_offsets(log: UnifiedLog) -> tuple[int, ...]:
     end = log.last_stable_offset
-    aborted = log.aborted_transactions(start=log.start_offset, end=end)
+    aborted = log.collect_aborted_transactions(start=log.log_start_offset, end=end)
     return tuple(
         record.offset
-        for batch in batches_from(log, log.start_offset, up_to=end)
+        for batch in batches_from(log, log.log_start_offset, up_to=end)
         if not batch.is_control and not _is_aborted(batch, aborted)
         for record in batch.records()
-        if record.offset >= log.start_offset
+        if record.offset >= log.log_start_offset
     )
 
 
-def known_producers(log: Log) -> tuple[KnownProducer, ...]:
+def known_producers(log: UnifiedLog) -> tuple[KnownProducer, ...]:
     return tuple(
         KnownProducer(
             producer_id=producer_id,
@@ -143,22 +147,22 @@ def known_producers(log: Log) -> tuple[KnownProducer, ...]:
             last_sequence=state.last_sequence,
             last_timestamp=state.last_timestamp,
             coordinator_epoch=state.coordinator_epoch,
-            transaction_first_offset=_or_none(state.transaction_first_offset),
+            transaction_first_offset=_or_none(state.current_txn_first_offset),
             last_offset=NONE if state.last_batch is None else state.last_batch.last_offset,
             offset_delta=0 if state.last_batch is None else state.last_batch.offset_delta,
         )
-        for producer_id, state in sorted(log.producers.states.items())
+        for producer_id, state in sorted(log.producer_state_manager.active_producers.items())
     )
 
 
-def _fetched(log: Log, asked: Fetched) -> Fetched:
+def _fetched(log: UnifiedLog, asked: Fetched) -> Fetched:
     up_to = log.last_stable_offset if asked.is_committed else log.high_watermark
-    region = log.read(asked.offset, max_bytes=asked.max_bytes, up_to=up_to)
+    region = log.read(asked.offset, max_bytes=asked.max_bytes, max_offset=up_to)
     content = bytes_of(region)
-    aborted: list[AbortedTransaction] = []
+    aborted: list[AbortedTxn] = []
     if asked.is_committed and asked.offset < up_to:
         end = _bound_of_fetch(log, asked.offset, region)
-        aborted = log.aborted_transactions(start=asked.offset, end=end)
+        aborted = log.collect_aborted_transactions(start=asked.offset, end=end)
     return Fetched(
         offset=asked.offset,
         max_bytes=asked.max_bytes,
@@ -169,21 +173,21 @@ def _fetched(log: Log, asked: Fetched) -> Fetched:
     )
 
 
-def _bound_of_fetch(log: Log, offset: int, region: FileRegion) -> int:
+def _bound_of_fetch(log: UnifiedLog, offset: int, region: FileRegion) -> int:
     """Up to where Kafka looks for aborted transactions: to the next entry of the index."""
     segments = log.segments.from_offset(offset)
-    segment = next(each for each in segments if each.find(offset) is not None)
+    segment = next(each for each in segments if each.translate_offset(offset) is not None)
     end_position = region.position + region.length
-    for slot in range(segment.index.entries.count):
-        entry = segment.index.entry(slot)
+    for slot in range(segment.offset_index.entries.count):
+        entry = segment.offset_index.entry(slot)
         # Kafka's search does not notice if the first entry is just what it is looking for.
         if entry.position > end_position or (slot and entry.position == end_position):
             return entry.offset
-    following = log.segments.after(segment)
-    return log.end_offset if following is None else following.base_offset
+    following = log.segments.higher_segment(segment)
+    return log.log_end_offset if following is None else following.base_offset
 
 
-def _is_aborted(batch: AnyBatch, aborted: list[AbortedTransaction]) -> bool:
+def _is_aborted(batch: AnyBatch, aborted: list[AbortedTxn]) -> bool:
     return batch.is_transactional and any(
         each.producer_id == batch.producer_id
         and each.first_offset <= batch.base_offset <= each.last_offset
@@ -198,7 +202,7 @@ def _type_name(batch: AnyBatch) -> str:
     return "LogAppendTime" if is_append_time else "CreateTime"
 
 
-def _found(asked: int, found: FoundOffset | None) -> FoundTimestamp:
+def _found(asked: int, found: TimestampAndOffset | None) -> FoundTimestamp:
     return FoundTimestamp(asked, *(found or (NONE, NONE, NONE)))
 
 

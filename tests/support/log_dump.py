@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from tests.support.java_program import RUN_TIMEOUT_S, java_command, run_java
 from tests.support.recorded_segments import StoredBatch
 
@@ -44,7 +44,7 @@ def dumped(jars: Path, files: Iterable[Path], options: Iterable[str]) -> Dump:
     """Any files of a partition; an exception that ends the tool is a complaint."""
     names = ",".join(map(str, files))
     ended = subprocess.run(
-        tied(java_command(jars, "kafka.tools.DumpLogSegments", *options, "--files", names)),
+        tied_command(java_command(jars, "kafka.tools.DumpLogSegments", *options, "--files", names)),
         capture_output=True,
         text=True,
         timeout=RUN_TIMEOUT_S,

@@ -9,13 +9,13 @@ from typing import Any
 from odradek.protocol.types import TopicPartition
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectory
-from odradek.storage.manager.disk_work import DiskWork, carry_out
+from odradek.storage.manager.disk_task import DiskTask, execute
 from odradek.storage.manager.hosted_log import HostedLog
-from odradek.storage.manager.loading import RunAll, one_after_the_other
+from odradek.storage.manager.log_dir_loader import TaskRunner, run_sequentially
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.retention import Outlived
+from odradek.storage.retention import DeletableSegment
 from odradek.storage.settings import TopicSettings
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 from tests.support.logs import NOW_MS, append, bytes_of, records_from
 
 EVENTS = TopicPartition("events", 0)
@@ -35,13 +35,13 @@ class Notebook:
     progress: list[tuple[Path, int, int]] = field(default_factory=list)
     failed: list[tuple[Path, bool]] = field(default_factory=list)
 
-    def noticed(self, what: str) -> None:
-        self.notes.append(what)
+    def on_warning(self, message: str) -> None:
+        self.notes.append(message)
 
-    def recovering(self, directory: LogDirectory, *, done: int, total: int) -> None:
+    def on_recovery_progress(self, directory: LogDirectory, *, done: int, total: int) -> None:
         self.progress.append((directory.path, done, total))
 
-    def directory_failed(self, directory: LogDirectory, *, is_last: bool) -> None:
+    def handle_log_dir_failure(self, directory: LogDirectory, *, is_last: bool) -> None:
         self.failed.append((directory.path, is_last))
 
 
@@ -49,13 +49,13 @@ def managing(
     *paths: Path,
     observer: Notebook | None = None,
     topics: dict[str, TopicSettings] | None = None,
-    run_all: RunAll = one_after_the_other,
+    run_all: TaskRunner = run_sequentially,
     **settings: Any,
 ) -> LogManager:
     """A manager that has loaded what is in these directories."""
     directories = LogDirectories(paths, observer or Notebook())
     directories.open()
-    table = TopicTable(TopicSettings(**settings), PRODUCERS, topics)
+    table = TopicSettingsRegistry(TopicSettings(**settings), PRODUCERS, topics)
     manager = LogManager(directories, table)
     manager.load(now_ms=NOW_MS, run_all=run_all)
     return manager
@@ -63,7 +63,7 @@ def managing(
 
 def written(manager: LogManager, partition: TopicPartition, *values: bytes) -> HostedLog:
     """Each value in a batch of its own, in a log that is made if need be; replicated at once."""
-    hosted = manager.create(partition, now_ms=NOW_MS)
+    hosted = manager.get_or_create_log(partition, now_ms=NOW_MS)
     with hosted as log:
         for value in values:
             append(log, value)
@@ -80,19 +80,19 @@ def contents(manager: LogManager) -> dict[TopicPartition, list[bytes]]:
 
 
 def flush(hosted: HostedLog) -> None:
-    work = hosted.plan_flush(now_ms=NOW_MS)
+    work = hosted.flush_task(now_ms=NOW_MS)
     assert work is not None
-    carry_out(work)
+    execute(work)
 
 
-def carry_all(works: Iterable[DiskWork]) -> None:
+def carry_all(works: Iterable[DiskTask]) -> None:
     for work in works:
-        carry_out(work)
+        execute(work)
 
 
-def retain(manager: LogManager, *, now_ms: int = NOW_MS) -> list[Outlived]:
+def retain(manager: LogManager, *, now_ms: int = NOW_MS) -> list[DeletableSegment]:
     """What retention has taken out of the logs and set aside."""
-    outlived, works = manager.upkeep.apply_retention(now_ms)
+    outlived, works = manager.maintenance.apply_retention(now_ms)
     carry_all(works)
     return outlived
 
@@ -100,7 +100,7 @@ def retain(manager: LogManager, *, now_ms: int = NOW_MS) -> list[Outlived]:
 def delete(manager: LogManager, *partitions: TopicPartition) -> None:
     for partition in partitions:
         manager.delete(partition)
-    carry_all(manager.deletions(now_ms=NOW_MS))
+    carry_all(manager.deletion_tasks(now_ms=NOW_MS))
 
 
 def copied(manager: LogManager, partition: TopicPartition, directory: LogDirectory) -> HostedLog:
@@ -110,8 +110,8 @@ def copied(manager: LogManager, partition: TopicPartition, directory: LogDirecto
     future = manager.find_future(partition)
     future = future or manager.create_future(partition, directory, now_ms=NOW_MS)
     with hosted as log, future as copy:
-        while copy.end_offset < log.end_offset:
-            region = log.read(copy.end_offset, max_bytes=1 << 20, up_to=log.end_offset)
+        while copy.log_end_offset < log.log_end_offset:
+            region = log.read(copy.log_end_offset, max_bytes=1 << 20, max_offset=log.log_end_offset)
             copy.append_as_follower(bytearray(bytes_of(region)), now_ms=NOW_MS)
     return future
 
@@ -122,8 +122,8 @@ def move(manager: LogManager, partition: TopicPartition, directory: LogDirectory
     carry_all(manager.prepare_move(partition, now_ms=NOW_MS))
     work = manager.finish_move(partition)
     assert work is not None
-    carry_out(work)
-    carry_all(manager.deletions(now_ms=NOW_MS))
+    execute(work)
+    carry_all(manager.deletion_tasks(now_ms=NOW_MS))
 
 
 def names_in(path: Path, ending: str = "") -> Sequence[str]:

@@ -30,7 +30,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from odradek.protocol.records.record import Record
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 
 BATCHES_KEPT = 5
 
@@ -296,7 +296,7 @@ class LogModel:
             and transaction.first_offset < end
         ]
 
-    def check_aborted(self, found: Iterable[AbortedTransaction], *, start: int, end: int) -> None:
+    def check_aborted(self, found: Iterable[AbortedTxn], *, start: int, end: int) -> None:
         """Whether these may be the answer for the range from ``start`` to before ``end``."""
         firsts = {(each.producer_id, each.last_offset): each.first_offset for each in found}
         for transaction in self.transactions():

@@ -14,12 +14,12 @@ from hypothesis.strategies import binary, booleans, integers, lists, none, sampl
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Record
 from odradek.storage import files
-from odradek.storage.cleaner.schedule import CleanerSchedule
-from odradek.storage.log_loader import Findings, open_log, recover
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager
+from odradek.storage.log_loader import LogLoadReport, open_log, recover_log
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from tests.support.fault_points import Unsynced
 from tests.support.log_model import LogModel, ModelBatch
 from tests.support.logs import NOW_MS, PARTITION, place_of
@@ -57,7 +57,7 @@ class LogMachine(RuleBasedStateMachine):
         self.directory = Path(self.temporary.name) / "events-0"
         self.model = LogModel(watermark=0)
         self.log = self.opened()
-        self.schedule = CleanerSchedule()
+        self.schedule = LogCleanerManager()
         self.compaction = None
         self.known_from = 0
         #: Else some are known from snapshots alone.
@@ -68,15 +68,15 @@ class LogMachine(RuleBasedStateMachine):
         self.lag = 0
 
     def teardown(self):
-        self.log.abandon()
+        self.log.close_handlers()
         self.temporary.cleanup()
         files.system = self.synced_system
 
     def opened(self, *, is_recovered=False, **checkpointed):
         place = place_of(self.directory, **checkpointed, **self.settings)
         if is_recovered:
-            recover(place)
-        return open_log(place, Findings())
+            recover_log(place)
+        return open_log(place, LogLoadReport())
 
     # Roles and replicas
 
@@ -106,7 +106,7 @@ class LogMachine(RuleBasedStateMachine):
         self.replicate_to(max(self.model.high_watermark, end))
 
     def replicate_to(self, offset):
-        self.log.advance_high_watermark(offset)
+        self.log.update_high_watermark(offset)
         self.model.watermark = offset
 
     # Writing
@@ -139,7 +139,7 @@ class LogMachine(RuleBasedStateMachine):
     def _written(self, batch, origin):
         if not self.is_follower:
             return self.written_as_leader(batch, origin)
-        RecordBatch(batch).number(self.model.end_offset, self.leader_epoch)
+        RecordBatch(batch).assign_offsets(self.model.end_offset, self.leader_epoch)
         return self.log.append_as_follower(batch, now_ms=NOW_MS)
 
     def written_as_leader(self, batch, origin=AppendOrigin.CLIENT):
@@ -189,12 +189,12 @@ class LogMachine(RuleBasedStateMachine):
         self.compaction = None
 
     def resume_compaction(self, *, cut_at):
-        self.schedule.truncated(self.log, cut_at)
+        self.schedule.maybe_truncate_checkpoint(self.log, cut_at)
         self.schedule.resume(PARTITION)
 
     def producers_were_read(self):
         self.known_from = max(self.log.segments.first.base_offset, self.model.decided_end)
-        self.model.settled_end = self.log.producers.snapshot_offset
+        self.model.settled_end = self.log.producer_state_manager.last_snapshot_offset
 
 
 def expect(error, action):
@@ -223,7 +223,7 @@ def model_batch(records, base, leader_epoch, **fields):
 
 
 def marker_of(producer_id, *, producer_epoch, is_commit):
-    return marker_batch(
+    return build_marker_batch(
         EndTransactionMarker(is_commit, 0),
         timestamp=NOW_MS,
         producer_id=producer_id,

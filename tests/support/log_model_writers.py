@@ -12,8 +12,8 @@ from odradek.protocol.errors import (
     InvalidTxnState,
     OutOfOrderSequenceNumber,
 )
-from odradek.storage.admission.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.validation.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
 from tests.support.log_model_machine import (
     CODECS,
     ONE_RECORD,
@@ -100,19 +100,26 @@ class WriterRules(LogMachine):
     @rule(is_long=booleans())
     def wait(self, is_long):
         """Until all producers have been idle for too long, or for not quite as long."""
-        before = set(self.log.producers.states)
+        before = set(self.log.producer_state_manager.active_producers)
         idle_since_ms = YOUNGEST_MS if is_long else NOW_MS - 26
-        self.log.producers.expire(idle_since_ms + PRODUCER_SETTINGS.producer_id_expiration_ms)
+        self.log.producer_state_manager.remove_expired_producers(
+            idle_since_ms + PRODUCER_SETTINGS.producer_id_expiration_ms
+        )
         if is_long:
             self.model.forget_idle_producers()
-            assert set(self.log.producers.states) == set(self.model.open_transactions())
+            assert set(self.log.producer_state_manager.active_producers) == set(
+                self.model.open_transactions()
+            )
         else:
-            assert set(self.log.producers.states) == before
+            assert set(self.log.producer_state_manager.active_producers) == before
 
     @rule(producer_id=PRODUCERS, gap=integers(0, 3), records=RECORDS)
     def begin_anywhere(self, producer_id, gap, records):
         model = self.model
-        if model.is_forgotten(producer_id) and producer_id not in self.log.producers.states:
+        if (
+            model.is_forgotten(producer_id)
+            and producer_id not in self.log.producer_state_manager.active_producers
+        ):
             self.append(
                 records,
                 producer_id=producer_id,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from odradek.protocol.records.control import marker_of
+from odradek.protocol.records.control_records import parse_end_transaction_marker
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic
-from odradek.storage.log import Log
-from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.timestamp_lookup import offset_for_timestamp, offset_of_max_timestamp
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.log_model import LogModel, ModelBatch
 from tests.support.logs import NOW_MS, bytes_of, records_batch
 
@@ -25,7 +25,7 @@ class FoundBatch:
     batch: ModelBatch
 
 
-def survey(log: Log) -> list[FoundBatch]:
+def survey(log: UnifiedLog) -> list[FoundBatch]:
     found = []
     for segment in log.segments:
         for _, batch in segment.batches():
@@ -46,7 +46,7 @@ def survey(log: Log) -> list[FoundBatch]:
 def as_model(batch: AnyBatch) -> ModelBatch:
     if batch.is_control:
         (record,) = batch.records()
-        marker = marker_of(record)
+        marker = parse_end_transaction_marker(record)
         assert marker is not None, batch
         return ModelBatch(
             (Record(record.offset, record.timestamp, None, None),),
@@ -63,59 +63,61 @@ def as_model(batch: AnyBatch) -> ModelBatch:
     )
 
 
-def check_answers(log: Log, found: list[FoundBatch]) -> None:
+def check_answers(log: UnifiedLog, found: list[FoundBatch]) -> None:
     """Reads from every offset and lookups of every timestamp say what a walk over all says."""
     _check_reads(log, found)
     _check_timestamps(log, found)
 
 
-def _check_reads(log: Log, found: list[FoundBatch]) -> None:
+def _check_reads(log: UnifiedLog, found: list[FoundBatch]) -> None:
     scanned = iter(found)
     current = next(scanned, None)
-    for offset in range(log.start_offset, log.end_offset):
+    for offset in range(log.log_start_offset, log.log_end_offset):
         while current is not None and current.last_offset < offset:
             current = next(scanned, None)
-        region = log.read(offset, max_bytes=1, up_to=log.end_offset)
+        region = log.read(offset, max_bytes=1, max_offset=log.log_end_offset)
         first = next(iter(batches_of_any_magic(bytes_of(region))), None)
         if current is None:
             assert first is None, f"{first} at {offset} of {log}, where nothing is"
         else:
             assert first is not None, f"nothing at {offset} of {log} instead of {current}"
             assert as_model(first) == current.batch, f"at {offset} of {log}"
-    assert not log.read(log.end_offset, max_bytes=1, up_to=log.end_offset)
+    assert not log.read(log.log_end_offset, max_bytes=1, max_offset=log.log_end_offset)
 
 
-def _check_timestamps(log: Log, found: list[FoundBatch]) -> None:
+def _check_timestamps(log: UnifiedLog, found: list[FoundBatch]) -> None:
     records = [
         record
         for each in found
         for record in each.batch.records
-        if record.offset >= log.start_offset
+        if record.offset >= log.log_start_offset
     ]
     timestamps = {record.timestamp for record in records}
     for timestamp in timestamps | {each + 1 for each in timestamps}:
         expected = next((r.offset for r in records if r.timestamp >= timestamp), None)
-        answer = first_at_or_after(log, timestamp)
+        answer = offset_for_timestamp(log, timestamp)
         assert (answer.offset if answer else None) == expected, f"{timestamp} in {log}"
-    if log.settings.is_compacted or log.start_offset > log.segments.first.base_offset:
+    if log.settings.is_compacted or log.log_start_offset > log.segments.first.base_offset:
         return
-    largest = of_largest_timestamp(log)
+    largest = offset_of_max_timestamp(log)
     assert (largest.timestamp if largest else -1) == max(timestamps, default=-1), log
 
 
-def check_epochs(log: Log, found: list[FoundBatch], *, start: int) -> None:
+def check_epochs(log: UnifiedLog, found: list[FoundBatch], *, start: int) -> None:
     """From ``start`` on the epochs are those that the batches have."""
     for each in found:
         if each.last_offset >= start:
-            known = log.epochs.epoch_of(max(each.base_offset, start))
-            assert known == each.leader_epoch, (each, log.epochs.entries)
-    assert all(entry.start_offset <= log.end_offset for entry in log.epochs.entries), log
+            known = log.leader_epoch_cache.epoch_for_offset(max(each.base_offset, start))
+            assert known == each.leader_epoch, (each, log.leader_epoch_cache.entries)
+    assert all(
+        entry.start_offset <= log.log_end_offset for entry in log.leader_epoch_cache.entries
+    ), log
 
 
-def check_transactions(log: Log, model: LogModel) -> None:
+def check_transactions(log: UnifiedLog, model: LogModel) -> None:
     """Aborted transactions and the last stable offset, which no open one may precede."""
-    start, end = log.start_offset, log.end_offset
-    answer = [each[:3] for each in log.aborted_transactions(start=start, end=end)]
+    start, end = log.log_start_offset, log.log_end_offset
+    answer = [each[:3] for each in log.collect_aborted_transactions(start=start, end=end)]
     expected = model.aborted(start, end)
     assert _with_records(answer, log, model) == _with_records(expected, log, model), log
     if all(first >= start for first in model.open_transactions().values()):
@@ -123,7 +125,7 @@ def check_transactions(log: Log, model: LogModel) -> None:
 
 
 def _with_records(
-    aborted: list[tuple[int, int, int]], log: Log, model: LogModel
+    aborted: list[tuple[int, int, int]], log: UnifiedLog, model: LogModel
 ) -> set[tuple[int, int]]:
     """Which data batches of the log they are about: what was deleted may be known or not."""
     return {
@@ -131,17 +133,17 @@ def _with_records(
         for producer_id, first, last in aborted
         for batch in model.history
         if batch.producer_id == producer_id
-        and batch.last_offset >= log.start_offset
+        and batch.last_offset >= log.log_start_offset
         and first <= batch.base_offset < last
     }
 
 
-def check_retries(log: Log, model: LogModel) -> None:
+def check_retries(log: UnifiedLog, model: LogModel) -> None:
     """Whoever repeats the last batch that is in the log is told where it is."""
     producers = {batch.producer_id for batch in model.history if batch.producer_id >= 0}
     for producer_id in producers:
         batch = next(iter(model.last_batches(producer_id)[-1:]), None)
-        if batch is None or batch.base_offset < log.start_offset:
+        if batch is None or batch.base_offset < log.log_start_offset:
             continue
         written = log.append_as_leader(
             repeated(batch), leader_epoch=99, origin=AppendOrigin.CLIENT, now_ms=NOW_MS

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 from odradek.protocol.api_keys import ApiKey
 from tests.support.wire_client import WireClient
 
@@ -44,7 +44,7 @@ class LoopWatch:
     def __enter__(self) -> Self:
         program = [sys.executable, "-m", "tests.support.loop_watch", *self._watched]
         self._process = subprocess.Popen(
-            tied(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            tied_command(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Record
-from odradek.storage.paths import Content, file_path
+from odradek.storage.paths import LogFileType, file_path
 from tests.support.batches import batch_of
 
 FIRST_MS = 1_700_000_000_000
@@ -62,7 +62,7 @@ class MadeUpTopics:
         self._write_segment(directory, offset, self._made(topic, partition, count - half, offset))
 
     def _write_segment(self, directory: Path, base: int, made: Iterator[bytes]) -> int:
-        file_path(directory, base, Content.BATCHES).write_bytes(b"".join(made))
+        file_path(directory, base, LogFileType.LOG).write_bytes(b"".join(made))
         return base + sum(self._counts)
 
     def _made(self, topic: str, partition: int, count: int, offset: int) -> Iterator[bytes]:
@@ -90,7 +90,7 @@ class MadeUpTopics:
 
     def _marker(self, topic: str, partition: int, offset: int) -> bytes:
         marker = EndTransactionMarker(is_commit=True, coordinator_epoch=0)
-        batch = marker_batch(marker, timestamp=FIRST_MS, base_offset=offset, **PRODUCER)
+        batch = build_marker_batch(marker, timestamp=FIRST_MS, base_offset=offset, **PRODUCER)
         self._note(MadeBatch(topic, partition, Codec.NONE, (), len(batch)))
         return bytes(batch)
 

@@ -38,7 +38,7 @@ class LoopMember:
         error = REBALANCE_IN_PROGRESS
         while error == REBALANCE_IN_PROGRESS:
             error = await self._join_and_sync()
-        assert not error, ErrorCode.of(error)
+        assert not error, ErrorCode.for_code(error)
 
     async def _join_and_sync(self) -> int:
         self._named.pop("generation_id", None)
@@ -64,7 +64,7 @@ class LoopMember:
         while not until.is_set():
             async with at_once:
                 answer = await self.call(ApiKey.HEARTBEAT, 2)
-            told[ErrorCode.of(answer.error_code).name] += 1
+            told[ErrorCode.for_code(answer.error_code).name] += 1
             if answer.error_code == REBALANCE_IN_PROGRESS:
                 await self.join_again()
             try:

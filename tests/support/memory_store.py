@@ -23,20 +23,20 @@ from odradek.controller.store.base import (
     SessionState,
     Write,
 )
-from odradek.controller.store.tree import Effects, Tree
+from odradek.controller.store.data_tree import DataTree, Effects
 
 
 class MemoryStore(MetadataStore):
     """A session on a tree that others have sessions on too."""
 
-    def __init__(self, tree: Tree, *, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, tree: DataTree, *, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.session_id = 0
         self.writes_left: int | None = None
         self._tree = tree
         self._now_ms = now_ms
         self._listeners: list[SessionListener] = []
 
-    def listen(self, listener: SessionListener) -> None:
+    def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
 
     async def open_session(self) -> None:
@@ -114,7 +114,7 @@ class MemoryStore(MetadataStore):
 
     def _call(self, effects: Effects) -> None:
         loop = asyncio.get_running_loop()
-        for call in effects.calls:
+        for call in effects.watch_calls:
             loop.call_soon(call.watch, call.event)
 
     def _tell(self, state: SessionState) -> None:

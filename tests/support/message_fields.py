@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from odradek.protocol.field import BOOL, BYTES, RECORDS, UUID, Array, Field, Nested, WireType
-from odradek.protocol.schema import Message, Struct, absent_value
+from odradek.protocol.schema import Message, Struct, default_value
 from odradek.protocol.types import Uuid
 from tests.support.all_messages import message_named, versions_of
 from tests.support.kafka_json import default_to_json
@@ -59,7 +59,7 @@ def _struct_with(struct: type[S], names: list[str], value: Any) -> S:
 
 
 def other_than_default(field: Field) -> Any:
-    default = absent_value(field)
+    default = default_value(field)
     if isinstance(field.type, Nested):
         return _changed(field.type.struct) if default is not None else defaults(field.type.struct)
     if isinstance(field.type, Array):

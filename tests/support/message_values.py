@@ -25,7 +25,7 @@ from odradek.protocol.field import (
     VariableLength,
     WireType,
 )
-from odradek.protocol.schema import Message, Struct, absent_value
+from odradek.protocol.schema import Message, Struct, default_value
 from odradek.protocol.types import ZERO_UUID, Uuid
 
 #: One record with key, value and a header, as a producer sends it.
@@ -61,7 +61,7 @@ class Recipe:
 
 
 def defaults(message: type[S]) -> S:
-    return message(**{field.name: absent_value(field) for field in message.__schema__.fields})
+    return message(**{field.name: default_value(field) for field in message.__schema__.fields})
 
 
 def filled(message: type[Message], version: int, recipe: Recipe) -> Message:
@@ -79,7 +79,7 @@ class _Filling:
         values = {
             field.name: self._field(field, f"{place}.{field.name}")
             if self.version in field.versions
-            else absent_value(field)
+            else default_value(field)
             for field in fields
         }
         tags = self.recipe.unknown_tags() if self.is_flexible else ()

@@ -26,7 +26,7 @@ from odradek.protocol.field import (
     Primitive,
     WireType,
 )
-from odradek.protocol.schema import Message, Struct, absent_value
+from odradek.protocol.schema import Message, Struct, default_value
 from odradek.protocol.types import Uuid
 from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_values import Recipe, at_random, filled
@@ -79,10 +79,10 @@ def _structs(struct: type[Struct], version: int, flexible: bool) -> SearchStrate
 
 def _values(field: Field, version: int, flexible: bool) -> SearchStrategy[Any]:
     if version not in field.versions:
-        return st.builds(absent_value, st.just(field))
+        return st.builds(default_value, st.just(field))
     values = _values_of_type(field.type, version, flexible)
     if field.tag is not None:
-        values = st.builds(absent_value, st.just(field)) | values
+        values = st.builds(default_value, st.just(field)) | values
     return st.none() | values if version in field.nullable else values
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from odradek.broker.groups.classic.outcomes import Joined, Offer
+from odradek.broker.groups.classic.messages import JoinGroupResult, MemberProtocol
 from odradek.broker.groups.classic.requests import heartbeat, leave_group
-from odradek.broker.groups.consumer.classic_blobs import read_subscription
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions
+from odradek.broker.groups.consumer.consumer_protocol_codec import deserialize_subscription
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions
 from odradek.broker.groups.group import Committer
 from odradek.protocol.errors import KafkaError
 from tests.support.group_scene import GROUP
@@ -38,14 +38,14 @@ class NewConsumer:
     ) -> None:
         self.topics = topics
         self.instance_id = instance_id
-        self.owned: Partitions = NOTHING
+        self.owned: Partitions = NO_PARTITIONS
         self._scene = scene
         self._said = {} if instance_id is None else {"instance_id": instance_id}
         self._begin()
 
     def _begin(self) -> None:
         self.id, self.epoch = f"new-{next(_numbers)}", 0
-        self.owned = self._told = NOTHING
+        self.owned = self._told = NO_PARTITIONS
 
     @property
     def committer(self) -> Committer:
@@ -62,7 +62,7 @@ class NewConsumer:
         except KafkaError:
             self._begin()
             return
-        self.epoch = told.epoch
+        self.epoch = told.member_epoch
         if told.assigned is not None:
             self._told = told.assigned
         if self.owned <= self._told:
@@ -86,7 +86,7 @@ class ClassicConsumer:
     ) -> None:
         self.topics = topics
         self.instance_id = instance_id
-        self.owned: Partitions = NOTHING
+        self.owned: Partitions = NO_PARTITIONS
         self.id = ""
         self._scene = scene
         self._is_eager = is_eager
@@ -113,24 +113,24 @@ class ClassicConsumer:
 
     def _join_again(self, error: str = "") -> None:
         if error in _LOSES_ALL:
-            self.owned = NOTHING
+            self.owned = NO_PARTITIONS
         if error in _STARTS_AGAIN:
             self.id = ""
         self._seen, self._next = None, self._join
 
     def _join(self) -> None:
         if self._is_eager:
-            self.owned = NOTHING
+            self.owned = NO_PARTITIONS
         told = subscribed(*self.topics, owned=self._by_name(self.owned))
         try:
             self._waiting = self._scene.base.join(
                 self.id,
                 instance_id=self.instance_id,
                 rebalance_ms=REBALANCE_MS,
-                offers=[Offer("sticky", told)],
+                protocols=[MemberProtocol("sticky", told)],
             )
         except KafkaError as failure:
-            self._join_again(failure.error.name)
+            self._join_again(failure.error_code.name)
             return
         self._next = self._look_whether_joined
         self._next()
@@ -152,19 +152,21 @@ class ClassicConsumer:
                 self._plan = self._planned(joined)
         self._next = self._sync
 
-    def _planned(self, joined: Joined) -> dict[str, bytes]:
+    def _planned(self, joined: JoinGroupResult) -> dict[str, bytes]:
         """In turn; nobody is given what another has not given up yet.
 
         Whoever has to give up joins again, but a static member that restarts first does not know
         that it has to: as with any broker, so the leader looks again.
         """
-        now = self._scene.base.world.topics.now
-        said = {each.member_id: read_subscription(each.metadata, now) for each in joined.members}
-        owners = {place: each for each, told in said.items() for place in told.owned}
+        now = self._scene.base.world.topics_provider.current
+        said = {
+            each.member_id: deserialize_subscription(each.metadata, now) for each in joined.members
+        }
+        owners = {place: each for each, told in said.items() for place in told.owned_partitions}
         plan: dict[str, dict[str, list[int]]] = {each: {} for each in said}
         for topic, size in self._sizes().items():
-            topic_id = now.id_of(topic)
-            readers = sorted(each for each, told in said.items() if topic in told.names)
+            topic_id = now.topic_id(topic)
+            readers = sorted(each for each, told in said.items() if topic in told.topic_names)
             for number in range(size if readers and topic_id is not None else 0):
                 reader = readers[number % len(readers)]
                 if owners.get((topic_id, number), reader) == reader:
@@ -189,7 +191,7 @@ class ClassicConsumer:
             self._join_again(self._waiting.error)
             return
         blob, before = self._waiting.result.assignment, self.owned
-        self.owned, self._next = read_assigned(blob) if blob else NOTHING, self._beat
+        self.owned, self._next = read_assigned(blob) if blob else NO_PARTITIONS, self._beat
         if before - self.owned:
             self._join_again()
 
@@ -202,16 +204,16 @@ class ClassicConsumer:
         try:
             heartbeat(self._scene.shard, GROUP, self.id, self.instance_id, self._generation)
         except KafkaError as failure:
-            self._join_again(failure.error.name)
+            self._join_again(failure.error_code.name)
 
     # What it knows
 
     def _sizes(self) -> Mapping[str, int]:
-        topics = self._scene.cluster.picture.topics
+        topics = self._scene.cluster.snapshot.topics
         return {name: len(topic.partitions) for name, topic in topics.items()}
 
     def _by_name(self, partitions: Partitions) -> Mapping[str, list[int]]:
-        names = self._scene.cluster.picture.names
+        names = self._scene.cluster.snapshot.topic_names
         by_name: dict[str, list[int]] = {}
         for topic_id, number in sorted(partitions):
             if topic_id in names:

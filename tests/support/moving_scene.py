@@ -11,17 +11,17 @@ Owner: the event loop.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from odradek.controller.broker_link import ControlRequest
-from odradek.controller.context import Replica
-from odradek.controller.leadership import Leadership
-from odradek.controller.offline_replicas import OfflineReplicas
-from odradek.controller.reassignment import Reassignments
+from odradek.controller.controller_channel import ControlRequest
+from odradek.controller.controller_context import PartitionAndReplica
+from odradek.controller.leader_and_isr import LeaderIsrAndControllerEpoch
+from odradek.controller.offline_replicas import OfflineReplicaHandler
+from odradek.controller.reassignment import PartitionReassignmentManager
 from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.store.payloads.admin import ReassignPartitions
 from odradek.controller.store.payloads.topic import TopicAssignment
-from odradek.controller.topic_deletion import TopicDeletion
+from odradek.controller.topic_deletion_manager import TopicDeletionManager
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrRequest
 from odradek.protocol.api.stop_replica import StopReplicaRequest
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
@@ -77,8 +77,8 @@ class Told:
 @dataclass
 class MovingBench:
     scene: Scene
-    deletion: TopicDeletion
-    reassignments: Reassignments
+    deletion: TopicDeletionManager
+    reassignments: PartitionReassignmentManager
     events: Events
 
     @property
@@ -93,21 +93,21 @@ class MovingBench:
         self.sent()
 
     def sent(self) -> Told:
-        self.scene.batch.send()
+        self.scene.batch.send_requests_to_brokers()
         told, self.scene.sent.requests = Told(Sent(self.scene.sent.requests)), []
         return told
 
     async def in_sync(self, partition: TopicPartition, *isr: int) -> None:
         """The leader has said so, and it was written."""
-        now = self.scene.context.leaderships[partition]
-        written = await self.scene.writes.update_leaderships({partition: now.with_isr(isr)})
-        self.scene.context.leaderships |= written.done
-        await self.reassignments.isr_changed([partition])
+        now = self.scene.context.partition_leadership_info[partition]
+        written = await self.scene.writes.update_leader_and_isr({partition: now.with_isr(isr)})
+        self.scene.context.partition_leadership_info |= written.finished
+        await self.reassignments.process_partition_reassignment_isr_change([partition])
 
-    async def leadership(self, partition: TopicPartition = T0) -> Leadership:
+    async def leadership(self, partition: TopicPartition = T0) -> LeaderIsrAndControllerEpoch:
         """As the store has it, and so must the context."""
-        (found,) = (await self.scene.reads.leaderships([partition])).values()
-        assert self.scene.context.leaderships[partition] == found
+        (found,) = (await self.scene.reads.get_topic_partition_states([partition])).values()
+        assert self.scene.context.partition_leadership_info[partition] == found
         return found
 
     async def topic(self, name: str = "t") -> TopicAssignment:
@@ -121,32 +121,36 @@ class MovingBench:
     async def ask_by_node(self, asked: dict[TopicPartition, tuple[int, ...]]) -> None:
         value = ReassignPartitions(asked).encode()
         await self.store.create(paths.REASSIGN_PARTITIONS, value)
-        await self.reassignments.from_node()
+        await self.reassignments.process_zk_partition_reassignment()
 
     async def node(self) -> dict[TopicPartition, tuple[int, ...]] | None:
-        found = await self.scene.reads.reassignments()
+        found = await self.scene.reads.get_partition_reassignment()
         return None if found is None else dict(found)
 
     def state(self, partition: TopicPartition, broker: int) -> ReplicaState:
-        return self.scene.context.replica_state(Replica(partition, broker))
+        return self.scene.context.replica_state(PartitionAndReplica(partition, broker))
 
     async def lose(self, *brokers: int) -> None:
         """They are gone, and what they had is offline."""
         context = self.scene.context
-        replicas = [each for broker in brokers for each in context.replicas_on(broker)]
+        replicas = [each for broker in brokers for each in context.replicas_on_broker(broker)]
         for broker in brokers:
-            context.forget_broker(broker)
-        await OfflineReplicas(machinery_of(self.scene), self.deletion).take_out(replicas)
+            context.remove_broker(broker)
+        await OfflineReplicaHandler(
+            machinery_of(self.scene), self.deletion
+        ).on_replicas_become_offline(replicas)
         self.sent()
 
     async def join(self, *brokers: int) -> None:
         self.scene.add_brokers(brokers, epoch=200)
         context = self.scene.context
-        replicas = [each for broker in brokers for each in context.replicas_on(broker)]
-        await self.scene.replicas.move(replicas, ReplicaState.ONLINE)
-        await self.scene.partitions.elect_missing()
-        await self.reassignments.brokers_joined(brokers)
-        await self.deletion.resume(sorted({each.partition.topic for each in replicas}))
+        replicas = [each for broker in brokers for each in context.replicas_on_broker(broker)]
+        await self.scene.replicas.handle_state_changes(replicas, ReplicaState.ONLINE)
+        await self.scene.partitions.trigger_online_partition_state_change()
+        await self.reassignments.maybe_resume_reassignments(brokers)
+        await self.deletion.resume_deletion_for_topics(
+            sorted({each.partition.topic for each in replicas})
+        )
 
 
 async def moving_bench(
@@ -156,9 +160,11 @@ async def moving_bench(
 ) -> MovingBench:
     scene = await controller_scene(store or await MemoryStores().open(), brokers=brokers)
     machinery = machinery_of(scene)
-    deletion, events = TopicDeletion(machinery), Events()
-    watch = events.watches.reassignments
-    bench = MovingBench(scene, deletion, Reassignments(machinery, deletion, watch), events)
+    deletion, events = TopicDeletionManager(machinery), Events()
+    watch = events.watches.on_zk_partition_reassignment
+    bench = MovingBench(
+        scene, deletion, PartitionReassignmentManager(machinery, deletion, watch), events
+    )
     await bench.add_topic("t", *assignments)
     await deletion.start()
     return bench

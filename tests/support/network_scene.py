@@ -7,9 +7,9 @@ import socket
 import struct
 from functools import partial
 
-from odradek.broker.background import Background
 from odradek.broker.network.socket_server import SocketServer
 from odradek.broker.settings.network import NetworkSettings
+from odradek.broker.task_registry import TaskRegistry
 from tests.support.loops import at_end
 from tests.support.scripted_connection import echo, framed
 
@@ -20,14 +20,14 @@ ABRUPTLY = struct.pack("ii", 1, 0)
 
 async def serving(answerer=echo, *, listeners=LOOPBACK, **settings):
     """A server that accepts, until the test ends."""
-    background = Background()
+    background = TaskRegistry()
     at_end(background.stop)
     server = SocketServer(
-        NetworkSettings(listeners=listeners, **settings), answerer, start=background.start
+        NetworkSettings(listeners=listeners, **settings), answerer, start_task=background.start
     )
     at_end(partial(server.stop, timeout_s=5))
     server.open()
-    server.accept()
+    server.start_accepting()
     return server
 
 

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from odradek.storage.log import Log
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.log_managers import managing
 from tests.support.logs import NOW_MS
 from tests.support.producer_log import marker_by
@@ -35,9 +35,9 @@ def offline_logs(data_dir: Path, **settings: Any) -> Iterator[LogManager]:
         manager.close(now_ms=NOW_MS)
 
 
-def end_transaction(log: Log, producer_id: int, *, is_commit: bool, timestamp: int) -> None:
+def end_transaction(log: UnifiedLog, producer_id: int, *, is_commit: bool, timestamp: int) -> None:
     marker = marker_by(producer_id, is_commit=is_commit, timestamp=timestamp)
     log.append_as_leader(
         bytearray(marker.view), leader_epoch=0, now_ms=timestamp, origin=AppendOrigin.COORDINATOR
     )
-    log.advance_high_watermark(log.end_offset)
+    log.update_high_watermark(log.log_end_offset)

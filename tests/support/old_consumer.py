@@ -131,7 +131,7 @@ class OldConsumer:
         ((line,),) = (each.partitions for each in answer.responses)
         if line.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER.code:
             return  # it is another by now
-        assert not line.error_code, ErrorCode.of(line.error_code)
+        assert not line.error_code, ErrorCode.for_code(line.error_code)
         for batch in batches_of_any_magic(bytes(line.records or b"")):
             for record in batch.records():
                 if record.offset >= offset:
@@ -148,5 +148,5 @@ class OldConsumer:
         topics = [{"name": self._topic, "partitions": [asked]}]
         answer = call(address, ApiKey.LIST_OFFSETS, 0, replica_id=-1, topics=topics)
         ((line,),) = (each.partitions for each in answer.topics)
-        assert not line.error_code, ErrorCode.of(line.error_code)
+        assert not line.error_code, ErrorCode.for_code(line.error_code)
         return int(line.old_style_offsets[0])

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from odradek.broker.call import Parked
-from odradek.broker.metadata.picture import Node
-from odradek.broker.transactions.transaction_state import Producer
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.request import DelayedOperation
+from odradek.broker.transactions.transaction_state import ProducerIdAndEpoch
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
@@ -22,7 +22,7 @@ Marker = WriteTxnMarkersRequest.Marker
 class Sent(NamedTuple):
     """A marker as a partition got it."""
 
-    producer: Producer
+    producer: ProducerIdAndEpoch
     is_commit: bool
     coordinator_epoch: int
 
@@ -38,7 +38,7 @@ class ParticipantLog:
         self.aborted: list[Any] = []
         self.markers: list[Sent] = []
 
-    def append(self, producer: Producer, record: Any) -> bool:
+    def append(self, producer: ProducerIdAndEpoch, record: Any) -> bool:
         """Refused if the producer is known to be another by now."""
         if producer.epoch < self.epochs.get(producer.id, -1):
             return False
@@ -98,14 +98,14 @@ class Participants:
     ) -> dict[TopicPartition, int] | Awaitable[dict[TopicPartition, int]]:
         written = partial(self._written, marker)
         is_here = self.is_here and node == self.node
-        return written() if is_here else Parked(partial(_there, written))
+        return written() if is_here else DelayedOperation(partial(_there, written))
 
     def _written(self, marker: Marker) -> dict[TopicPartition, int]:
         if self.lost:
             self.lost -= 1
             return {}
         sent = Sent(
-            Producer(marker.producer_id, marker.producer_epoch),
+            ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch),
             marker.transaction_result,
             marker.coordinator_epoch,
         )
@@ -121,7 +121,7 @@ class Participants:
         self.on_write()
         return self.logs[where].mark(sent)
 
-    def append(self, where: TopicPartition, producer: Producer, record: Any) -> bool:
+    def append(self, where: TopicPartition, producer: ProducerIdAndEpoch, record: Any) -> bool:
         """False if the partition refuses."""
         self.on_write()
         return self.logs[where].append(producer, record)

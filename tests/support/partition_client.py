@@ -96,7 +96,7 @@ class PartitionClient:
     def batches(self, offset: int, *, max_bytes: int = FETCH_BYTES_MAX) -> Sequence[AnyBatch]:
         """Whole ones, as one answer has them."""
         line = self.fetch(offset, max_bytes=max_bytes)
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         return list(batches_of_any_magic(bytes(line.records or b"")))
 
     def records(self) -> Sequence[Record]:
@@ -121,7 +121,7 @@ class PartitionClient:
             topics=[{"name": self.topic, "partitions": [asked]}],
         )
         line = answer.topics[0].partitions[0]
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         return int(line.offset)
 
     def producers(self) -> Any:
@@ -129,7 +129,7 @@ class PartitionClient:
         asked = {"name": self.topic, "partition_indexes": [self.partition]}
         answer = self.wire.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[asked])
         line = answer.topics[0].partitions[0]
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         return line.active_producers
 
     def delete_records(self, *, before: int) -> int:
@@ -138,7 +138,7 @@ class PartitionClient:
         topic = {"name": self.topic, "partitions": [asked]}
         answer = self.wire.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout_ms=TIMEOUT_MS)
         line = answer.topics[0].partitions[0]
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         return int(line.low_watermark)
 
     def close(self) -> None:

@@ -8,7 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from odradek.controller.replica_placement import RacksIncomplete, Start, placed_replicas
+from odradek.controller.replica_placement import (
+    IncompleteRackInfo,
+    PlacementStart,
+    assign_replicas_to_brokers,
+)
 from odradek.protocol.errors import InvalidPartitions, InvalidReplicationFactor, KafkaError
 
 PLACEMENTS = Path(__file__).resolve().parents[1] / "vectors" / "placements.json"
@@ -16,7 +20,7 @@ PLACEMENTS = Path(__file__).resolve().parents[1] / "vectors" / "placements.json"
 REFUSALS = {
     "InvalidPartitionsException": InvalidPartitions,
     "InvalidReplicationFactorException": InvalidReplicationFactor,
-    "AdminOperationException": RacksIncomplete,
+    "AdminOperationException": IncompleteRackInfo,
 }
 
 
@@ -29,12 +33,14 @@ class PlacementCase:
     first_partition: int
 
     def ours(self) -> list[list[int]] | type[KafkaError]:
-        start = Start(index=self.start, shift=self.start, partition=self.first_partition)
+        start = PlacementStart(
+            start_index=self.start, replica_shift=self.start, start_partition=self.first_partition
+        )
         try:
-            placed = placed_replicas(
+            placed = assign_replicas_to_brokers(
                 self.racks,
                 start,
-                partitions=self.partitions,
+                partition_count=self.partitions,
                 replication_factor=self.replication_factor,
             )
         except KafkaError as refusal:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from random import Random
 
 from odradek.controller.topic_admin import TopicAdmin
-from odradek.controller.topic_requests import (
-    Growth,
-    Known,
+from odradek.controller.topic_planning import (
+    ClusterSnapshot,
+    NewPartitions,
     TopicDefaults,
-    planned_topic,
-    refused_as_repeated,
-    refused_at_sight,
+    duplicate_name_errors,
+    name_errors,
+    plan_topic,
 )
 from odradek.protocol.errors import KafkaError
 from tests.support.metadata_updates import topic_id
@@ -38,7 +38,7 @@ class FakeTopics(TopicAdmin):
     async def plan_topics(self, entries):
         await self._pass_gate()
         self.planned += entries
-        plans = refused_at_sight([each.name for each in entries])
+        plans = name_errors([each.name for each in entries])
         for each in entries:
             if each.name not in plans:
                 plans[each.name] = self._refused.get(each.name) or _planned(each)
@@ -48,16 +48,16 @@ class FakeTopics(TopicAdmin):
         self.created += [each.name for each in topics if each.name not in self._failed]
         return self._failures(each.name for each in topics)
 
-    async def plan_growths(self, entries):
-        plans = refused_as_repeated(each.name for each in entries)
+    async def plan_partitions(self, entries):
+        plans = duplicate_name_errors(each.name for each in entries)
         for each in entries:
             if each.name not in plans:
-                growth = Growth(each, b"", {}, version=0)
+                growth = NewPartitions(each, b"", {}, version=0)
                 plans[each.name] = self._refused.get(each.name) or growth
         return plans
 
-    async def grow_topics(self, growths):
-        names = [each.entry.name for each in growths]
+    async def create_partitions(self, new_partitions):
+        names = [each.entry.name for each in new_partitions]
         self.grown += [name for name in names if name not in self._failed]
         return self._failures(names)
 
@@ -76,11 +76,11 @@ class FakeTopics(TopicAdmin):
 
 
 def _planned(entry):
-    known = Known(racks={1: None, 2: None, 3: None})
-    return planned_topic(
+    known = ClusterSnapshot(racks={1: None, 2: None, 3: None})
+    return plan_topic(
         entry,
         known,
-        TopicDefaults(partitions=2, replication_factor=3),
+        TopicDefaults(num_partitions=2, replication_factor=3),
         random=Random(3),
         topic_id=topic_id(entry.name),
     )

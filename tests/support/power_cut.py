@@ -56,7 +56,7 @@ class PowerCut:
         self._random = Random(seed)
         # None: opened before the last cut.
         self._descriptors: dict[int, WatchedFile | None] = {}
-        self._replaced: files.System | None = None
+        self._replaced: files.SystemCalls | None = None
         self._tree = found_in(root)
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class PowerCut:
         file = self._file(descriptor)
         self._count_change()
         before = os.fstat(descriptor).st_size
-        files.System.fallocate(descriptor, position, length)
+        files.SystemCalls.fallocate(descriptor, position, length)
         if position + length > before:
             file.changes.append(Resized(position + length))
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Record
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producers.state import AppendOrigin, ProducerStates
-from odradek.storage.producers.unstable import CompletedTransaction
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.producer_state.producer_state_manager import AppendOrigin, ProducerStateManager
+from odradek.storage.producer_state.unstable_transactions import CompletedTxn
+from odradek.storage.transaction_index import AbortedTxn
 from tests.support.batches import batch_of
 
 PARTITION = TopicPartition("orders", 3)
@@ -59,7 +59,7 @@ def marker_by(
     timestamp: int = NOON,
 ) -> RecordBatch:
     return RecordBatch(
-        marker_batch(
+        build_marker_batch(
             EndTransactionMarker(is_commit, coordinator_epoch),
             timestamp=timestamp,
             producer_id=producer_id,
@@ -82,9 +82,9 @@ class ProducerLog:
     def __init__(self, directory: Path, **settings: int | bool) -> None:
         self.directory = directory
         self.settings = Settings(**settings)
-        self.states = ProducerStates(PARTITION, directory, self.settings)
+        self.states = ProducerStateManager(PARTITION, directory, self.settings)
         self.batches: list[RecordBatch] = []
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted: list[AbortedTxn] = []
         self.start_offset = 0
 
     @property
@@ -94,10 +94,10 @@ class ProducerLog:
     def send(self, batch: RecordBatch, origin=AppendOrigin.CLIENT, guard=None) -> Placed:
         """Give it the next offsets and append it, unless it is refused or here already."""
         batch = RecordBatch(bytearray(batch.view))
-        batch.number(self.end_offset)
-        decision = self.states.decide([batch], origin, guard=guard)
-        if decision.duplicate_of is not None:
-            original = decision.duplicate_of
+        batch.assign_offsets(self.end_offset)
+        decision = self.states.analyze_and_validate([batch], origin, guard=guard)
+        if decision.duplicate_batch is not None:
+            original = decision.duplicate_batch
             return Placed(
                 original.first_offset,
                 original.last_offset,
@@ -112,25 +112,25 @@ class ProducerLog:
 
     def replicate(self, *batches: RecordBatch) -> None:
         """A set of batches of a leader, with the offsets they have."""
-        decision = self.states.decide(batches, AppendOrigin.REPLICATION)
+        decision = self.states.analyze_and_validate(batches, AppendOrigin.REPLICATION)
         self._write(batches, decision)
 
     def _write(self, batches, decision) -> None:
         self.batches += batches
-        self.states.apply(decision)
-        for transaction in decision.completed:
+        self.states.update(decision)
+        for transaction in decision.completed_txns:
             self._complete(transaction)
-        self.states.advance(self.end_offset)
+        self.states.update_map_end_offset(self.end_offset)
 
-    def _complete(self, transaction: CompletedTransaction) -> None:
+    def _complete(self, transaction: CompletedTxn) -> None:
         stable = self.states.transactions.last_stable_offset_for(transaction)
         if transaction.is_aborted:
             producer_id, first, last, _ = transaction
-            self.aborted.append(AbortedTransaction(producer_id, first, last, stable))
+            self.aborted.append(AbortedTxn(producer_id, first, last, stable))
         self.states.transactions.complete(transaction)
 
     def restart(self, *, now_ms: int = NOON) -> None:
-        self.states = ProducerStates(PARTITION, self.directory, self.settings)
+        self.states = ProducerStateManager(PARTITION, self.directory, self.settings)
         self._reload(now_ms)
 
     def truncate(self, offset: int, *, now_ms: int = NOON) -> None:
@@ -140,8 +140,8 @@ class ProducerLog:
         self._reload(now_ms)
 
     def _reload(self, now_ms: int) -> None:
-        self.states.reload(start=self.start_offset, end=self.end_offset, now_ms=now_ms)
-        known = self.states.end_offset
+        self.states.truncate_and_reload(start=self.start_offset, end=self.end_offset, now_ms=now_ms)
+        known = self.states.map_end_offset
         self.states.replay(
             [batch for batch in self.batches if batch.base_offset >= known],
             end_offset=self.end_offset,

@@ -13,13 +13,13 @@ from odradek.protocol.errors import (
     TransactionCoordinatorFenced,
 )
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.control import marker_of
-from odradek.storage.producers.append import AppendedBatch, ProducerState
+from odradek.protocol.records.control_records import parse_end_transaction_marker
+from odradek.storage.producer_state.producer_state_entry import BatchMetadata, ProducerStateEntry
 
 SEQUENCES = 2**31
 
 #: Of one producer, to be compared: epochs, timestamp, transaction, batches from the newest on.
-Facts = tuple[int, int, int, int | None, list[AppendedBatch]]
+Facts = tuple[int, int, int, int | None, list[BatchMetadata]]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Known:
     coordinator_epoch: int = -1
     timestamp: int = -1
     transaction: int | None = None
-    batches: list[AppendedBatch] = field(default_factory=list)
+    batches: list[BatchMetadata] = field(default_factory=list)
 
 
 @dataclass
@@ -46,7 +46,7 @@ class ProducerModel:
         self.snapshots: dict[int, dict[int, Known]] = {}
         self.snapshot_offset = 0
 
-    def original_of(self, batch: RecordBatch) -> AppendedBatch | None:
+    def original_of(self, batch: RecordBatch) -> BatchMetadata | None:
         known = self.producers.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -64,7 +64,10 @@ class ProducerModel:
         if batch.producer_epoch < known.epoch:
             return InvalidProducerEpoch
         if batch.is_control:
-            is_old = marker_of(next(batch.records())).coordinator_epoch < known.coordinator_epoch
+            is_old = (
+                parse_end_transaction_marker(next(batch.records())).coordinator_epoch
+                < known.coordinator_epoch
+            )
             return TransactionCoordinatorFenced if is_old else None
         expected = 0
         if batch.producer_epoch == known.epoch and known.batches:
@@ -81,13 +84,15 @@ class ProducerModel:
             known.epoch, known.batches = batch.producer_epoch, []
         known.timestamp = batch.max_timestamp
         if batch.is_control:
-            known.coordinator_epoch = marker_of(next(batch.records())).coordinator_epoch
+            known.coordinator_epoch = parse_end_transaction_marker(
+                next(batch.records())
+            ).coordinator_epoch
             if known.transaction is not None:
                 self.ended.append(Ended(known.transaction, batch.base_offset))
             known.transaction = None
             return
         known.batches.append(
-            AppendedBatch(
+            BatchMetadata(
                 batch.last_sequence, batch.last_offset, batch.count - 1, batch.max_timestamp
             )
         )
@@ -150,11 +155,11 @@ class ProducerModel:
         }
 
 
-def facts_of(state: ProducerState) -> Facts:
+def facts_of(state: ProducerStateEntry) -> Facts:
     return (
         state.epoch,
         state.coordinator_epoch,
         state.last_timestamp,
-        state.transaction_first_offset,
+        state.current_txn_first_offset,
         state.batches,
     )

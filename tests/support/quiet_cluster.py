@@ -15,8 +15,8 @@ Owner: the event loop; nothing is changed here.
 
 from collections.abc import Iterator
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.leadership import NO_LEADER
+from odradek.controller.leader_and_isr import NO_LEADER
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store.payloads.topic import LeaderAndIsr
 from odradek.protocol.api.leader_and_isr import LeaderAndIsrPartitionState
 from odradek.protocol.types import TopicPartition
@@ -77,7 +77,9 @@ class _QuietCluster:
             if at is None or not at.is_being_reassigned:
                 yield f"{partition} shall be reassigned by the node still"
 
-    def _of_partition(self, partition: TopicPartition, assignment: Assignment) -> Iterator[str]:
+    def _of_partition(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> Iterator[str]:
         state = self._history.states.get(partition)
         can_lead = self._can_be_led(partition, assignment)
         if state is None:
@@ -90,17 +92,17 @@ class _QuietCluster:
         elif not can_lead and state.leader != NO_LEADER:
             yield f"{partition} has a leader that does not run: {state}"
 
-    def _can_be_led(self, partition: TopicPartition, assignment: Assignment) -> bool:
+    def _can_be_led(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         state = self._history.states.get(partition)
         if state is None:
             able = assignment.replicas
         else:
-            able = (*state.isr, *(assignment.origin if self._allows_unclean else ()))
+            able = (*state.isr, *(assignment.origin_replicas if self._allows_unclean else ()))
         return any(self._has(each, partition) for each in able)
 
-    def _waits(self, partition: TopicPartition, assignment: Assignment) -> bool:
+    def _waits(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         is_going = partition.topic in self._history.to_delete
-        needed = assignment.replicas if is_going else assignment.target
+        needed = assignment.replicas if is_going else assignment.target_replicas
         return not (self._can_be_led(partition, assignment) and self._have(partition, needed))
 
     def _has(self, broker: int, partition: TopicPartition) -> bool:

@@ -1,15 +1,15 @@
 """The record sets that Kafka was sent, appended by us; and where we mean to answer differently."""
 
-from odradek.config.definition import Layer
+from odradek.config.definition import ConfigSource
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.records.batch import RecordBatch
-from odradek.storage.admission.batch_validation import check_request
-from odradek.storage.admission.errors import InvalidRecords, InvalidTimestamps
-from odradek.storage.admission.offset_assignment import admit
-from odradek.storage.admission.rules import append_rules
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from odradek.storage.settings import TopicSettings
+from odradek.storage.validation.append_rules import append_rules_for
+from odradek.storage.validation.errors import InvalidRecords, InvalidTimestamps
+from odradek.storage.validation.log_validator import validate_produce_records
+from odradek.storage.validation.offset_assignment import validate_and_assign_offsets
 from tests.support.produce_answers import ProduceAnswer
 
 # A record that nobody looks into may be anything; docs/validation.md says so.
@@ -55,20 +55,20 @@ class Replayed:
         self.error_code = ErrorCode.NONE.code
         self.bad_records: tuple[int, ...] = ()
         self.stored = b""
-        rules = append_rules(TopicSettings.read({Layer.TOPIC: dict(asked.topic)}))
+        rules = append_rules_for(TopicSettings.read({ConfigSource.TOPIC: dict(asked.topic)}))
         records = bytearray(asked.sent)
         try:
-            check_request(records, version=asked.version)
-            admitted = admit(
+            validate_produce_records(records, version=asked.version)
+            admitted = validate_and_assign_offsets(
                 records,
                 rules,
                 next_offset=0,
                 leader_epoch=0,
                 origin=AppendOrigin.CLIENT,
-                now_ms=_append_time_ms(asked) if rules.is_append_time else asked.now_ms,
+                now_ms=_append_time_ms(asked) if rules.is_log_append_time else asked.now_ms,
             )
         except KafkaError as refusal:
-            self.error_code = refusal.error.code
+            self.error_code = refusal.error_code.code
             is_told = asked.version >= FIRST_VERSION_WITH_RECORD_ERRORS
             if is_told and isinstance(refusal, InvalidRecords | InvalidTimestamps):
                 self.bad_records = tuple(error.batch_index for error in refusal.record_errors)

@@ -8,19 +8,19 @@ from random import Random
 from typing import Any
 
 from odradek.controller.config_admin import ConfigAdmin
-from odradek.controller.config_alterations import altered
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.config_alterations import prepare_incremental_config
+from odradek.controller.metadata_reader import MetadataReader
 from odradek.controller.store import paths
 from odradek.controller.store.base import MetadataStore
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import (
-    BY_DEFAULT,
-    Growth,
-    GrowthEntry,
+from odradek.controller.topic_planning import (
+    BROKER_DEFAULT,
+    CreatableTopic,
+    CreatePartitionsTopic,
+    NewPartitions,
     NewTopic,
     TopicDefaults,
-    TopicEntry,
 )
 from odradek.protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from odradek.protocol.api_keys import ApiKey
@@ -39,10 +39,10 @@ class ReplayedRequests:
     def __init__(self, store: MetadataStore) -> None:
         self.knows_ids = True
         self._random = Random(1)
-        self._configs = ConfigAdmin(store, server=lambda: ())
+        self._configs = ConfigAdmin(store, server_settings=lambda: ())
         self._topics = TopicAdmin(
             store,
-            MetadataReads(store),
+            MetadataReader(store),
             defaults=TopicDefaults,
             random=self._random,
             new_topic_id=self._new_topic_id,
@@ -81,17 +81,17 @@ class ReplayedRequests:
             case _:
                 assert await self._topics.request_deletions(message.topic_names) == {}
 
-    async def _create(self, entries: list[TopicEntry]) -> None:
+    async def _create(self, entries: list[CreatableTopic]) -> None:
         plans = [*(await self._topics.plan_topics(entries)).values()]
         topics = [plan for plan in plans if isinstance(plan, NewTopic)]
         assert topics == plans
         assert await self._topics.create_topics(topics) == {}
 
-    async def _grow(self, entries: list[GrowthEntry]) -> None:
-        plans = [*(await self._topics.plan_growths(entries)).values()]
-        growths = [plan for plan in plans if isinstance(plan, Growth)]
+    async def _grow(self, entries: list[CreatePartitionsTopic]) -> None:
+        plans = [*(await self._topics.plan_partitions(entries)).values()]
+        growths = [plan for plan in plans if isinstance(plan, NewPartitions)]
         assert growths == plans
-        assert await self._topics.grow_topics(growths) == {}
+        assert await self._topics.create_partitions(growths) == {}
 
     async def _create_as_in(self, step: Step) -> None:
         """Because something was looked for that is kept in them."""
@@ -105,21 +105,25 @@ class ReplayedRequests:
     async def _alter(self, name: str, message: Any) -> None:
         for resource in message.resources:
             if name == "ALTER_CONFIGS":
-                await self._configs.replace_topic(resource.resource_name, resource.configs)
+                await self._configs.alter_topic_config(resource.resource_name, resource.configs)
             elif resource.resource_type == BROKER_RESOURCE:
                 await self._alter_broker(resource)
             else:
-                await self._configs.alter_topic(resource.resource_name, resource.configs)
+                await self._configs.incremental_alter_topic_config(
+                    resource.resource_name, resource.configs
+                )
 
     async def _alter_broker(self, resource: IncrementalAlterConfigsRequest.Resource) -> None:
         number = int(resource.resource_name) if resource.resource_name else None
         entity = paths.broker_config(number)
-        await self._configs.alter(entity, lambda now: altered(now, resource.configs, {}))
+        await self._configs.update_entity_config(
+            entity, lambda now: prepare_incremental_config(now, resource.configs, {})
+        )
 
     async def _configure_as_in(self, step: Step, entity: paths.ConfigEntity) -> None:
         node = step.tree.get(entity.path)
         config = {} if node is None else node.content["config"]
-        await self._configs.alter(entity, lambda _: config)
+        await self._configs.update_entity_config(entity, lambda _: config)
 
 
 def _message(step: Step) -> Any:
@@ -128,8 +132,8 @@ def _message(step: Step) -> Any:
     return from_json(request, arguments["version"], arguments["request"])
 
 
-def _as_it_was_placed(topic: TopicEntry, step: Step) -> TopicEntry:
-    if topic.num_partitions == BY_DEFAULT:
+def _as_it_was_placed(topic: CreatableTopic, step: Step) -> CreatableTopic:
+    if topic.num_partitions == BROKER_DEFAULT:
         return topic
     config = {each.name: each.value for each in topic.configs}
     return topic_entry(topic.name, replicas=step.assignment(topic.name), config=config)

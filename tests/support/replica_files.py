@@ -8,9 +8,9 @@ from pathlib import Path
 from struct import Struct
 
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
-from odradek.storage.paths import Content
+from odradek.storage.paths import LogFileType
 
-SEGMENT = Content.BATCHES.value
+SEGMENT = LogFileType.LOG.value
 #: Base offset of a batch, and the size of what follows.
 BATCH_START = Struct(">qi")
 

@@ -7,9 +7,9 @@ import asyncio
 from types import SimpleNamespace
 
 from odradek.broker.handlers import list_offsets
-from odradek.broker.metadata.picture import Node
-from odradek.broker.replicas.fetcher import Fetcher, Ground
-from odradek.broker.replicas.throttles import Rate, Throttle
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.replicas.replica_fetcher import FetcherContext, ReplicaFetcher
+from odradek.broker.replicas.replication_quota_manager import RateQuota, ReplicationQuotaManager
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.file_region import FileRegion
@@ -80,15 +80,17 @@ class Pair:
         self.epoch = -1
         self.lead()
         self.now_s = 0.0
-        self.throttle = Throttle(Rate(windows=11, window_s=1, now_s=lambda: self.now_s))
-        self.ground = Ground(
+        self.throttle = ReplicationQuotaManager(
+            RateQuota(windows=11, window_s=1, now_s=lambda: self.now_s)
+        )
+        self.ground = FetcherContext(
             broker_id=FOLLOWER,
-            logs=self.there.logs,
-            care=self.there.care,
+            log_manager=self.there.logs,
+            log_maintenance=self.there.care,
             settings=lambda: settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
-            throttle=self.throttle,
+            follower_quota=self.throttle,
         )
         self.connect()
         at_end(self._close)
@@ -96,7 +98,7 @@ class Pair:
     def connect(self):
         """A fetcher that follows nothing as yet."""
         self.wire = Wire(self.bench)
-        self.fetcher = Fetcher(Node(LEADER, "leader", 1, None), self.wire, self.ground)
+        self.fetcher = ReplicaFetcher(Node(LEADER, "leader", 1, None), self.wire, self.ground)
         self.task = self.there.background.start(self.fetcher.run(), "fetcher")
 
     async def _close(self):
@@ -114,7 +116,7 @@ class Pair:
         self.follower = self.there.lead(
             leader=9, epoch=self.epoch, replicas=(1, 2, 9), topic_id=self.topic_id
         )
-        self.fetcher.follow(self.follower)
+        self.fetcher.add_partition(self.follower)
 
     def write(self, *values, to=None, epoch=None):
         log = (to or self.leader).log
@@ -126,7 +128,7 @@ class Pair:
     async def settle(self):
         """Until the follower has all, and knows that others have it too."""
         log = self.leader.log
-        log.advance_high_watermark(log.end_offset)
+        log.update_high_watermark(log.log_end_offset)
         await self.agree()
         assert content(self.follower) == content(self.leader)
 
@@ -138,14 +140,14 @@ class Pair:
     def hold_cuts(self):
         """Until one is to be carried out, and until it may be."""
         begun, may_run = asyncio.Event(), asyncio.Event()
-        carry_out = self.there.care.carry_out
+        carry_out = self.there.care.execute
 
         async def carry_out_later(work):
             begun.set()
             await may_run.wait()
             await carry_out(work)
 
-        self.there.care.carry_out = carry_out_later
+        self.there.care.execute = carry_out_later
         return begun, may_run
 
     def part(self):
@@ -160,7 +162,7 @@ class Pair:
 
     def state(self, partition):
         log = partition.log
-        return log.start_offset, log.high_watermark, log.end_offset
+        return log.log_start_offset, log.high_watermark, log.log_end_offset
 
 
 def content(partition):

@@ -1,13 +1,13 @@
 """A request that goes through a router of one route, and the answer that comes out."""
 
-from odradek.broker.call import Peer
+from odradek.broker.request import RequestContext
 from odradek.broker.router import Route, Router
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.header import ResponseHeader, request_frame, response_header_version
 
-PEER = Peer("here-there-0", "127.0.0.1", "PLAINTEXT")
+PEER = RequestContext("here-there-0", "127.0.0.1", "PLAINTEXT")
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 

@@ -13,7 +13,7 @@ from odradek.spark_jobs.scan.damage import Damage
 from odradek.spark_jobs.scan.scanner import scan
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
 from odradek.storage.offset_index import ENTRY as OFFSET_ENTRY
-from odradek.storage.paths import Content, file_path
+from odradek.storage.paths import LogFileType, file_path
 from odradek.storage.time_index import ENTRY as TIME_ENTRY
 
 TOPIC = "orders"
@@ -31,7 +31,7 @@ class LogDirectory:
         self.partition = path / f"{TOPIC}-0"
         self.partition.mkdir(parents=True)
 
-    def file(self, base_offset: int, content: Content = Content.BATCHES) -> Path:
+    def file(self, base_offset: int, content: LogFileType = LogFileType.LOG) -> Path:
         return file_path(self.partition, base_offset, content)
 
     def write(self, base_offset: int, batches: Iterable[bytes], *, indexed: bool = False) -> Path:
@@ -53,8 +53,8 @@ class LogDirectory:
             if batch.max_timestamp > largest:
                 largest = batch.max_timestamp
                 times += TIME_ENTRY.pack(largest, relative)
-        self.file(base_offset, Content.OFFSET_INDEX).write_bytes(offsets)
-        self.file(base_offset, Content.TIME_INDEX).write_bytes(times)
+        self.file(base_offset, LogFileType.OFFSET_INDEX).write_bytes(offsets)
+        self.file(base_offset, LogFileType.TIME_INDEX).write_bytes(times)
 
     def set_high_watermark(self, offset: int) -> None:
         from odradek.protocol.types import TopicPartition

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from odradek.broker.cli.direct import Address
-from odradek.broker.cli.operated import OperatedCluster
+from odradek.broker.cli.broker_connections import Address
+from odradek.broker.cli.cluster_client import ClusterClient
 from odradek.protocol.api.describe_configs import DescribeConfigsResponse
 from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsResponse
 from odradek.protocol.api.metadata import MetadataResponse
@@ -28,7 +28,7 @@ class ScriptedBrokers:
         self.answers = dict(answers)
         self.asked: list[tuple[int, Any]] = []
 
-    async def ask(self, address: Address, request: Any, *, version: int) -> Any:
+    async def send(self, address: Address, request: Any, *, version: int) -> Any:
         self.asked.append((address.port, request))
         answer = self.answers.get((address.port, type(request)), self.answers.get(type(request)))
         if isinstance(answer, Callable):
@@ -39,9 +39,9 @@ class ScriptedBrokers:
             raise answer
         return answer
 
-    def cluster(self, *ports: int, timeout_s: float = 5.0) -> OperatedCluster:
+    def cluster(self, *ports: int, timeout_s: float = 5.0) -> ClusterClient:
         bootstrap = ",".join(f"{HOST}:{port}" for port in ports)
-        return OperatedCluster(self, bootstrap, timeout_s=timeout_s)
+        return ClusterClient(self, bootstrap, timeout_s=timeout_s)
 
 
 def metadata(

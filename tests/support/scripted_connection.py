@@ -6,12 +6,12 @@ import os
 import struct
 from collections import deque
 
-from odradek.broker.call import Peer
 from odradek.broker.network.connection import Connection
+from odradek.broker.network.connection_services import ConnectionServices
 from odradek.broker.network.failure_log import FailureLog
+from odradek.broker.network.memory_pool import MemoryPool
 from odradek.broker.network.receive_buffers import SHARED_BYTES, ReceiveBuffers
-from odradek.broker.network.request_memory import RequestMemory
-from odradek.broker.network.surroundings import Surroundings
+from odradek.broker.request import RequestContext
 
 END = b""
 OTHERS = b"\xee" * SHARED_BYTES
@@ -25,7 +25,7 @@ class ScriptedTransport:
     """``incoming`` holds chunks, END, and exceptions; ``takes`` how much each write is taken of."""
 
     descriptor = 7
-    has_unread = False
+    has_bytes_buffered = False
 
     def __init__(self, incoming=(), takes=()):
         self.incoming = deque(incoming)
@@ -45,7 +45,7 @@ class ScriptedTransport:
             self.incoming[0] = chunk[size:]
         return size
 
-    def look_ahead(self):
+    def peek(self):
         self._next_chunk()
 
     def send(self, buffer):
@@ -112,7 +112,7 @@ class ScriptedLoop:
             callback, arguments = self.ready.popleft()
         elif self.writer:
             callback, arguments = self.writer
-        elif self.reader and (self._transport.incoming or self._transport.has_unread):
+        elif self.reader and (self._transport.incoming or self._transport.has_bytes_buffered):
             callback, arguments = self.reader
         else:
             return False
@@ -135,22 +135,24 @@ class ScriptedConnection:
         self.ended = []
         self.settled = []
         self.buffers = ReceiveBuffers()
-        self.memory = RequestMemory(bytes_max, self.loop.call_soon, requests_max=requests_max)
-        around = Surroundings(
+        self.memory = MemoryPool(bytes_max, self.loop.call_soon, requests_max=requests_max)
+        around = ConnectionServices(
             loop=self.loop,
             now=lambda: self.now,
-            ask=self._ask,
-            wait=lambda answer, _, deliver: self.waiting.append((answer, deliver)),
-            ended=self.ended.append,
-            settled=self.settled.append,
+            submit=self._ask,
+            watch=lambda answer, _, deliver: self.waiting.append((answer, deliver)),
+            on_closed=self.ended.append,
+            on_last_request_done=self.settled.append,
             frame_bytes_max=frame_bytes_max,
-            buffers=self.buffers,
-            memory=self.memory,
-            failures=FailureLog(lambda: self.now, lambda seconds, tell: None),
+            receive_buffers=self.buffers,
+            memory_pool=self.memory,
+            failure_log=FailureLog(lambda: self.now, lambda seconds, tell: None),
         )
         self._answerer = ask
-        self.connection = Connection(self.transport, Peer("a-b-0", "host", "PLAINTEXT"), around)
-        self.connection.begin()
+        self.connection = Connection(
+            self.transport, RequestContext("a-b-0", "host", "PLAINTEXT"), around
+        )
+        self.connection.start()
 
     @property
     def sent(self):

@@ -5,9 +5,9 @@ from typing import Any
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, fields_of
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.control import marker_of
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.control_records import parse_end_transaction_marker
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic, magic_of
 from tests.support.java_client import SeenRecord
@@ -65,7 +65,7 @@ def rebuilt(batch: AnyBatch) -> bytes:
         form = LegacyFormat(
             magic=batch.magic, append_time_ms=batch.max_timestamp if is_append_time else None
         )
-        return bytes(legacy_set(batch, form))
+        return bytes(build_legacy_set(batch, form))
     builder = BatchBuilder(fields_of(batch))
     for record in batch:
         builder.append(
@@ -93,7 +93,7 @@ def _described(batch: AnyBatch) -> StoredBatch:
 
 
 def _described_further(batch: RecordBatch) -> dict[str, Any]:
-    marker = marker_of(next(iter(batch))) if batch.is_control else None
+    marker = parse_end_transaction_marker(next(iter(batch))) if batch.is_control else None
     return {
         "base_offset": batch.base_offset,
         "count": batch.count,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 
 POLL_INTERVAL_S = 0.05
 QUOTED_LINES = 30
@@ -32,7 +32,10 @@ class ServerProcess:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                tied(command), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                tied_command(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
         running.append(self)
 

@@ -20,9 +20,9 @@ Owner: the event loop.
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
-from odradek.controller.broker_link import BrokerLink, ControlRequest, ControlResponse
-from odradek.controller.context import NO_EPOCH, Broker
-from odradek.controller.leadership import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
+from odradek.controller.controller_channel import BrokerConnection, ControlRequest, ControlResponse
+from odradek.controller.controller_context import NO_EPOCH, Broker
+from odradek.controller.leader_and_isr import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from odradek.protocol.api.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -238,7 +238,7 @@ class SimulatedBrokers:
     def stop(self, broker: int) -> None:
         del self.running[broker]
 
-    def connect(self, broker: Broker) -> BrokerLink:
+    def connect(self, broker: Broker) -> BrokerConnection:
         return _Link(self, broker.id)
 
 

@@ -15,21 +15,21 @@ from collections.abc import Collection, Coroutine, Sequence
 from random import Random
 from typing import Any
 
-from odradek.controller.broker_link import BrokerLink, ControlRequest, ControlResponse
-from odradek.controller.context import Broker
-from odradek.controller.controller import Controller
+from odradek.controller.active_controller import ControllerEnvironment
+from odradek.controller.controller import KafkaController
+from odradek.controller.controller_channel import BrokerConnection, ControlRequest, ControlResponse
+from odradek.controller.controller_context import Broker
 from odradek.controller.controller_settings import ControllerSettings
-from odradek.controller.metadata_reads import MetadataReads
-from odradek.controller.preferred_leaders import ElectionKind
-from odradek.controller.registration import Identity, create_roots
+from odradek.controller.metadata_reader import MetadataReader
+from odradek.controller.registration import BrokerIdentity, create_top_level_paths
+from odradek.controller.replica_leader_elections import ElectionType
 from odradek.controller.store import paths
 from odradek.controller.store.base import NodeExists, NoNode, StoreError
 from odradek.controller.store.payloads.admin import PreferredReplicaElection, ReassignPartitions
 from odradek.controller.store.payloads.notifications import LogDirEvent
-from odradek.controller.tenure import ControllerWorld
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import Growth, NewTopic, TopicDefaults
+from odradek.controller.topic_planning import NewPartitions, NewTopic, TopicDefaults
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from tests.support.cluster_history import ClusterHistory
@@ -54,7 +54,7 @@ class SimulatedCluster:
         self.brokers.on_the_way = self._travels_there
         self.brokers.on_the_way_back = self._travels_back
         self.history = ClusterHistory(self.brokers, zxid=lambda: self._tree.zxid)
-        self.controllers: dict[int, Controller] = {}
+        self.controllers: dict[int, KafkaController] = {}
         self.sessions: dict[int, DistantStore] = {}
         self.cut: set[int] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -67,7 +67,7 @@ class SimulatedCluster:
     async def begin(self) -> None:
         await self._tool.open_session()
         self.history.tools.add(self._tool.session_id)
-        await create_roots(self._tool)
+        await create_top_level_paths(self._tool)
 
     async def close(self) -> None:
         for broker in [*self.controllers]:
@@ -103,8 +103,11 @@ class SimulatedCluster:
             await self._lingering.pop(broker).close()
         store = self.sessions[broker] = self._store()
         await store.open_session()
-        controller = Controller(
-            store, Identity(broker, registration(broker), LISTENER), self.settings, self._world()
+        controller = KafkaController(
+            store,
+            BrokerIdentity(broker, registration(broker), LISTENER),
+            self.settings,
+            self._world(),
         )
         self.controllers[broker] = controller
         self.brokers.start(broker, epoch=await controller.start())
@@ -132,18 +135,18 @@ class SimulatedCluster:
         for partition in partitions:
             there.replicas.pop(partition, None)
         event = LogDirEvent(broker).encode()
-        await self._tool.create(paths.LOG_DIR_EVENTS.new, event, is_sequential=True)
+        await self._tool.create(paths.LOG_DIR_EVENTS.create_path, event, is_sequential=True)
 
     async def shut_down(self, broker: int) -> None:
         """After it was asked for, once, whatever is answered."""
         if self.active:
             controller = self.controllers[self.weather.one_of(self.active)]
             epoch = self.controllers[broker].broker_epoch
-            await _tried(controller.shut_down(broker, broker_epoch=epoch))
+            await _tried(controller.controlled_shutdown(broker, broker_epoch=epoch))
         await self.stop(broker)
 
-    def _world(self) -> ControllerWorld:
-        return ControllerWorld(
+    def _world(self) -> ControllerEnvironment:
+        return ControllerEnvironment(
             connect=self._connect,
             start_task=self.start_task,
             sleep=asyncio.sleep,
@@ -153,7 +156,7 @@ class SimulatedCluster:
 
     # The way to brokers
 
-    def _connect(self, broker: Broker) -> BrokerLink:
+    def _connect(self, broker: Broker) -> BrokerConnection:
         return _Link(self, self.brokers.connect(broker))
 
     async def _travels_there(self, broker: int, request: ControlRequest) -> None:
@@ -196,11 +199,11 @@ class SimulatedCluster:
     async def grow(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
         known = self.history.topics.get(topic)
         count = len(replicas) + (len(known.partitions) if known else 0)
-        plans = await self._admin().plan_growths(
+        plans = await self._admin().plan_partitions(
             [growth_entry(topic, count=count, replicas=replicas)]
         )
-        await self._admin().grow_topics(
-            [each for each in plans.values() if isinstance(each, Growth)]
+        await self._admin().create_partitions(
+            [each for each in plans.values() if isinstance(each, NewPartitions)]
         )
 
     async def delete(self, topic: str) -> None:
@@ -210,7 +213,7 @@ class SimulatedCluster:
         """None: it shall be cancelled."""
         if self.active:
             controller = self.controllers[self.weather.one_of(self.active)]
-            await _tried(controller.alter_reassignments(targets))
+            await _tried(controller.alter_partition_reassignments(targets))
 
     async def reassign_by_node(self, targets: dict[TopicPartition, tuple[int, ...]]) -> None:
         value = ReassignPartitions(targets).encode()
@@ -220,7 +223,7 @@ class SimulatedCluster:
             return
 
     async def elect(
-        self, kind: ElectionKind, partitions: Collection[TopicPartition] | None
+        self, kind: ElectionType, partitions: Collection[TopicPartition] | None
     ) -> None:
         if self.active:
             controller = self.controllers[self.weather.one_of(self.active)]
@@ -243,7 +246,7 @@ class SimulatedCluster:
     def _admin(self) -> TopicAdmin:
         return TopicAdmin(
             self._tool,
-            MetadataReads(self._tool),
+            MetadataReader(self._tool),
             defaults=TopicDefaults,
             random=self._ids,
             new_topic_id=lambda: random_topic_id(self._ids),
@@ -253,7 +256,7 @@ class SimulatedCluster:
 class _Link:
     """What is under way arrives, though nobody may wait for it any more."""
 
-    def __init__(self, cluster: SimulatedCluster, link: BrokerLink) -> None:
+    def __init__(self, cluster: SimulatedCluster, link: BrokerConnection) -> None:
         self._cluster = cluster
         self._link = link
 

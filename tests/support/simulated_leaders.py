@@ -98,7 +98,7 @@ class SimulatedLeaders:
         asking.is_under_way = False
         if answer is None or weather.happens(LOST):
             return
-        code = ErrorCode.of(answer.error_code)
+        code = ErrorCode.for_code(answer.error_code)
         asking.is_over = code in FINAL
         if code in TAKEN_BACK:
             self._forget(broker, partition, asking)

@@ -17,15 +17,15 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.storage import batch_scan
-from odradek.storage.cleaner.compaction import clean, discard
-from odradek.storage.cleaner.schedule import Candidate, CleanerSchedule
+from odradek.storage.cleaner.cleaner import clean, remove_cleaned_files
+from odradek.storage.cleaner.log_cleaner_manager import LogCleanerManager, LogToClean
+from odradek.storage.cleaner.segment_swap import SegmentSwap
 from odradek.storage.cleaner.settings import CleanerSettings
-from odradek.storage.cleaner.swap import Swap
-from odradek.storage.cleaner.task import CleaningPlan, Replacement, cleaning_task
-from odradek.storage.log import Log
+from odradek.storage.cleaner.task import CleaningResult, SegmentReplacement, build_cleaning_task
 from odradek.storage.log_segment import LogSegment
 from odradek.storage.open_file import OpenFile
-from odradek.storage.paths import SEGMENT_CONTENTS, Content, Stage, file_path
+from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, file_path
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.log_model import Compacted, LogModel, ModelCompaction
 
 CLEANER = CleanerSettings()
@@ -35,26 +35,31 @@ class StepwiseCompaction:
     """One round, of a log that the schedule has chosen."""
 
     def __init__(
-        self, log: Log, model: LogModel, schedule: CleanerSchedule, chosen: Candidate, now_ms: int
+        self,
+        log: UnifiedLog,
+        model: LogModel,
+        schedule: LogCleanerManager,
+        chosen: LogToClean,
+        now_ms: int,
     ) -> None:
         self._log = log
         self._model = model
         self._schedule = schedule
-        self._task = cleaning_task(
+        self._task = build_cleaning_task(
             log,
             CLEANER,
             first_dirty_offset=chosen.first_dirty_offset,
-            end_offset=chosen.end_offset,
+            first_uncleanable_offset=chosen.first_uncleanable_offset,
             now_ms=now_ms,
         )
         self._steps = self._take()
-        self._plan: CleaningPlan | None = None
-        self._swapped: Replacement | None = None
+        self._plan: CleaningResult | None = None
+        self._swapped: SegmentReplacement | None = None
         self._before: Compacted = model.compacted
         self.old: list[LogSegment] = []  # to be removed
 
     def limit(self, **limits: Any) -> None:
-        self._task = replace(self._task, limits=replace(self._task.limits, **limits))
+        self._task = replace(self._task, config=replace(self._task.config, **limits))
 
     def step(self) -> bool:
         """False if that was the last."""
@@ -63,8 +68,8 @@ class StepwiseCompaction:
     def stop(self) -> None:
         while self._swapped is not None:
             self.step()
-        discard(self._log.directory)
-        self._schedule.stopped(self._log)
+        remove_cleaned_files(self._log.directory)
+        self._schedule.on_cleaning_aborted(self._log)
 
     def crash(self) -> None:
         """To be called before the log is recovered."""
@@ -73,60 +78,60 @@ class StepwiseCompaction:
             for base_offset in self._replaced_after_all(self._swapped):
                 self._rewritten(base_offset)
 
-    def _take(self) -> Iterator[Stage]:
+    def _take(self) -> Iterator[FileStage]:
         """Yields the stage that the files are in after each step."""
         self._plan = clean(self._task)
-        yield Stage.CLEANED
+        yield FileStage.CLEANED
         for replacement in self._plan.replacements:
             self._before = deepcopy(self._model.compacted)
             self._swapped = replacement
-            swap = Swap(self._log, replacement)
+            swap = SegmentSwap(self._log, replacement)
             swap.stage()
-            yield Stage.SWAP
+            yield FileStage.SWAP
             swap.publish()
-            for sealed in replacement.replaced:
+            for sealed in replacement.old_segments:
                 self._rewritten(sealed.base_offset)
-            yield Stage.SWAP
+            yield FileStage.SWAP
             swap.finish()
-            yield Stage.IN_USE
-            self.old += swap.settle()
+            yield FileStage.IN_USE
+            self.old += swap.complete()
             self._swapped = None
-            yield Stage.IN_USE
+            yield FileStage.IN_USE
         # What was left as it is would not have been another one.
         for sealed in self._task.segments:
             if sealed.base_offset < self._plan.end_offset:
                 self._rewritten(sealed.base_offset)
-        self._schedule.cleaned(self._log, self._plan.end_offset)
+        self._schedule.done_cleaning(self._log, self._plan.end_offset)
 
     def _rewritten(self, base_offset: int) -> None:
         """The segment that begins there is compacted, in the model too."""
         task, plan = self._task, self._plan
         assert plan is not None, task
         compaction = ModelCompaction(
-            end_offset=task.end_offset,
+            end_offset=task.first_uncleanable_offset,
             known_end=plan.end_offset,
             now_ms=task.now_ms,
-            delete_retention_ms=task.limits.delete_retention_ms,
+            delete_retention_ms=task.config.delete_retention_ms,
         )
-        bases = [*(sealed.base_offset for sealed in task.segments), task.end_offset]
+        bases = [*(sealed.base_offset for sealed in task.segments), task.first_uncleanable_offset]
         end = bases[bases.index(base_offset) + 1]
         self._model.compact(compaction, start=base_offset, end=end)
 
-    def _replaced_after_all(self, replacement: Replacement) -> list[int]:
+    def _replaced_after_all(self, replacement: SegmentReplacement) -> list[int]:
         """The base offsets of the segments whose place the new one takes at the next start."""
         directory, base_offset = replacement.directory, replacement.base_offset
-        old = [sealed.base_offset for sealed in replacement.replaced]
-        for content in SEGMENT_CONTENTS:
-            if file_path(directory, base_offset, content, Stage.CLEANED).exists():
+        old = [sealed.base_offset for sealed in replacement.old_segments]
+        for content in SEGMENT_FILE_TYPES:
+            if file_path(directory, base_offset, content, FileStage.CLEANED).exists():
                 return []
-        new = file_path(directory, base_offset, Content.BATCHES, Stage.SWAP)
+        new = file_path(directory, base_offset, LogFileType.LOG, FileStage.SWAP)
         if not new.exists():
             return old
         file = OpenFile(new, writable=False)
-        places = batch_scan.headers(file.descriptor, start=0, end=new.stat().st_size)
+        places = batch_scan.scan_headers(file.descriptor, start=0, end=new.stat().st_size)
         last_offset = max((place.last_offset for place in places), default=base_offset)
         return [
             each
             for each in old
-            if each <= last_offset or not file_path(directory, each, Content.BATCHES).exists()
+            if each <= last_offset or not file_path(directory, each, LogFileType.LOG).exists()
         ]

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from odradek.controller.store.base import (
     Check,
-    Children,
     Create,
-    Created,
+    CreateResult,
     Delete,
     Exists,
-    Get,
+    GetChildren,
+    GetData,
     MetadataStore,
     MultiFailed,
-    Node,
     Operation,
-    Set,
+    SetData,
     Stat,
     StoreError,
     WatchEvent,
     Write,
+    ZNode,
 )
 
 PATHS = st.sampled_from(["/a", "/a", "/b", "/a/x", "/a/x", "/a/y", "/b/x", "/a/x/z"])
@@ -41,13 +41,13 @@ WRITES: st.SearchStrategy[Write] = st.one_of(
     CREATES,
     EPHEMERAL,
     SEQUENTIAL,
-    st.builds(Set, PATHS | LEAVES, VALUES, VERSIONS),
+    st.builds(SetData, PATHS | LEAVES, VALUES, VERSIONS),
     st.builds(Delete, PATHS | LEAVES, VERSIONS),
     st.builds(Check, PATHS, VERSIONS),
 )
 #: The names of watches; None leaves none.
 NAMES: Any = st.sampled_from([None, "one", "two"])
-READS = st.one_of(st.builds(kind, PATHS, NAMES) for kind in (Get, Exists, Children))
+READS = st.one_of(st.builds(kind, PATHS, NAMES) for kind in (GetData, Exists, GetChildren))
 FENCED = st.tuples(st.builds(Check, PATHS, VERSIONS), WRITES)
 MULTIS = st.lists(WRITES, min_size=1, max_size=4)
 #: Few of them would find anything in an empty tree.
@@ -83,7 +83,7 @@ class Told:
         self._watches = {name: self._watch(name) for name in ("one", "two")}
 
     def with_watch(self, step: Step) -> Step:
-        if isinstance(step, Get | Exists | Children) and step.watch is not None:
+        if isinstance(step, GetData | Exists | GetChildren) and step.watch is not None:
             return replace(step, watch=self._watches[str(step.watch)])
         return step
 
@@ -113,7 +113,7 @@ async def _outcome(store: MetadataStore, step: Step) -> object:
 def comparable(outcome: object) -> object:
     match outcome:
         case MultiFailed():
-            return ("multi failed", outcome.slot, comparable(outcome.cause))
+            return ("multi failed", outcome.index, comparable(outcome.cause))
         case StoreError():
             return (type(outcome).__name__, outcome.path)
         case Stat():
@@ -124,9 +124,9 @@ def comparable(outcome: object) -> object:
                 modified_ms=0,
                 ephemeral_owner=int(outcome.ephemeral_owner != 0),
             )
-        case Node():
+        case ZNode():
             return (outcome.value, comparable(outcome.stat))
-        case Created():
+        case CreateResult():
             return (outcome.path, comparable(outcome.stat))
         case [str(), *_]:
             return sorted(outcome)

@@ -21,16 +21,16 @@ from pathlib import Path
 
 from odradek.controller.store.base import (
     Create,
-    Created,
+    CreateResult,
     Delete,
     MetadataStore,
-    Set,
+    SetData,
     StoreError,
     Write,
 )
+from odradek.controller.store.data_tree import DataTree
 from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import JournalError, SqliteJournal
-from odradek.controller.store.tree import Tree
 from tests.support.forking_process import ForkingProcess, serve, tell
 from tests.support.loops import on_a_thread
 
@@ -90,7 +90,7 @@ def store_writer() -> Iterator[StoreWriter]:
         process.stop()
 
 
-def check_steps(tree: Tree, *, at_least: int) -> int:
+def check_steps(tree: DataTree, *, at_least: int) -> int:
     """The last step that is kept; all before it are there, and nothing is of any after it."""
     records = {record.path: record for record in tree.records()}
     if "/last" not in records:
@@ -110,7 +110,7 @@ def check_steps(tree: Tree, *, at_least: int) -> int:
 def step_parts(step: int) -> list[Write]:
     parts: list[Write] = [
         Create(f"/n/{step}", VALUE),
-        Set("/last", b"%d" % step),
+        SetData("/last", b"%d" % step),
         Create(f"/m/{step}", VALUE),
     ]
     if step >= KEPT_STEPS:
@@ -125,9 +125,9 @@ class KillingJournal(SqliteJournal):
         super().__init__(file)
         self._statements_left = kill_at_statement
 
-    def _opened(self, connection):
+    def _initialize(self, connection):
         connection.set_trace_callback(self._count)
-        return super()._opened(connection)
+        return super()._initialize(connection)
 
     def _count(self, _statement: str) -> None:
         self._statements_left -= 1
@@ -138,7 +138,7 @@ class KillingJournal(SqliteJournal):
 async def write(order: Order) -> None:
     tell({"pid": os.getpid()})
     journal = KillingJournal(Path(order.file), order.kill_at_statement)
-    store = EmbeddedStore(journal, run=on_a_thread, now_ms=lambda: 1)
+    store = EmbeddedStore(journal, run_in_thread=on_a_thread, now_ms=lambda: 1)
     await store.open_session()
     if order.file_bytes_max:
         await write_until_full(store, order)
@@ -178,7 +178,7 @@ async def write_steps(store: MetadataStore, order: Order) -> None:
             if number == 0:
                 parts.insert(0, Create("/last"))
             results = await store.multi(parts)
-            created = next(each for each in results if isinstance(each, Created))
+            created = next(each for each in results if isinstance(each, CreateResult))
             tell({"done": number, "zxid": created.stat.created_zxid})
 
     async with asyncio.TaskGroup() as group:

@@ -14,9 +14,9 @@ from typing import Protocol
 import pytest
 
 from odradek.controller.store.base import MetadataStore, SessionExpired, WatchEvent
+from odradek.controller.store.data_tree import DataTree, Mutation
 from odradek.controller.store.embedded import EmbeddedStore
 from odradek.controller.store.journal import JournalError, SqliteJournal
-from odradek.controller.store.tree import Mutation, Tree
 from tests.support.loops import at_end, on_a_thread
 from tests.support.memory_store import MemoryStore
 
@@ -53,7 +53,7 @@ class EmbeddedStores:
         if self._is_used:
             pytest.skip("an embedded store has one session")
         self._is_used = True
-        store = EmbeddedStore(self._journal, run=on_a_thread, now_ms=lambda: NOW_MS)
+        store = EmbeddedStore(self._journal, run_in_thread=on_a_thread, now_ms=lambda: NOW_MS)
         at_end(store.close)
         await store.open_session()
         return store
@@ -67,7 +67,7 @@ class EmbeddedStores:
 
 class MemoryStores:
     def __init__(self) -> None:
-        self._tree = Tree()
+        self._tree = DataTree()
 
     async def open(self) -> MetadataStore:
         store = MemoryStore(self._tree, now_ms=lambda: NOW_MS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 
 from odradek.broker.groups.consumer.assignor import Assignor, Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, of_topic
+from odradek.broker.groups.consumer.partitions import Partitions, topic_partitions
 from odradek.protocol.types import Uuid
 
 
@@ -18,7 +18,7 @@ A, B, C = map(topic_id, (1, 2, 3))
 
 
 def partitions(topic: Uuid, *numbers: int) -> Partitions:
-    return frozenset(of_topic(topic, numbers))
+    return frozenset(topic_partitions(topic, numbers))
 
 
 def subscriber(
@@ -32,7 +32,9 @@ def with_their_own(
 ) -> dict[str, Subscriber]:
     """The same members, who now have what was assigned."""
     return {
-        member: Subscriber(each.topics, assignment.get(member, frozenset()), each.instance_id)
+        member: Subscriber(
+            each.subscribed_topic_ids, assignment.get(member, frozenset()), each.instance_id
+        )
         for member, each in subscribers.items()
     }
 
@@ -45,12 +47,12 @@ def check_complete(
     """Every partition of a topic subscribed to has one member, and that one subscribes to it."""
     assert assignment.keys() == subscribers.keys()
     given = Counter(each for theirs in assignment.values() for each in theirs)
-    topics = {topic for each in subscribers.values() for topic in each.topics}
+    topics = {topic for each in subscribers.values() for topic in each.subscribed_topic_ids}
     assert given == Counter(
         (topic, number) for topic in topics for number in range(partition_counts[topic])
     )
     for member, theirs in assignment.items():
-        assert {topic for topic, _ in theirs} <= subscribers[member].topics
+        assert {topic for topic, _ in theirs} <= subscribers[member].subscribed_topic_ids
 
 
 MEMBERS = [f"m{number}" for number in range(6)]

@@ -15,8 +15,8 @@ Owner: the event loop.
 from collections.abc import Collection
 from typing import Any
 
-from odradek.controller.registration import Registration
-from odradek.controller.request_versions import LATEST
+from odradek.controller.metadata_version import LATEST
+from odradek.controller.registration import BrokerRegistrar
 from odradek.controller.store.base import MetadataStore
 from odradek.protocol.types import TopicPartition, Uuid
 from tests.support.controlled_cluster import ControlledCluster
@@ -64,7 +64,7 @@ class TakenOverCluster(ControlledCluster):
 
     async def join(self, *brokers: int) -> None:
         for broker in brokers:
-            registering = Registration(self._store, self.identity(broker), LATEST)
+            registering = BrokerRegistrar(self._store, self.identity(broker), LATEST)
             epoch = await registering.register()
             self.brokers.start(broker, epoch=epoch)
 
@@ -72,7 +72,7 @@ class TakenOverCluster(ControlledCluster):
         """It has done then what a controller begins with."""
         await self.start(broker)
         await self.until(lambda: self.controller_id == broker)
-        await self.controller.reassignments(None)
+        await self.controller.list_partition_reassignments(None)
 
     def give_logs(self, tree: Tree) -> None:
         """Brokers have on disk what is assigned to them."""
@@ -104,7 +104,7 @@ class TakenOverCluster(ControlledCluster):
 
 async def taken_over(store: MetadataStore, *, first: Collection[int] | None) -> None:
     """From whoever left what is in the store; ``first`` are there at first, None for all."""
-    before = await shown_tree(store, *[f"/{name}" for name in await store.children("/")])
+    before = await shown_tree(store, *[f"/{name}" for name in await store.get_children("/")])
     everyone = brokers(before) or [1]
     present = [each for each in everyone if first is None or each in first] or everyone[:1]
     async with TakenOverCluster(store) as cluster:

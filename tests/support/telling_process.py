@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from odradek.controller.tied_process import tied
+from odradek.controller.tied_process import tied_command
 
 WAIT_S = 60.0
 
@@ -34,7 +34,7 @@ class TellingProcess:
 
     def start(self) -> Self:
         self._process = subprocess.Popen(
-            tied(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            tied_command(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._reading.start()
         return self

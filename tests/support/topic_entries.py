@@ -2,31 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 
-from odradek.controller.topic_requests import BY_DEFAULT, GrowthEntry, TopicEntry
+from odradek.controller.topic_planning import BROKER_DEFAULT, CreatableTopic, CreatePartitionsTopic
 
 
 def topic_entry(
     name: str = "t",
     *,
-    partitions: int = BY_DEFAULT,
-    factor: int = BY_DEFAULT,
+    partitions: int = BROKER_DEFAULT,
+    factor: int = BROKER_DEFAULT,
     replicas: Mapping[int, Sequence[int]] | None = None,
     config: Mapping[str, str | None] | None = None,
-) -> TopicEntry:
-    return TopicEntry(
+) -> CreatableTopic:
+    return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=factor,
         assignments=[
-            TopicEntry.Assignment(partition_index=number, broker_ids=list(there))
+            CreatableTopic.Assignment(partition_index=number, broker_ids=list(there))
             for number, there in (replicas or {}).items()
         ],
-        configs=[TopicEntry.Config(name=key, value=value) for key, value in (config or {}).items()],
+        configs=[
+            CreatableTopic.Config(name=key, value=value) for key, value in (config or {}).items()
+        ],
     )
 
 
 def growth_entry(
     name: str = "t", *, count: int, replicas: Sequence[Sequence[int]] | None = None
-) -> GrowthEntry:
-    assignments = replicas and [GrowthEntry.Assignment(broker_ids=list(at)) for at in replicas]
-    return GrowthEntry(name=name, count=count, assignments=assignments)
+) -> CreatePartitionsTopic:
+    assignments = replicas and [
+        CreatePartitionsTopic.Assignment(broker_ids=list(at)) for at in replicas
+    ]
+    return CreatePartitionsTopic(name=name, count=count, assignments=assignments)

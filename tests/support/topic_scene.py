@@ -17,7 +17,6 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.broker.call import Peer
 from odradek.broker.handlers import (
     alter_partition_reassignments,
     create_partitions,
@@ -30,16 +29,17 @@ from odradek.broker.handlers import (
     metadata,
     update_metadata,
 )
+from odradek.broker.metadata.auto_topic_creation_manager import AutoTopicCreationManager
 from odradek.broker.metadata.metadata_cache import MetadataCache
-from odradek.broker.metadata.topic_creator import TopicCreator
 from odradek.broker.replicas.controller_fence import ControllerFence
+from odradek.broker.request import RequestContext
 from odradek.broker.router import Route, Router
-from odradek.controller.broker_link import ControlRequest
-from odradek.controller.controller import Controller
-from odradek.controller.metadata_reads import MetadataReads
+from odradek.controller.controller import KafkaController
+from odradek.controller.controller_channel import ControlRequest
+from odradek.controller.metadata_reader import MetadataReader
 from odradek.controller.topic_admin import TopicAdmin
 from odradek.controller.topic_names import random_topic_id
-from odradek.controller.topic_requests import TopicDefaults
+from odradek.controller.topic_planning import TopicDefaults
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.codec import decode
@@ -65,7 +65,9 @@ class TopicBroker:
     async def ask(self, request: Message, *, version: int) -> Any:
         key = ApiKey(request.__schema__.key)
         frame = b"".join(request_frame(key, version, 1, "a test", request))
-        peer = Peer(connection_id="here-there-0", client_host="127.0.0.1", listener=LISTENER)
+        peer = RequestContext(
+            connection_id="here-there-0", client_host="127.0.0.1", listener=LISTENER
+        )
         parts = self.router(memoryview(bytearray(frame[SIZE_BYTES:])), peer)
         parts = await in_the_end(parts)
         assert parts is not None, request
@@ -85,16 +87,16 @@ async def started(
     random = Random(broker)
     admin = TopicAdmin(
         store,
-        MetadataReads(store),
-        defaults=lambda: TopicDefaults(partitions=2, replication_factor=1),
+        MetadataReader(store),
+        defaults=lambda: TopicDefaults(num_partitions=2, replication_factor=1),
         random=random,
         new_topic_id=lambda: random_topic_id(random),
     )
-    creator = TopicCreator(
+    creator = AutoTopicCreationManager(
         admin,
         is_enabled=lambda: True,
-        internal=lambda name: None,
-        start=lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
+        internal_topic=lambda name: None,
+        start_task=lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
     )
     routes = [
         *_describing(known, creator),
@@ -102,7 +104,7 @@ async def started(
         *_controlling(controller, known),
     ]
     await controlled.until(lambda: known.is_alive(broker))
-    return TopicBroker(known, Router({route.key: route for route in routes}))
+    return TopicBroker(known, Router({route.api_key: route for route in routes}))
 
 
 def _keep_informed(controlled: ControlledCluster, broker: int, known: MetadataCache) -> None:
@@ -111,53 +113,53 @@ def _keep_informed(controlled: ControlledCluster, broker: int, known: MetadataCa
 
     async def also_known(to: int, request: ControlRequest) -> None:
         if to == broker and isinstance(request, UpdateMetadataRequest):
-            replicas = SimpleNamespace(told_of=lambda partition, topic_id, state: None)
+            replicas = SimpleNamespace(drop_if_reassigned=lambda partition, topic_id, state: None)
             update_metadata.handle(known, replicas, fence, lambda deleted: None, called(request))
         await before(to, request)
 
     controlled.brokers.on_the_way_back = also_known
 
 
-def _describing(known: MetadataCache, creator: TopicCreator) -> list[Route]:
+def _describing(known: MetadataCache, creator: AutoTopicCreationManager) -> list[Route]:
     return [
-        Route(ApiKey.METADATA, partial(metadata.handle, known, creator), metadata.refused),
+        Route(ApiKey.METADATA, partial(metadata.handle, known, creator), metadata.error_response),
         Route(ApiKey.DESCRIBE_CLUSTER, partial(describe_cluster.handle, known)),
         Route(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             partial(describe_topic_partitions.handle, known, PARTITIONS_MAX),
-            describe_topic_partitions.refused,
+            describe_topic_partitions.error_response,
         ),
     ]
 
 
 def _administering(
-    controller: Controller, admin: TopicAdmin, known: MetadataCache, *, may_delete: bool
+    controller: KafkaController, admin: TopicAdmin, known: MetadataCache, *, may_delete: bool
 ) -> list[Route]:
     return [
         Route(
             ApiKey.CREATE_TOPICS,
             partial(create_topics.handle, controller, admin, known),
-            create_topics.refused,
+            create_topics.error_response,
         ),
         Route(
             ApiKey.CREATE_PARTITIONS,
             partial(create_partitions.handle, controller, admin, known),
-            create_partitions.refused,
+            create_partitions.error_response,
         ),
         Route(
             ApiKey.DELETE_TOPICS,
             partial(delete_topics.handle, controller, admin, known, may_delete),
-            delete_topics.refused,
+            delete_topics.error_response,
         ),
     ]
 
 
-def _controlling(controller: Controller, known: MetadataCache) -> list[Route]:
+def _controlling(controller: KafkaController, known: MetadataCache) -> list[Route]:
     return [
         Route(
             ApiKey.ELECT_LEADERS,
             partial(elect_leaders.handle, controller, known),
-            elect_leaders.refused,
+            elect_leaders.error_response,
         ),
         Route(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker.coordinator.lookup import CoordinatorLookup
-from odradek.broker.coordinator.partition_log import Means
+from odradek.broker.coordinator.partition_log import CoordinatorContext
 from odradek.broker.metadata.internal_topics import TRANSACTION_STATE
 from odradek.broker.settings.transactions import TransactionSettings
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.world import TransactionWorld
+from odradek.broker.transactions.marker_channel_manager import TransactionMarkerChannelManager
 from tests.support.group_coordinators import CountsWhatIsSeen, SeenTopics
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS
@@ -27,10 +27,10 @@ class Transacting:
         self.participants = Participants()
         self.started: list[asyncio.Task[Any]] = []
         options = TransactionSettings()
-        world = TransactionWorld(
+        world = TransactionContext(
             options, lambda: NOW_MS, Ids(), lambda: version, self._start, asyncio.sleep
         )
-        markers = Markers(
+        markers = TransactionMarkerChannelManager(
             self.participants,
             world,
             self.participants,
@@ -43,12 +43,12 @@ class Transacting:
             cluster,
             creator,
             CountsWhatIsSeen(),
-            configured_count=lambda: partitions,
-            start=self._start,
+            configured_partition_count=lambda: partitions,
+            start_task=self._start,
         )
-        means = Means(options, lambda: NOW_MS, self._start, self.hosting.disk.run_in)
+        means = CoordinatorContext(options, lambda: NOW_MS, self._start, self.hosting.disk.run_in)
         self.coordinator = TransactionCoordinator(lookup, world, means, markers)
-        self.hosting.replicas.roles[TRANSACTION_STATE] = self.coordinator.shards
+        self.hosting.replicas.leadership_listeners[TRANSACTION_STATE] = self.coordinator.runtime
         at_end(self.coordinator.close)
         for index in range(partitions):
             self.lead(index)

@@ -11,12 +11,16 @@ import pytest
 from odradek.broker.coordinator.lookup import CoordinatorLookup
 from odradek.broker.metadata.internal_topics import TRANSACTION_STATE
 from odradek.broker.settings.transactions import TransactionSettings
+from odradek.broker.transactions.context import TransactionContext
 from odradek.broker.transactions.coordinator import TransactionCoordinator
-from odradek.broker.transactions.decisions import Ending
-from odradek.broker.transactions.markers import Markers
-from odradek.broker.transactions.shard import TransactionShard, wait_for
-from odradek.broker.transactions.transaction_state import NO_EPOCH, Producer, Transaction
-from odradek.broker.transactions.world import TransactionWorld
+from odradek.broker.transactions.decisions import EndTransactionRequest
+from odradek.broker.transactions.marker_channel_manager import TransactionMarkerChannelManager
+from odradek.broker.transactions.shard import TransactionStateShard, wait_for_append
+from odradek.broker.transactions.transaction_state import (
+    NO_PRODUCER_EPOCH,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+)
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.types import TopicPartition
 from tests.support.calls import as_sent, called, in_the_end
@@ -37,10 +41,10 @@ class Ids:
         self._left = count(FIRST_ID)
         self.is_empty = False
 
-    def next_nowait(self) -> int | None:
+    def generate_producer_id_nowait(self) -> int | None:
         return None if self.is_empty else next(self._left)
 
-    async def next(self) -> int:
+    async def generate_producer_id(self) -> int:
         await asyncio.sleep(0.01)
         return next(self._left)
 
@@ -51,14 +55,14 @@ class OneShard:
     is_loading = False
 
     def __init__(self) -> None:
-        self.current: TransactionShard | None = None
+        self.current: TransactionStateShard | None = None
 
-    def shard(self, index: int) -> TransactionShard:
+    def shard(self, index: int) -> TransactionStateShard:
         if self.current is None:
             raise NotCoordinator()
         return self.current
 
-    def __iter__(self) -> Iterator[TransactionShard]:
+    def __iter__(self) -> Iterator[TransactionStateShard]:
         return iter([self.current] if self.current else [])
 
 
@@ -73,7 +77,7 @@ class TransactionScene:
         self.ids = Ids()
         self.participants = Participants()
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.world = TransactionWorld(
+        self.world = TransactionContext(
             TransactionSettings(**settings),
             lambda: NOW_MS + self.loop.now_ms(),
             self.ids,
@@ -81,7 +85,7 @@ class TransactionScene:
             self._start,
             asyncio.sleep,
         )
-        self.markers = Markers(
+        self.markers = TransactionMarkerChannelManager(
             self.participants,
             self.world,
             self.participants,
@@ -98,12 +102,12 @@ class TransactionScene:
             cluster,
             nobody,
             CountsWhatIsSeen(),
-            configured_count=lambda: 50,
-            start=nobody,
+            configured_partition_count=lambda: 50,
+            start_task=nobody,
         )
         means: Any = None
         self.coordinator = TransactionCoordinator(lookup, self.world, means, self.markers)
-        self.coordinator.shards = self.shards  # type: ignore[assignment]
+        self.coordinator.runtime = self.shards  # type: ignore[assignment]
         self.lead()
 
     def _topic(self, name: str) -> Any:
@@ -122,12 +126,12 @@ class TransactionScene:
         self.shards.current = shard
         self.run(self._begin(shard))
 
-    async def _begin(self, shard: TransactionShard) -> None:
-        shard.begin()
+    async def _begin(self, shard: TransactionStateShard) -> None:
+        shard.on_loaded()
 
-    def replayed(self) -> TransactionShard:
+    def replayed(self) -> TransactionStateShard:
         """What the log amounts to; nothing has begun in it."""
-        shard = TransactionShard(self.log, self.world, self.markers.complete)  # type: ignore[arg-type]
+        shard = TransactionStateShard(self.log, self.world, self.markers.complete_transaction)  # type: ignore[arg-type]
         for offset, key, value in self.log.replay().records():
             shard.apply(key, value, offset)
         return shard
@@ -135,7 +139,7 @@ class TransactionScene:
     def resign(self) -> None:
         shard, self.shards.current = self.shards.current, None
         if shard is not None:
-            shard.end()
+            shard.on_unloaded()
 
     def kill(self) -> None:
         """Whatever was under way never goes on."""
@@ -164,15 +168,15 @@ class TransactionScene:
     # What is asked
 
     @property
-    def shard(self) -> TransactionShard:
+    def shard(self) -> TransactionStateShard:
         assert self.shards.current is not None
         return self.shards.current
 
     def state(self, transactional_id: str = ID) -> str:
         found = self.shard.transactions.get(transactional_id)
-        return "none" if found is None else found.state.shown
+        return "none" if found is None else found.state.display_name
 
-    def put(self, txn: Transaction) -> Transaction:
+    def put(self, txn: TransactionMetadata) -> TransactionMetadata:
         """As if it had come to this."""
         self.shard.transactions[txn.transactional_id] = txn
         return txn
@@ -182,7 +186,7 @@ class TransactionScene:
         try:
             self.run(work)
         except KafkaError as failure:
-            return failure.error.name
+            return failure.error_code.name
         return "NONE"
 
     def begun(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -192,48 +196,72 @@ class TransactionScene:
         return task
 
     def init(
-        self, expected: Producer | None = None, *, name: str = ID, timeout_ms: int = TIMEOUT_MS
-    ) -> Coroutine[Any, Any, Producer]:
-        return _finished(lambda: self.coordinator.init(name, expected, timeout_ms=timeout_ms))
+        self,
+        expected: ProducerIdAndEpoch | None = None,
+        *,
+        name: str = ID,
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> Coroutine[Any, Any, ProducerIdAndEpoch]:
+        return _finished(
+            lambda: self.coordinator.init_producer_id(name, expected, timeout_ms=timeout_ms)
+        )
 
     def add(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: frozenset[TopicPartition] = EVENTS,
         *,
         name: str = ID,
         client: int = 0,
     ) -> Coroutine[Any, Any, None]:
         return _waited(
-            lambda: self.coordinator.add(name, producer, partitions, client_version=client)
+            lambda: self.coordinator.add_partitions(
+                name, producer, partitions, client_transaction_version=client
+            )
         )
 
     def end(
-        self, producer: Producer, *, is_commit: bool = True, name: str = ID, client: int = 0
-    ) -> Coroutine[Any, Any, Producer]:
-        return _finished(lambda: self.coordinator.end(name, Ending(producer, is_commit, client)))
+        self,
+        producer: ProducerIdAndEpoch,
+        *,
+        is_commit: bool = True,
+        name: str = ID,
+        client: int = 0,
+    ) -> Coroutine[Any, Any, ProducerIdAndEpoch]:
+        return _finished(
+            lambda: self.coordinator.end_transaction(
+                name, EndTransactionRequest(producer, is_commit, client)
+            )
+        )
 
-    def open(self, *, partitions: frozenset[TopicPartition] = EVENTS, name: str = ID) -> Producer:
+    def open(
+        self, *, partitions: frozenset[TopicPartition] = EVENTS, name: str = ID
+    ) -> ProducerIdAndEpoch:
         """A producer with an open transaction."""
-        producer: Producer = self.run(self.init(name=name))
+        producer: ProducerIdAndEpoch = self.run(self.init(name=name))
         self.run(self.add(producer, partitions, name=name))
         return producer
 
 
-async def _finished(ask: Callable[[], Any]) -> Producer:
+async def _finished(ask: Callable[[], Any]) -> ProducerIdAndEpoch:
     """However long it takes."""
     outcome = ask()
-    producer: Producer = outcome if isinstance(outcome, Producer) else await outcome()
+    producer: ProducerIdAndEpoch = (
+        outcome if isinstance(outcome, ProducerIdAndEpoch) else await outcome()
+    )
     return producer
 
 
 async def _waited(ask: Callable[[], Any]) -> None:
-    await wait_for(ask())
+    await wait_for_append(ask())
 
 
-def as_logged(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
+def as_logged(transactions: dict[str, TransactionMetadata]) -> dict[str, TransactionMetadata]:
     """Without what is in no log."""
-    return {name: txn._replace(last_epoch=NO_EPOCH) for name, txn in transactions.items()}
+    return {
+        name: txn._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
+        for name, txn in transactions.items()
+    }
 
 
 @pytest.fixture
@@ -251,7 +279,7 @@ def ask(scene: TransactionScene, module: Any, *needed: Any, version: int) -> Any
     try:
         answer = scene.run(answered(lambda: module.handle(*needed, call)))
     except KafkaError as failure:
-        answer = module.refused(call, failure)
+        answer = module.error_response(call, failure)
     return as_sent(answer, version=version)
 
 

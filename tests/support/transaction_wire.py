@@ -42,7 +42,7 @@ PASSING = frozenset(
 
 
 def name_of(error_code: int) -> str:
-    return ErrorCode.of(error_code).name
+    return ErrorCode.for_code(error_code).name
 
 
 def settled(ask: Callable[[], str]) -> str:

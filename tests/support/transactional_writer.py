@@ -16,7 +16,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic
-from odradek.storage.transaction_index import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTxn
 from tests.support.logs import records_batch
 from tests.support.partition_client import READ_COMMITTED, PartitionClient
 from tests.support.read_committed import committed_in
@@ -44,7 +44,7 @@ class TransactionalWriter:
         )
         sent = {"transactional_id": TRANSACTIONAL_ID, **self.client.produce_values(batch)}
         line = self.client.answer_to_produce(self.client.wire.call(ApiKey.PRODUCE, 11, **sent))
-        assert line.error_code == 0, ErrorCode.of(line.error_code)
+        assert line.error_code == 0, ErrorCode.for_code(line.error_code)
         self._sequences[producer_id] += len(values)
         return int(line.base_offset)
 
@@ -58,7 +58,7 @@ class TransactionalWriter:
             ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker | {"transaction_result": commit}]
         )
         code = answer.markers[0].topics[0].partitions[0].error_code
-        assert code == 0, ErrorCode.of(code)
+        assert code == 0, ErrorCode.for_code(code)
 
     def committed(self, offset: int = 0, **limits: Any) -> Sequence[Record]:
         """What a consumer with isolation level read_committed sees, fetch by fetch."""
@@ -70,7 +70,7 @@ class TransactionalWriter:
                 assert offset == line.last_stable_offset
                 return seen
             aborted = [
-                AbortedTransaction(each.producer_id, each.first_offset, NO_OFFSET, NO_OFFSET)
+                AbortedTxn(each.producer_id, each.first_offset, NO_OFFSET, NO_OFFSET)
                 for each in line.aborted_transactions
             ]
             seen += [each for each in committed_in(batches, aborted) if each.offset >= offset]

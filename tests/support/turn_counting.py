@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any, NamedTuple
 
-from odradek.broker.turns import FEW
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX
 from tests.support.calls import in_the_end
 
-MANY = FEW + 1
+MANY = INLINE_ENTRIES_MAX + 1
 
 
 class InTurns(NamedTuple):

@@ -10,21 +10,21 @@ import asyncio
 from collections import defaultdict
 from contextlib import suppress
 
-from odradek.broker.assembly import Assembly, Ground
-from odradek.broker.background import Background
+from odradek.broker.assembly import BrokerAssembly, BrokerDependencies
+from odradek.broker.loopback_client import LoopbackClient
 from odradek.broker.network.endpoint import Endpoint
-from odradek.broker.own_client import OwnClient
-from odradek.broker.settings.dynamic import DynamicSettings, ProducerLimits
+from odradek.broker.settings.dynamic_settings import DynamicSettings, ProducerStateManagerConfig
 from odradek.broker.settings.server_settings import ServerSettings
-from odradek.config.definition import Layer
-from odradek.controller.registration import create_roots
+from odradek.broker.task_registry import TaskRegistry
+from odradek.config.definition import ConfigSource
+from odradek.controller.registration import create_top_level_paths
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.errors import KafkaError, KafkaStorageError
 from odradek.protocol.file_region import FileRegion
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.log_manager import LogManager
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 from tests.support.distant_store import DistantStore
 from tests.support.log_managers import Notebook
 from tests.support.logs import bytes_of
@@ -162,48 +162,48 @@ class VirtualDisk:
         await asyncio.sleep(self._weather.delay_s())
         return call(*arguments)
 
-    async def run_in(self, directory, call, *arguments):
-        return await self.run(call, *arguments)
+    async def run_in(self, directory, function, *arguments):
+        return await self.run(function, *arguments)
 
-    async def carry_out(self, work):
+    async def execute(self, work):
         if work.is_exclusive:
             async with self._turns[work.directory]:
-                await self._carry_out(work)
+                await self._execute(work)
         else:
-            await self._carry_out(work)
+            await self._execute(work)
 
-    async def _carry_out(self, work):
+    async def _execute(self, work):
         with work:
             await asyncio.sleep(self._weather.delay_s())
             work.run()
 
-    async def carry_out_all(self, works, *, at_once=1):
+    async def execute_all(self, works, *, parallelism=1):
         for work in works:
             with suppress(KafkaStorageError):
-                await self.carry_out(work)
+                await self.execute(work)
 
     def close(self):
         """There is nothing to wait for."""
 
 
-class VirtualAssembly(Assembly):
+class VirtualAssembly(BrokerAssembly):
     """Its clients of other brokers are virtual, too."""
 
     def __init__(self, ground, lines):
         self._lines = lines
         super().__init__(ground)
 
-    def client_of(self, node, *, purpose, timeout_ms=None):
-        if node.id == self._ground.broker_id:
-            return super().client_of(node, purpose=purpose)
+    def create_client(self, node, *, purpose, timeout_ms=None):
+        if node.id == self._dependencies.broker_id:
+            return super().create_client(node, purpose=purpose)
         timeout_s = (timeout_ms or 3000) / 1000
-        return self._lines.client(self._ground.broker_id, node.id, timeout_s=timeout_s)
+        return self._lines.client(self._dependencies.broker_id, node.id, timeout_s=timeout_s)
 
-    def _fetching_client(self, node):
-        return self._lines.client(self._ground.broker_id, node.id, timeout_s=3)
+    def _create_fetcher_client(self, node):
+        return self._lines.client(self._dependencies.broker_id, node.id, timeout_s=3)
 
-    def _link_to(self, broker):
-        return self._lines.client(self._ground.broker_id, broker.id, timeout_s=3)
+    def _create_controller_channel(self, broker):
+        return self._lines.client(self._dependencies.broker_id, broker.id, timeout_s=3)
 
 
 class VirtualBroker:
@@ -222,48 +222,50 @@ class VirtualBroker:
 
     async def start(self):
         weather = self._lines.weather
-        self.background = Background()
+        self.background = TaskRegistry()
         self.store = DistantSession(self._tree, weather, self._loop.now_ms)
         await self.store.open_session()
-        await create_roots(self.store)
+        await create_top_level_paths(self.store)
         directories = LogDirectories([self.path], Notebook())
         directories.open()
         settings = DynamicSettings(
-            ServerSettings.read({Layer.FILE: self._file}), broker_id=self.number
+            ServerSettings.read({ConfigSource.FILE: self._file}), broker_id=self.number
         )
         await settings.load(self.store)
-        table = TopicTable(settings.topic_defaults, ProducerLimits(settings), settings.topics)
+        table = TopicSettingsRegistry(
+            settings.topic_defaults, ProducerStateManagerConfig(settings), settings.topics
+        )
         self.logs = LogManager(directories, table)
         self.logs.load(now_ms=self._loop.now_ms())
-        settings.listen_to_topics(self.logs)
-        ground = Ground(
+        settings.add_topic_observer(self.logs)
+        ground = BrokerDependencies(
             broker_id=self.number,
             cluster_id="virtual",
             settings=settings,
             store=self.store,
-            logs=self.logs,
-            disk=VirtualDisk(weather),
-            worker=None,
-            reader=None,
-            background=self.background,
-            advertised=[Endpoint(LISTENER, LISTENER, f"broker-{self.number}", 9092)],
-            own_connections=None,
+            log_manager=self.logs,
+            disk_executor=VirtualDisk(weather),
+            cleaner_process=None,
+            record_inspector=None,
+            task_registry=self.background,
+            advertised_endpoints=[Endpoint(LISTENER, LISTENER, f"broker-{self.number}", 9092)],
+            local_connections=None,
         )
         self.parts = parts = VirtualAssembly(ground, self._lines)
-        await parts.controller.start(patience_s=2 * SESSION_S)
+        await parts.controller.start(registration_timeout_s=2 * SESSION_S)
         await parts.services.features.start()
         lag_s = settings.current.replication.lag_time_max_ms / 1000
-        every = self.background.every
-        every(lambda: lag_s / 2, parts.replicas.look_for_laggards, name="laggards")
-        every(lambda: 1.0, parts.care.checkpoint, name="checkpoints")
+        every = self.background.schedule
+        every(lambda: lag_s / 2, parts.replica_manager.maybe_shrink_isr, name="laggards")
+        every(lambda: 1.0, parts.log_maintenance.checkpoint, name="checkpoints")
         self._lines.running[self.number] = self
 
     async def answer(self, request, version):
-        client = OwnClient(
+        client = LoopbackClient(
             lambda: self.parts.routes,
             client_id="another",
             listener=LISTENER,
-            start=self.background.start,
+            start_task=self.background.start,
         )
         task = self.background.start(client.send(request, version=version), "an answer")
         await asyncio.wait([task])
@@ -282,14 +284,14 @@ class VirtualBroker:
         for _ in range(3):
             with suppress(KafkaError, TimeoutError):
                 async with asyncio.timeout(5):
-                    if not await self.parts.controller_client.shut_down():
+                    if not await self.parts.controller_client.controlled_shutdown():
                         return
             await asyncio.sleep(0.5)
 
     async def kill(self):
         """Its files are as they are, and its session goes on."""
         self._lines.running.pop(self.number, None)
-        self.parts.fetchers.close()
+        self.parts.replica_fetcher_manager.close()
         await self.parts.controller.close()
         await self.background.stop()
-        self.logs.abandon()
+        self.logs.close_handlers()

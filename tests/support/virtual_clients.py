@@ -109,7 +109,7 @@ class Client:
             response = None if leader is None else await self._ask(leader, request, PRODUCE)
             if response is not None:
                 line = response.responses[0].partition_responses[0]
-                error = ErrorCode.of(line.error_code)
+                error = ErrorCode.for_code(line.error_code)
                 if error is ErrorCode.NONE:
                     return line.base_offset
                 if error not in RETRIED:
@@ -145,7 +145,7 @@ class Client:
         if response is None or not response.responses:
             return position
         line = response.responses[0].partitions[0]
-        error = ErrorCode.of(line.error_code)
+        error = ErrorCode.for_code(line.error_code)
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return await self._begun_anew(leader, position)
         if error is not ErrorCode.NONE:

@@ -20,11 +20,11 @@ import asyncio
 from contextlib import suppress
 from random import Random
 
-from odradek.controller.assignment import Assignment
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store import paths
-from odradek.controller.store.base import Get, NoNode, StoreError
+from odradek.controller.store.base import GetData, NoNode, StoreError
+from odradek.controller.store.data_tree import DataTree
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
-from odradek.controller.store.tree import Tree
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from tests.support.controller_scene import topic_id
@@ -67,7 +67,7 @@ class VirtualCluster:
         self.random = Random(seed)
         self.weather = Weather(seed)
         self.lines = Lines(self.weather)
-        self.tree = Tree()
+        self.tree = DataTree()
         self.tool = DistantStore(self.tree, Weather(seed), self.loop.now_ms)
         self.brokers = {
             number: VirtualBroker(
@@ -98,7 +98,7 @@ class VirtualCluster:
 
     async def create(self, topic, named, *replicas):
         """``named`` is what its id is made of."""
-        assigned = {number: Assignment(each) for number, each in enumerate(replicas)}
+        assigned = {number: ReplicaAssignment(each) for number, each in enumerate(replicas)}
         value = TopicAssignment(assigned, topic_id(named)).encode()
         await self.tool.create(paths.topic(topic), value)
 
@@ -199,7 +199,7 @@ class VirtualCluster:
             if controller.is_active:
                 with suppress(KafkaError, StoreError, TimeoutError):
                     async with asyncio.timeout(2):
-                        await controller.alter_reassignments({place: target})
+                        await controller.alter_partition_reassignments({place: target})
                     self.note(f"{place} shall be at {target}")
 
     async def _delete_records(self, number):
@@ -229,7 +229,7 @@ class VirtualCluster:
         return not isinstance(self._found(path), NoNode)
 
     def _found(self, path):
-        (found,) = self.tree.run(self.tool.session_id, [Get(path)], now_ms=0).outcomes
+        (found,) = self.tree.run(self.tool.session_id, [GetData(path)], now_ms=0).outcomes
         return found
 
     @property
@@ -250,7 +250,7 @@ class VirtualCluster:
         return [
             (number, each)
             for number, broker in self.lines.running.items()
-            for each in broker.parts.replicas
+            for each in broker.parts.replica_manager
         ]
 
     def picture(self):
@@ -258,9 +258,9 @@ class VirtualCluster:
             (number, str(each.topic_partition)): (
                 each.leader_id,
                 each.leader_epoch,
-                each.leader and _in_sync(each.leader),
+                each.leader_state and _in_sync(each.leader_state),
                 each.log.high_watermark,
-                each.log.end_offset,
+                each.log.log_end_offset,
             )
             for number, each in self.replicas
         }
@@ -270,11 +270,11 @@ class VirtualCluster:
         if not self.lines.running:
             return None
         asked = self.lines.running[self.random.choice([*self.lines.running])]
-        return asked.parts.cluster.partition(TOPIC, partition)
+        return asked.parts.metadata_cache.partition(TOPIC, partition)
 
     def look(self):
         for number, each in self.replicas:
-            if each.leader is not None:
+            if each.leader_state is not None:
                 key = each.topic_partition, each.leader_epoch
                 first = self.leaders.setdefault(key, number)
                 if first != number:
@@ -289,19 +289,19 @@ class VirtualCluster:
         end = 1 + max(client.acked, default=-1)
         for number, each in self.replicas:
             is_in_sync = number in state.isr and each.topic_partition == place
-            if is_in_sync and each.log.end_offset < end:
+            if is_in_sync and each.log.log_end_offset < end:
                 self.wrong(f"{each.log} of {number}, in sync, lacks what is before {end}")
 
     def is_whole(self):
         """Every partition has a leader, all are in sync, and none is on its way."""
         led = {
-            each.topic_partition: each.leader
+            each.topic_partition: each.leader_state
             for _, each in self.replicas
-            if each.leader is not None and len(each.leader.in_sync) == FACTOR
+            if each.leader_state is not None and len(each.leader_state.isr) == FACTOR
         }
         assigned = self.assigned
         return len(assigned) >= len(ASSIGNED) and all(
-            len(to) == FACTOR and place in led and led[place].in_sync == set(to)
+            len(to) == FACTOR and place in led and led[place].isr == set(to)
             for place, to in assigned.items()
         )
 
@@ -309,15 +309,19 @@ class VirtualCluster:
         """All replicas have the same, and know it; none begins before its leader."""
         for logs in self._logs().values():
             leaders, *others = logs
-            ends = {end for each in logs for end in (each.high_watermark, each.end_offset)}
-            if len(ends) > 1 or any(each.start_offset < leaders.start_offset for each in others):
+            ends = {end for each in logs for end in (each.high_watermark, each.log_end_offset)}
+            if len(ends) > 1 or any(
+                each.log_start_offset < leaders.log_start_offset for each in others
+            ):
                 return False
         return self.is_whole()
 
     def _logs(self):
         """Of each partition, the leader's first; not those that brokers should have let go of."""
         logs, assigned = {}, self.assigned
-        for number, each in sorted(self.replicas, key=lambda replica: replica[1].leader is None):
+        for number, each in sorted(
+            self.replicas, key=lambda replica: replica[1].leader_state is None
+        ):
             if number in assigned[each.topic_partition]:
                 logs.setdefault(each.topic_partition, []).append(each.log)
         return logs
@@ -326,7 +330,7 @@ class VirtualCluster:
         contents, starts = {}, {}
         for place, logs in self._logs().items():
             # One that led may have deleted more than the next leader ever heard of.
-            start = starts[place] = max(each.start_offset for each in logs)
+            start = starts[place] = max(each.log_start_offset for each in logs)
             found = [
                 [(record.offset, record.value) for record in records_from(each, start)]
                 for each in logs
@@ -342,7 +346,13 @@ class VirtualCluster:
 def _in_sync(role):
     """Who is, who is to be, and how far each follower has come, in which of its lives."""
     followers = {
-        number: (at.end_offset, at.broker_epoch, at.at_end_ms, at.fetched_ms, at.refused_until_ms)
+        number: (
+            at.log_end_offset,
+            at.broker_epoch,
+            at.caught_up_time_ms,
+            at.last_fetch_time_ms,
+            at.ineligible_until_ms,
+        )
         for number, at in role.followers.items()
     }
-    return sorted(role.in_sync), role.proposed and sorted(role.proposed), followers
+    return sorted(role.isr), role.pending_isr and sorted(role.pending_isr), followers

@@ -17,7 +17,7 @@ from odradek.protocol.codec import decode, decode_prefix
 from odradek.protocol.field import Array, Nested, WireType
 from odradek.protocol.header import ResponseHeader, request_frame, response_header_version
 from odradek.protocol.registry import api
-from odradek.protocol.schema import Struct, absent_value
+from odradek.protocol.schema import Struct, default_value
 
 TIMEOUT_S = 20
 CLIENT_ID = "wire-client"
@@ -120,7 +120,7 @@ def request(struct: type[S], version: int, values: Mapping[str, Any]) -> S:
         **{
             field.name: _value(field.type, version, values[field.name])
             if field.name in values and version in field.versions
-            else absent_value(field)
+            else default_value(field)
             for field in struct.__schema__.fields
         }
     )

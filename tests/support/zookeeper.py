@@ -21,16 +21,16 @@ from pathlib import Path
 import pytest
 from kazoo.protocol.serialization import CloseInstance, Connect, int_struct
 
-from odradek.controller.settings import ZooKeeperSettings
 from odradek.controller.store.base import MetadataStore, SessionState
 from odradek.controller.store.zookeeper import ZooKeeperStore
 from odradek.controller.zookeeper_server import (
     LOOPBACK,
     CannotStart,
     ZooKeeperServer,
-    found_classpath,
-    java_program,
+    find_classpath,
+    find_java,
 )
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from tests.support.free_ports import free_port
 from tests.support.loops import at_end, on_a_thread
 from tests.support.severable_wire import SeverableWire, severable_wire
@@ -60,8 +60,8 @@ def server_in(
 
 def skip_without_zookeeper() -> None:
     try:
-        java_program()
-        found_classpath()
+        find_java()
+        find_classpath()
     except CannotStart as reason:
         if os.environ.get("ODRADEK_NEEDS_ZOOKEEPER"):
             raise
@@ -99,7 +99,7 @@ def settings_for(server: ZooKeeperServer, chroot: str = "", **values: object) ->
 
 async def opened(settings: ZooKeeperSettings) -> ZooKeeperStore:
     """A store, closed when the test has ended."""
-    store = ZooKeeperStore(settings, run=on_a_thread)
+    store = ZooKeeperStore(settings, run_in_thread=on_a_thread)
     at_end(store.close)
     await store.open_session()
     return store
@@ -144,7 +144,7 @@ class States:
     def __init__(self, store: MetadataStore) -> None:
         self.seen: list[SessionState] = []
         self._is_told = asyncio.Event()
-        store.listen(self._take)
+        store.add_session_listener(self._take)
 
     def _take(self, state: SessionState) -> None:
         self.seen.append(state)

@@ -19,17 +19,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Self
 
-from odradek.broker.cli.clusters.processes import LocalCluster, State
-from odradek.broker.cli.clusters.view import View, shown
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.signals import stopping
+from odradek.broker.cli.clusters.local_cluster import LocalCluster, ProcessState
+from odradek.broker.cli.clusters.view import View, open_view
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.signals import stop_signals
 from odradek.controller.zookeeper_server import LOOPBACK, CannotStart
 from odradek.storage.manager.lock import DirectoryLock, DirectoryLocked
 
-LOOK_INTERVAL_S = 0.1
+POLL_INTERVAL_S = 0.1
 STOP_TIMEOUT_S = 60.0
 #: So many signals mean that nobody wants to wait.
-AT_ONCE = 2
+SIGNALS_TO_KILL = 2
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,40 +46,42 @@ def run(arguments: argparse.Namespace) -> int:
     )
     cluster.brokers[0].check_settings()  # those of the others differ by an id only
     with (
-        _locked(arguments.data_dir),
+        _lock_directory(arguments.data_dir),
         _ready_file(arguments.ready_file) as ready_file,
-        Signals() as signals,
+        StopSignals() as signals,
     ):
         try:
-            with shown(cluster) as view:
+            with open_view(cluster) as view:
                 _start(cluster, view)
                 return _watch(cluster, view, signals, ready_file)
         finally:
-            cluster.end()
+            cluster.kill()
 
 
-class Signals:
+class StopSignals:
     """Those that stop a cluster; while nothing has begun that must be undone, at once."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._is_at_once = True
+        self._exits_immediately = True
 
     def __enter__(self) -> Self:
-        self._before = {each: signal.signal(each, self._hear) for each in stopping()}
+        self._previous_handlers = {
+            each: signal.signal(each, self._on_signal) for each in stop_signals()
+        }
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        for each, handler in self._before.items():
+    def __exit__(self, *exc_info: object) -> None:
+        for each, handler in self._previous_handlers.items():
             signal.signal(each, handler)
 
     def count_only(self) -> None:
         """From now on somebody looks at them."""
-        self._is_at_once = False
+        self._exits_immediately = False
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
-        if self._is_at_once:
+        if self._exits_immediately:
             raise SystemExit(0)
 
 
@@ -87,49 +89,49 @@ def _start(cluster: LocalCluster, view: View) -> None:
     view.show("ZooKeeper starts")
     try:
         cluster.zookeeper.start()
-    except CannotStart as failure:
-        raise CommandFailed(str(failure)) from failure
+    except CannotStart as error:
+        raise CommandFailed(str(error)) from error
     for broker in cluster.brokers:
         broker.start()
 
 
-def _watch(cluster: LocalCluster, view: View, signals: Signals, ready_file: Path | None) -> int:
+def _watch(cluster: LocalCluster, view: View, signals: StopSignals, ready_file: Path | None) -> int:
     signals.count_only()
     is_ready = False
     while not signals.count:
         if not is_ready:
-            _check_starting(cluster)
-        view.look()
+            _check_startup(cluster)
+        view.refresh()
         if is_ready and cluster.is_dead:
             raise CommandFailed("no broker is left")
         if not is_ready and cluster.is_ready:
             is_ready = True
             _announce(cluster.addresses, ready_file, view)
-        time.sleep(LOOK_INTERVAL_S)
-    _take_back(ready_file)
+        time.sleep(POLL_INTERVAL_S)
+    _remove_ready_file(ready_file)
     _stop(cluster, view, signals)
     return 0
 
 
-def _stop(cluster: LocalCluster, view: View, signals: Signals) -> None:
+def _stop(cluster: LocalCluster, view: View, signals: StopSignals) -> None:
     """In order; after another signal, or too long a time, at once."""
     cluster.terminate()
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while not cluster.are_brokers_stopped and signals.count < AT_ONCE:
-        view.look()
+    while not cluster.are_brokers_stopped and signals.count < SIGNALS_TO_KILL:
+        view.refresh()
         if time.monotonic() > deadline:
-            view.show(f"brokers still run after {STOP_TIMEOUT_S:.0f} s, and are killed")
+            view.show(f"killing brokers that did not stop within {STOP_TIMEOUT_S:.0f} s")
             break
-        time.sleep(LOOK_INTERVAL_S)
-    view.look()
-    cluster.end()
-    view.look()
+        time.sleep(POLL_INTERVAL_S)
+    view.refresh()
+    cluster.kill()
+    view.refresh()
 
 
-def _check_starting(cluster: LocalCluster) -> None:
+def _check_startup(cluster: LocalCluster) -> None:
     for broker in cluster.brokers:
-        if broker.state is State.DIED:
-            raise CommandFailed(f"{broker.name} {broker.last_words}")
+        if broker.state is ProcessState.DIED:
+            raise CommandFailed(f"{broker.name} {broker.exit_description}")
 
 
 def _announce(addresses: str, ready_file: Path | None, view: View) -> None:
@@ -142,15 +144,15 @@ def _announce(addresses: str, ready_file: Path | None, view: View) -> None:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def _lock_directory(directory: Path) -> Iterator[None]:
     """Two of them would spoil ZooKeeper's tree."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
-    except DirectoryLocked as held:
-        raise CommandFailed(f"--data-dir {directory}: a cluster runs there already") from held
-    except OSError as failure:
-        raise CommandFailed(f"--data-dir {directory}: {failure.strerror}") from failure
+    except DirectoryLocked as locked:
+        raise CommandFailed(f"--data-dir {directory}: in use by another cluster") from locked
+    except OSError as error:
+        raise CommandFailed(f"--data-dir {directory}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -164,15 +166,15 @@ def _ready_file(path: Path | None) -> Iterator[Path | None]:
         if path is not None:
             path.unlink(missing_ok=True)
             path.parent.stat()
-    except OSError as failure:
-        raise CommandFailed(f"--ready-file {path}: {failure.strerror}") from failure
+    except OSError as error:
+        raise CommandFailed(f"--ready-file {path}: {error.strerror}") from error
     try:
         yield path
     finally:
-        _take_back(path)
+        _remove_ready_file(path)
 
 
-def _take_back(ready_file: Path | None) -> None:
+def _remove_ready_file(ready_file: Path | None) -> None:
     if ready_file is not None:
         with suppress(OSError):  # it is gone, or no more ours
             ready_file.unlink()
@@ -190,6 +192,6 @@ def _check_port(option: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
             probe.bind((LOOPBACK, port))
-        except (OSError, OverflowError) as failure:
-            why = getattr(failure, "strerror", None) or failure
-            raise CommandFailed(f"{option}: {LOOPBACK}:{port}: {why}") from failure
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise CommandFailed(f"{option}: {LOOPBACK}:{port}: {reason}") from error

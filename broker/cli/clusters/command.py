@@ -30,7 +30,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "cluster",
         help="run a cluster on this machine, or show how one is",
-        description=f"{DESCRIPTION}  Or show how any cluster is: status.",
+        description=f"{DESCRIPTION}  `status` shows the status of any cluster.",
         **examples(
             "odradek cluster --brokers 3",
             "odradek cluster status --bootstrap 127.0.0.1:9092",
@@ -39,7 +39,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_options(parser)
     parser.set_defaults(run=_start, **DEFAULTS)
     verbs = parser.add_subparsers(title="what to do", metavar="VERB")
-    starting = verbs.add_parser(
+    start_parser = verbs.add_parser(
         "start",
         help="run a cluster, as without a verb",
         description=DESCRIPTION,
@@ -48,8 +48,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
             "odradek cluster start --brokers 5 --port 0 --override num.partitions=3",
         ),
     )
-    _add_options(starting)
-    starting.set_defaults(run=_start)
+    _add_options(start_parser)
+    start_parser.set_defaults(run=_start)
     status.add_to(verbs)
 
 
@@ -58,31 +58,31 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--brokers",
         metavar="N",
-        type=_count,
+        type=_parse_broker_count,
         default=argparse.SUPPRESS,
-        help=f"how many ({DEFAULTS['brokers']}); their ids are 0, 1 and so on",
+        help=f"the number of brokers ({DEFAULTS['brokers']}); their ids are 0, 1 and so on",
     )
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
         type=Path,
         default=argparse.SUPPRESS,
-        help=f"where records and logs are kept (./{DEFAULTS['data_dir']})",
+        help=f"the directory of data and log files (./{DEFAULTS['data_dir']})",
     )
     parser.add_argument(
         "--port",
         metavar="N",
-        type=_port,
+        type=_parse_port,
         default=argparse.SUPPRESS,
-        help=f"of the first broker ({DEFAULTS['port']}), the others have the next ones; 0: any "
-        "that are free",
+        help=f"the port of the first broker ({DEFAULTS['port']}); the others use the next ports; "
+        "0: any free ports",
     )
     parser.add_argument(
         "--zookeeper-port",
         metavar="N",
-        type=_port,
+        type=_parse_port,
         default=argparse.SUPPRESS,
-        help=f"of ZooKeeper ({DEFAULTS['zookeeper_port']}); 0: any that is free",
+        help=f"the port of ZooKeeper ({DEFAULTS['zookeeper_port']}); 0: any free port",
     )
     parser.add_argument(
         "--override",
@@ -101,20 +101,20 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    from odradek.broker.cli.clusters import running
+    from odradek.broker.cli.clusters import cluster_runner
 
-    return running.run(arguments)
+    return cluster_runner.run(arguments)
 
 
-def _count(written: str) -> int:
+def _parse_broker_count(argument: str) -> int:
     """As the type of an argument."""
-    if not written.isdecimal() or not 1 <= int(written) <= 100:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a number of brokers from 1 to 100")
-    return int(written)
+    if not argument.isdecimal() or not 1 <= int(argument) <= 100:
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a number of brokers from 1 to 100")
+    return int(argument)
 
 
-def _port(written: str) -> int:
+def _parse_port(argument: str) -> int:
     """As the type of an argument."""
-    if not written.isdecimal() or int(written) > 65535:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a port")
-    return int(written)
+    if not argument.isdecimal() or int(argument) > 65535:
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a port")
+    return int(argument)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odradek.broker.cli.operated import Partition, Picture
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.moves import UnderWay
+from odradek.broker.cli.cluster_client import MetadataSnapshot, PartitionInfo
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.reassignments import PartitionReassignment
 
 OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR = "offline", "under-replicated", "under min ISR"
 
@@ -19,33 +19,37 @@ OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR = "offline", "under-replicated", "under
 class Health:
     """Of each partition that is not as it should be, why."""
 
-    amiss: Mapping[Place, list[str]]
+    problems: Mapping[TopicAndPartition, list[str]]
 
-    def count(self, trouble: str) -> int:
-        return sum(trouble in troubles for troubles in self.amiss.values())
+    def count(self, problem: str) -> int:
+        return sum(problem in found for found in self.problems.values())
 
 
-def health(
-    picture: Picture,
-    moving: Mapping[Place, UnderWay] = {},
-    min_in_sync: Mapping[str, int] = {},
+def check_health(
+    snapshot: MetadataSnapshot,
+    reassignments: Mapping[TopicAndPartition, PartitionReassignment] = {},
+    min_isr: Mapping[str, int] = {},
 ) -> Health:
     """``min_in_sync`` is that of topics."""
-    found = {
-        place: _troubles(each, moving.get(place), min_in_sync.get(place.topic, 0))
-        for place, each in picture.partitions.items()
+    problems = {
+        topic_partition: _find_problems(
+            partition, reassignments.get(topic_partition), min_isr.get(topic_partition.topic, 0)
+        )
+        for topic_partition, partition in snapshot.partitions.items()
     }
-    return Health({place: troubles for place, troubles in found.items() if troubles})
+    return Health({topic_partition: found for topic_partition, found in problems.items() if found})
 
 
-def _troubles(partition: Partition, moving: UnderWay | None, min_in_sync: int) -> list[str]:
-    expected = set(partition.replicas if moving is None else moving.origin)
-    troubles = []
+def _find_problems(
+    partition: PartitionInfo, reassignment: PartitionReassignment | None, min_isr: int
+) -> list[str]:
+    expected = set(partition.replicas if reassignment is None else reassignment.original_replicas)
+    problems = []
     if partition.leader is None:
-        troubles.append(OFFLINE)
-    if expected.difference(partition.in_sync):
-        troubles.append(UNDER_REPLICATED)
+        problems.append(OFFLINE)
+    if expected.difference(partition.isr):
+        problems.append(UNDER_REPLICATED)
     # As leaders have it: no more can be wanted than there are replicas.
-    if len(partition.in_sync) < min(min_in_sync, len(partition.replicas)):
-        troubles.append(UNDER_MIN_ISR)
-    return troubles
+    if len(partition.isr) < min(min_isr, len(partition.replicas)):
+        problems.append(UNDER_MIN_ISR)
+    return problems

@@ -22,15 +22,15 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.controller.tied_process import tied
+from odradek.broker.cli.errors import CommandFailed
+from odradek.controller.tied_process import tied_command
 from odradek.controller.zookeeper_server import LOOPBACK, ZooKeeperServer
 
 #: A broker that was killed is missed after this.
 SESSION_TIMEOUT_MS = 6000
 
 
-class State(Enum):
+class ProcessState(Enum):
     WAITING = "waiting"
     STARTING = "starting"
     READY = "ready"
@@ -42,13 +42,15 @@ class State(Enum):
 class LocalBroker:
     """One of them, running or not."""
 
-    def __init__(self, directory: Path, number: int, *, port: int, settings: Sequence[str]) -> None:
-        self.id = number
-        self.data_dir = directory / f"broker-{number}"
-        self.log = directory / f"broker-{number}.log"
-        self._ready_file = directory / f"broker-{number}.ready"
+    def __init__(
+        self, directory: Path, broker_id: int, *, port: int, settings: Sequence[str]
+    ) -> None:
+        self.id = broker_id
+        self.data_dir = directory / f"broker-{broker_id}"
+        self.log = directory / f"broker-{broker_id}.log"
+        self._ready_file = directory / f"broker-{broker_id}.ready"
         self._port = port
-        self._settings = [*settings, f"broker.id={number}"]
+        self._settings = [*settings, f"broker.id={broker_id}"]
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopping = False
         self.address: str | None = None
@@ -62,28 +64,28 @@ class LocalBroker:
         return None if self._process is None else self._process.pid
 
     @property
-    def state(self) -> State:
+    def state(self) -> ProcessState:
         if self._process is None:
-            return State.WAITING
+            return ProcessState.WAITING
         if self._process.poll() is not None:
-            is_well = self._is_stopping and self._process.returncode == 0
-            return State.STOPPED if is_well else State.DIED
+            is_clean = self._is_stopping and self._process.returncode == 0
+            return ProcessState.STOPPED if is_clean else ProcessState.DIED
         if self._is_stopping:
-            return State.STOPPING
+            return ProcessState.STOPPING
         if self.address is None and self._ready_file.exists():
             self.address = self._ready_file.read_text().strip()
-        return State.STARTING if self.address is None else State.READY
+        return ProcessState.STARTING if self.address is None else ProcessState.READY
 
     @property
-    def last_words(self) -> str:
+    def exit_description(self) -> str:
         """How it ended, and its last line if it did so by itself."""
         assert self._process is not None, self.name
         if self._process.returncode < 0:
-            killed_by = signal.Signals(-self._process.returncode).name
-            return f"was killed by {killed_by}, see {self.log}"
+            signal_name = signal.Signals(-self._process.returncode).name
+            return f"was killed by {signal_name}, see {self.log}"
         lines = self.log.read_text(errors="replace").splitlines()
-        said = f": {lines[-1]}" if lines else ""
-        return f"ended with {self._process.returncode}, see {self.log}{said}"
+        last_line = f": {lines[-1]}" if lines else ""
+        return f"exited with code {self._process.returncode}, see {self.log}{last_line}"
 
     def check_settings(self) -> None:
         """As its process would read them; raises CommandFailed."""
@@ -93,8 +95,8 @@ class LocalBroker:
         overrides = [f"log.dirs={self.data_dir}", *self._settings]
         try:
             load(file=None, environment=os.environ, overrides=overrides, port=self._port)
-        except BadSettings as wrong:
-            raise CommandFailed(str(wrong)) from wrong
+        except BadSettings as error:
+            raise CommandFailed(str(error)) from error
 
     def start(self) -> None:
         self._ready_file.unlink(missing_ok=True)
@@ -105,7 +107,7 @@ class LocalBroker:
             command += ["--override", setting]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                tied(command),
+                tied_command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -134,30 +136,32 @@ class LocalCluster:
         self.zookeeper = ZooKeeperServer(
             directory / "zookeeper", port=zookeeper_port or _free_port()
         )
-        own = _settings(self.zookeeper.address, brokers)
+        defaults = _broker_settings(self.zookeeper.address, brokers)
         self.brokers = [
-            LocalBroker(directory, number, port=port and port + number, settings=[*own, *settings])
+            LocalBroker(
+                directory, number, port=port and port + number, settings=[*defaults, *settings]
+            )
             for number in range(brokers)
         ]
 
     @property
-    def zookeeper_state(self) -> State:
+    def zookeeper_state(self) -> ProcessState:
         if self.zookeeper.is_running():
-            return State.READY
-        return State.STOPPED if self._is_zookeeper_stopped else State.DIED
+            return ProcessState.READY
+        return ProcessState.STOPPED if self._is_zookeeper_stopped else ProcessState.DIED
 
     @property
     def addresses(self) -> str:
         """Of the brokers that have told theirs."""
-        return ",".join(each.address for each in self.brokers if each.address)
+        return ",".join(broker.address for broker in self.brokers if broker.address)
 
     @property
     def is_ready(self) -> bool:
-        return all(each.state is State.READY for each in self.brokers)
+        return all(broker.state is ProcessState.READY for broker in self.brokers)
 
     @property
     def is_dead(self) -> bool:
-        return all(each.state is State.DIED for each in self.brokers)
+        return all(broker.state is ProcessState.DIED for broker in self.brokers)
 
     def terminate(self) -> None:
         for broker in self.brokers:
@@ -165,10 +169,10 @@ class LocalCluster:
 
     @property
     def are_brokers_stopped(self) -> bool:
-        ended = (State.WAITING, State.STOPPED, State.DIED)
-        return all(each.state in ended for each in self.brokers)
+        ended = (ProcessState.WAITING, ProcessState.STOPPED, ProcessState.DIED)
+        return all(broker.state in ended for broker in self.brokers)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Whatever still runs, at once; ZooKeeper may stop well, as nobody needs it any more."""
         for broker in self.brokers:
             broker.kill()
@@ -177,18 +181,18 @@ class LocalCluster:
             self._is_zookeeper_stopped = True
 
 
-def _settings(zookeeper: str, brokers: int) -> list[str]:
+def _broker_settings(zookeeper_connect: str, broker_count: int) -> list[str]:
     """For a cluster that is as safe as its size allows, and that is soon done with stopping."""
-    replicas = min(3, brokers)
-    in_sync = min(2, brokers)
+    replicas = min(3, broker_count)
+    min_isr = min(2, broker_count)
     return [
-        f"zookeeper.connect={zookeeper}",
+        f"zookeeper.connect={zookeeper_connect}",
         f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
         f"default.replication.factor={replicas}",
-        f"min.insync.replicas={in_sync}",
+        f"min.insync.replicas={min_isr}",
         f"offsets.topic.replication.factor={replicas}",
         f"transaction.state.log.replication.factor={replicas}",
-        f"transaction.state.log.min.isr={in_sync}",
+        f"transaction.state.log.min.isr={min_isr}",
         "controlled.shutdown.retry.backoff.ms=200",
     ]
 

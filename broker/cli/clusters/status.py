@@ -1,4 +1,4 @@
-"""``odradek cluster status``: brokers, controller, leaders, and what is amiss."""
+"""``odradek cluster status``: show brokers, controller, leaders, and problems."""
 
 from __future__ import annotations
 
@@ -11,161 +11,189 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from odradek.broker.cli import client, tables
+from odradek.broker.cli.cluster_client import (
+    ClusterClient,
+    MetadataSnapshot,
+    cluster_command,
+    group_by_topic,
+)
 from odradek.broker.cli.clusters.health import (
     OFFLINE,
     UNDER_MIN_ISR,
     UNDER_REPLICATED,
     Health,
-    health,
+    check_health,
 )
+from odradek.broker.cli.errors import CHECK_FAILED, CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import AMISS, CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, Picture, by_topic, verb
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.moves import UnderWay, under_way
-from odradek.broker.cli.topic_settings import topic_settings
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.reassignments import PartitionReassignment, list_reassignments
+from odradek.broker.cli.topic_settings import fetch_topic_settings
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOOL = "kafka-topics and kafka-metadata-quorum"
-MIN_IN_SYNC = "min.insync.replicas"
-#: Of the summary, what metadata does not tell.
-REASSIGNING, BELOW_MIN = "reassigning", "under_min_isr"
-SUMMARY_COLUMNS = ("what", "value")
+MIN_ISR_SETTING = "min.insync.replicas"
+#: The fields of the summary that are not in metadata.
+REASSIGNING_KEY, UNDER_MIN_ISR_KEY = "reassigning", "under_min_isr"
+SUMMARY_COLUMNS = ("name", "value")
 BROKER_COLUMNS = ("broker", "address", "rack", "controller", "leads", "replicas", "in_sync")
-AMISS_COLUMNS = ("topic", "partition", "amiss", "leader", "replicas", "isr", "min_isr")
-UNKNOWN_COLUMNS = ("unknown", "why")
+PROBLEM_COLUMNS = ("topic", "partition", "amiss", "leader", "replicas", "isr", "min_isr")
+UNKNOWN_COLUMNS = ("unknown", "reason")
 
 Key = TypeVar("Key")
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    picture: Picture
-    moving: Mapping[Place, UnderWay]
-    min_in_sync: Mapping[str, int]
+class ClusterStatus:
+    snapshot: MetadataSnapshot
+    reassignments: Mapping[TopicAndPartition, PartitionReassignment]
+    min_isr: Mapping[str, int]
     health: Health
-    #: Of the summary, what could not be found out, and why.
+    #: The fields of the summary that could not be determined, and the reasons.
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def is_well(self) -> bool:
-        has_controller = self.picture.controller is not None
-        return has_controller and not self.health.amiss and not self.unknown
+    def is_healthy(self) -> bool:
+        has_controller = self.snapshot.controller_id is not None
+        return has_controller and not self.health.problems and not self.unknown
 
     def summary(self) -> dict[str, object]:
-        """None: unknown."""
-        partitions = self.picture.partitions
-        found = {
-            "cluster_id": self.picture.cluster_id,
-            "controller": self.picture.controller,
-            "brokers": len(self.picture.brokers),
-            "topics": len(by_topic(partitions)),
+        """Return the fields of the summary; a field is None if it is unknown."""
+        partitions = self.snapshot.partitions
+        fields = {
+            "cluster_id": self.snapshot.cluster_id,
+            "controller": self.snapshot.controller_id,
+            "brokers": len(self.snapshot.brokers),
+            "topics": len(group_by_topic(partitions)),
             "partitions": len(partitions),
             "offline": self.health.count(OFFLINE),
             "under_replicated": self.health.count(UNDER_REPLICATED),
-            BELOW_MIN: self.health.count(UNDER_MIN_ISR),
-            REASSIGNING: len(self.moving),
+            UNDER_MIN_ISR_KEY: self.health.count(UNDER_MIN_ISR),
+            REASSIGNING_KEY: len(self.reassignments),
         }
-        return {what: None if what in self.unknown else each for what, each in found.items()}
+        return {name: None if name in self.unknown else value for name, value in fields.items()}
 
-    def brokers(self) -> list[tables.Row]:
-        """One that is gone, but has replicas, has no address."""
-        partitions = self.picture.partitions.values()
-        leads = Counter(each.leader for each in partitions)
+    def broker_rows(self) -> list[tables.Row]:
+        """A broker that is offline and has replicas gets a row without an address."""
+        partitions = self.snapshot.partitions.values()
+        leaders = Counter(each.leader for each in partitions)
         replicas = Counter(broker for each in partitions for broker in each.replicas)
-        in_sync = Counter(broker for each in partitions for broker in each.in_sync)
+        in_sync = Counter(broker for each in partitions for broker in each.isr)
         return [
             (
                 broker,
-                str(known.address) if (known := self.picture.brokers.get(broker)) else None,
+                str(known.address) if (known := self.snapshot.brokers.get(broker)) else None,
                 known.rack if known else None,
-                broker == self.picture.controller,
-                *(leads[broker], replicas[broker], in_sync[broker]),
+                broker == self.snapshot.controller_id,
+                *(leaders[broker], replicas[broker], in_sync[broker]),
             )
-            for broker in sorted(self.picture.brokers.keys() | replicas.keys())
+            for broker in sorted(self.snapshot.brokers.keys() | replicas.keys())
         ]
 
-    def amiss(self) -> list[tables.Row]:
+    def problem_rows(self) -> list[tables.Row]:
         rows: list[tables.Row] = []
-        for place, troubles in self.health.amiss.items():
-            found = self.picture.partitions[place]
-            sync = list(found.in_sync)
-            least = self.min_in_sync.get(place.topic)
-            rows.append((*place, troubles, found.leader, list(found.replicas), sync, least))
+        for topic_partition, problems in self.health.problems.items():
+            partition = self.snapshot.partitions[topic_partition]
+            isr = list(partition.isr)
+            min_isr = self.min_isr.get(topic_partition.topic)
+            rows.append(
+                (
+                    *topic_partition,
+                    problems,
+                    partition.leader,
+                    list(partition.replicas),
+                    isr,
+                    min_isr,
+                )
+            )
         return rows
 
 
 def add_to(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "status",
-        help="show how a cluster is",
-        description="Show a cluster's brokers and controller, how many partitions each leads, and "
-        "the partitions that have no leader, replicas out of sync, or fewer in sync than "
-        f"min.insync.replicas.  Exit status {AMISS}: there are such partitions, there is no "
-        "controller, or not all could be found out; what is known is shown all the same.",
+        help="show the status of a cluster",
+        description="Show the brokers and the controller of a cluster, how many partitions each "
+        "broker leads, and the partitions that are offline, under-replicated or under "
+        f"min.insync.replicas.  Exit code {CHECK_FAILED}: there are such partitions, there is no "
+        "controller, or some information is unavailable; the rest is still shown.",
         **examples(
             "odradek cluster status",
             "odradek cluster status --bootstrap 127.0.0.1:9092 --json",
         ),
     )
-    parser.add_argument("--json", action="store_true", help="print all of it as one line of JSON")
+    parser.add_argument("--json", action="store_true", help="print everything as one line of JSON")
     client.add_options(parser)
-    parser.set_defaults(run=verb(show, tool=TOOL))
+    parser.set_defaults(run=cluster_command(show_status, tool=TOOL))
 
 
-async def show(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
-    found = await status(asked)
-    brokers, amiss = found.brokers(), found.amiss()
+async def show_status(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
+    status = await fetch_status(cluster)
+    brokers, problems = status.broker_rows(), status.problem_rows()
     if arguments.json:
         rows = {
             "brokers": [dict(zip(BROKER_COLUMNS, row, strict=True)) for row in brokers],
-            "amiss": [dict(zip(AMISS_COLUMNS, row, strict=True)) for row in amiss],
+            "amiss": [dict(zip(PROBLEM_COLUMNS, row, strict=True)) for row in problems],
         }
-        print(json.dumps({"summary": found.summary(), **rows, "unknown": found.unknown}))
+        print(json.dumps({"summary": status.summary(), **rows, "unknown": status.unknown}))
     else:
-        tables.show(SUMMARY_COLUMNS, found.summary().items(), title="Cluster", as_json=False)
+        tables.show(SUMMARY_COLUMNS, status.summary().items(), title="Cluster", as_json=False)
         tables.show(BROKER_COLUMNS, brokers, title="Brokers", as_json=False)
-        if amiss:
-            tables.show(AMISS_COLUMNS, amiss, title="Amiss", as_json=False)
-        if found.unknown:
-            tables.show(UNKNOWN_COLUMNS, found.unknown.items(), title="Unknown", as_json=False)
-    return 0 if found.is_well else AMISS
+        if problems:
+            tables.show(PROBLEM_COLUMNS, problems, title="Problems", as_json=False)
+        if status.unknown:
+            tables.show(UNKNOWN_COLUMNS, status.unknown.items(), title="Unknown", as_json=False)
+    return 0 if status.is_healthy else CHECK_FAILED
 
 
-async def status(asked: OperatedCluster) -> Status:
-    """In the time that there is for one question; raises CommandFailed if nobody answers at all."""
+async def fetch_status(cluster: ClusterClient) -> ClusterStatus:
+    """Fetch everything within one timeout; raises CommandFailed if no broker responds."""
     import asyncio
 
-    deadline = time.monotonic() + asked.timeout_s
-    picture = await asked.picture()
-    in_time = asked.until(deadline)
+    deadline = time.monotonic() + cluster.timeout_s
+    snapshot = await cluster.fetch_metadata()
+    limited = cluster.with_deadline(deadline)
     unknown: dict[str, str] = {}
 
-    async def known(what: str, answer: Awaitable[dict[Key, Found]]) -> dict[Key, Found]:
+    async def result_or_empty(name: str, result: Awaitable[dict[Key, Value]]) -> dict[Key, Value]:
         try:
-            return await answer
-        except CommandFailed as failure:
-            unknown[what] = str(failure)
+            return await result
+        except CommandFailed as error:
+            unknown[name] = str(error)
             return {}
 
-    moving, least = await asyncio.gather(
-        known(REASSIGNING, _moving(in_time, picture)),
-        known(BELOW_MIN, _min_in_sync(in_time, by_topic(picture.partitions))),
+    reassignments, min_isr = await asyncio.gather(
+        result_or_empty(REASSIGNING_KEY, _fetch_reassignments(limited, snapshot)),
+        result_or_empty(
+            UNDER_MIN_ISR_KEY, _fetch_min_isr(limited, group_by_topic(snapshot.partitions))
+        ),
     )
-    return Status(picture, moving, least, health(picture, moving, least), unknown)
+    return ClusterStatus(
+        snapshot,
+        reassignments,
+        min_isr,
+        check_health(snapshot, reassignments, min_isr),
+        unknown,
+    )
 
 
-async def _moving(asked: OperatedCluster, picture: Picture) -> dict[Place, UnderWay]:
-    if picture.controller is None:
+async def _fetch_reassignments(
+    cluster: ClusterClient, snapshot: MetadataSnapshot
+) -> dict[TopicAndPartition, PartitionReassignment]:
+    if snapshot.controller_id is None:
         raise CommandFailed("the cluster has no controller")
-    return await under_way(asked)
+    return await list_reassignments(cluster)
 
 
-async def _min_in_sync(asked: OperatedCluster, topics: Iterable[str]) -> dict[str, int]:
+async def _fetch_min_isr(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, int]:
     try:
-        found = await topic_settings(asked, topics, [MIN_IN_SYNC])
-    except CommandFailed as failure:
-        raise CommandFailed(f"{MIN_IN_SYNC}: {failure}") from failure
-    return {topic: int(each[MIN_IN_SYNC]) for topic, each in found.items() if MIN_IN_SYNC in each}
+        settings = await fetch_topic_settings(cluster, topics, [MIN_ISR_SETTING])
+    except CommandFailed as error:
+        raise CommandFailed(f"{MIN_ISR_SETTING}: {error}") from error
+    return {
+        topic: int(values[MIN_ISR_SETTING])
+        for topic, values in settings.items()
+        if MIN_ISR_SETTING in values
+    }

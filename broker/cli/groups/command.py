@@ -8,7 +8,7 @@ from functools import partial
 from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups import delete_offsets, description, lookup, reset
-from odradek.broker.cli.groups.coordinator import answers
+from odradek.broker.cli.groups.coordinator_retries import send_with_retries
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -51,8 +51,8 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         type=str.lower,
         choices=[state.lower() for state in STATES],
         action="append",
-        help=f"only groups in this one; repeatable: {', '.join(STATES)}.  Rebalancing is a group "
-        "of the consumer protocol that Kafka calls Assigning or Reconciling",
+        help=f"only groups in this state; repeatable: {', '.join(STATES)}.  Rebalancing stands for "
+        "the states Assigning and Reconciling of the consumer protocol",
     )
     parser.add_argument(
         "--type",
@@ -85,21 +85,21 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
 
 
 def list_groups(arguments: argparse.Namespace) -> int:
-    found = lookup.listed(client.admin(arguments), arguments.timeout)
+    groups = lookup.list_groups(client.create_admin_client(arguments), arguments.timeout)
     rows = [
-        (group.group_id, lookup.kind(group), lookup.state(group))
-        for group in found
+        (group.group_id, lookup.group_type(group), lookup.state(group))
+        for group in groups
         if not arguments.state or lookup.state(group).lower() in arguments.state
-        if not arguments.type or lookup.kind(group) in arguments.type
+        if not arguments.type or lookup.group_type(group) in arguments.type
     ]
     tables.show(COLUMNS, rows, title="Groups", as_json=arguments.json)
     return 0
 
 
 def delete(arguments: argparse.Namespace) -> int:
-    admin = client.admin(arguments)
-    groups = lookup.names(admin, arguments)
-    ask = partial(admin.delete_consumer_groups, request_timeout=arguments.timeout)
-    futures = answers(ask, groups, timeout_s=arguments.timeout)
-    forgiven = frozenset({"GROUP_ID_NOT_FOUND"} if arguments.if_exists else ())
-    return client.settle(futures, done="deleted", forgiven=forgiven)
+    admin = client.create_admin_client(arguments)
+    groups = lookup.selected_groups(admin, arguments)
+    send = partial(admin.delete_consumer_groups, request_timeout=arguments.timeout)
+    futures = send_with_retries(send, groups, timeout_s=arguments.timeout)
+    ignored_errors = frozenset({"GROUP_ID_NOT_FOUND"} if arguments.if_exists else ())
+    return client.report_results(futures, done="deleted", ignored_errors=ignored_errors)

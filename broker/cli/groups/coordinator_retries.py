@@ -16,35 +16,37 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
 #: What a coordinator, or a broker that is not it, says for a while.
-PASSING = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"}
 )
-PAUSE_S = 0.1
+RETRY_BACKOFF_S = 0.1
 
 
-Ask = Callable[[list[str]], Mapping[str, Future[Any]]]
+SendRequest = Callable[[list[str]], Mapping[str, Future[Any]]]
 
 
-def answers(ask: Ask, groups: list[str], *, timeout_s: float) -> dict[str, Future[Any]]:
+def send_with_retries(
+    send: SendRequest, groups: list[str], *, timeout_s: float
+) -> dict[str, Future[Any]]:
     """For each group, once it is not what will pass, or the time is up."""
-    futures = dict(ask(groups)) if groups else {}
+    futures = dict(send(groups)) if groups else {}
     deadline = time.monotonic() + timeout_s
     while True:
-        early = [group for group, future in futures.items() if will_pass(future.exception())]
-        if not early or time.monotonic() > deadline:
+        retriable = [group for group, future in futures.items() if is_retriable(future.exception())]
+        if not retriable or time.monotonic() > deadline:
             return futures
-        time.sleep(PAUSE_S)
-        futures |= ask(early)
+        time.sleep(RETRY_BACKOFF_S)
+        futures |= send(retriable)
 
 
-def will_pass(failure: object) -> bool:
-    error = error_in(failure)
-    return error is not None and error.name() in PASSING
+def is_retriable(exception: object) -> bool:
+    error = extract_kafka_error(exception)
+    return error is not None and error.name() in RETRIABLE_ERRORS
 
 
-def error_in(failure: object) -> KafkaError | None:
+def extract_kafka_error(exception: object) -> KafkaError | None:
     """The library sometimes raises or returns it wrapped, sometimes as it is."""
     from confluent_kafka import KafkaError, KafkaException
 
-    bare = failure.args[0] if isinstance(failure, KafkaException) else failure
-    return bare if isinstance(bare, KafkaError) else None
+    error = exception.args[0] if isinstance(exception, KafkaException) else exception
+    return error if isinstance(error, KafkaError) else None

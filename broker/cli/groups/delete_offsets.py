@@ -12,13 +12,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli import client, direct
-from odradek.broker.cli.direct import Address, Connections
+from odradek.broker.cli import broker_connections, client
+from odradek.broker.cli.broker_connections import Address, BrokerConnections
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import lookup
-from odradek.broker.cli.groups.scope import SYNTAX, places, scope
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.groups.scope import SYNTAX, parse_scope, resolve_scopes
+from odradek.broker.cli.partitions import TopicAndPartition
 
 if TYPE_CHECKING:
     from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -43,7 +43,7 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--topic",
         dest="scopes",
         metavar=SYNTAX,
-        type=scope,
+        type=parse_scope,
         action="append",
         required=True,
         help="this topic, or these partitions of it; repeatable",
@@ -53,36 +53,36 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def delete_offsets(arguments: argparse.Namespace) -> int:
-    return direct.run(arguments, partial(_delete, arguments), tool=TOOL)
+    return broker_connections.run(arguments, partial(_delete, arguments), tool=TOOL)
 
 
-async def _delete(arguments: argparse.Namespace, connections: Connections) -> int:
-    admin = client.admin(arguments)
+async def _delete(arguments: argparse.Namespace, connections: BrokerConnections) -> int:
+    admin = client.create_admin_client(arguments)
     group = arguments.group
-    description = lookup.described(admin, [group], arguments.timeout)[group]
+    description = lookup.describe_groups(admin, [group], arguments.timeout)[group]
     if description is None:
         raise CommandFailed(f"{group}: there is no such group")
-    meant = places(admin, arguments.scopes, arguments.timeout)
-    at = Address(description.coordinator.host, description.coordinator.port)
-    answer: OffsetDeleteResponse = await connections.ask(
-        at, _request(group, meant), version=VERSION
+    topic_partitions = resolve_scopes(admin, arguments.scopes, arguments.timeout)
+    coordinator = Address(description.coordinator.host, description.coordinator.port)
+    response: OffsetDeleteResponse = await connections.send(
+        coordinator, _request(group, topic_partitions), version=VERSION
     )
-    if answer.error_code:
-        raise CommandFailed(f"{group}: {direct.reason(answer.error_code)}")
+    if response.error_code:
+        raise CommandFailed(f"{group}: {broker_connections.format_error_code(response.error_code)}")
     status = 0
-    for topic in answer.topics:
+    for topic in response.topics:
         for partition in topic.partitions:
-            place = Place(topic.name, partition.partition_index)
+            topic_partition = TopicAndPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                reason = direct.reason(partition.error_code)
-                print(f"odradek: {group}: {place}: {reason}", file=sys.stderr)
+                reason = broker_connections.format_error_code(partition.error_code)
+                print(f"odradek: {group}: {topic_partition}: {reason}", file=sys.stderr)
                 status = 1
             else:
-                print(f"{group}: {place} deleted")
+                print(f"{group}: {topic_partition} deleted")
     return status
 
 
-def _request(group: str, meant: list[Place]) -> OffsetDeleteRequest:
+def _request(group: str, topic_partitions: list[TopicAndPartition]) -> OffsetDeleteRequest:
     from odradek.protocol.api.offset_delete import OffsetDeleteRequest
 
     return OffsetDeleteRequest(
@@ -91,10 +91,12 @@ def _request(group: str, meant: list[Place]) -> OffsetDeleteRequest:
             OffsetDeleteRequest.Topic(
                 name=name,
                 partitions=[
-                    OffsetDeleteRequest.Topic.Partition(partition_index=place.partition)
-                    for place in of_topic
+                    OffsetDeleteRequest.Topic.Partition(partition_index=each.partition)
+                    for each in partitions
                 ],
             )
-            for name, of_topic in itertools.groupby(meant, key=lambda place: place.topic)
+            for name, partitions in itertools.groupby(
+                topic_partitions, key=lambda topic_partition: topic_partition.topic
+            )
         ],
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.cli import client, partitions, tables
 from odradek.broker.cli.examples import examples
 from odradek.broker.cli.groups import lookup
-from odradek.broker.cli.partitions import Offsets, Place
+from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import (
@@ -63,18 +63,18 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def describe(arguments: argparse.Namespace) -> int:
-    admin = client.admin(arguments)
+    admin = client.create_admin_client(arguments)
     named = sorted(set(arguments.groups))
-    wanted = named or [group.group_id for group in lookup.listed(admin, arguments.timeout)]
-    described = lookup.described(admin, wanted, arguments.timeout)
-    found = [group for group in described.values() if group is not None]
-    missing = [name for name, group in described.items() if group is None and name in named]
+    names = named or [group.group_id for group in lookup.list_groups(admin, arguments.timeout)]
+    descriptions = lookup.describe_groups(admin, names, arguments.timeout)
+    groups = [group for group in descriptions.values() if group is not None]
+    missing = [name for name, group in descriptions.items() if group is None and name in named]
     for name in missing:
         print(f"odradek: {name}: there is no such group", file=sys.stderr)
-    if found or not named:
-        _show(admin, found, arguments)
-    for group in found if named else []:
-        _tell_unless_stable(group)
+    if groups or not named:
+        _show(admin, groups, arguments)
+    for group in groups if named else []:
+        _warn_unless_stable(group)
     return 1 if missing else 0
 
 
@@ -92,7 +92,7 @@ def _show(
         tables.show(OFFSET_COLUMNS, rows, title="Offsets", as_json=arguments.json)
 
 
-def _tell_unless_stable(group: ConsumerGroupDescription) -> None:
+def _warn_unless_stable(group: ConsumerGroupDescription) -> None:
     """Else one may wonder where its members are, or the partitions of some."""
     state = lookup.state(group)
     if state == lookup.EMPTY:
@@ -104,49 +104,63 @@ def _tell_unless_stable(group: ConsumerGroupDescription) -> None:
 def _offset_rows(
     admin: AdminClient, groups: list[ConsumerGroupDescription], timeout_s: float
 ) -> Iterator[tables.Row]:
-    committed = lookup.committed(admin, [group.group_id for group in groups], timeout_s)
-    readers = {group.group_id: _readers(group) for group in groups}
-    places = {group: sorted(committed[group].keys() | readers[group].keys()) for group in readers}
-    ends = partitions.ends_that_are_known(admin, set().union(*places.values()), timeout_s)
-    for group in readers:
-        for place in places[group]:
-            reader = readers[group].get(place)
+    committed = lookup.committed_offsets(admin, [group.group_id for group in groups], timeout_s)
+    members = {group.group_id: _assigned_members(group) for group in groups}
+    topic_partitions = {
+        group: sorted(committed[group].keys() | members[group].keys()) for group in members
+    }
+    ends = partitions.known_log_end_offsets(
+        admin, set().union(*topic_partitions.values()), timeout_s
+    )
+    for group in members:
+        for topic_partition in topic_partitions[group]:
+            member = members[group].get(topic_partition)
             yield (
-                *(group, *place),
-                *_progress(place, committed[group], ends),
-                *((reader.member_id, reader.host, reader.client_id) if reader else [None] * 3),
+                *(group, *topic_partition),
+                *_offsets_and_lag(topic_partition, committed[group], ends),
+                *((member.member_id, member.host, member.client_id) if member else [None] * 3),
             )
 
 
-def _progress(place: Place, committed: Offsets, ends: Offsets) -> tables.Row:
+def _offsets_and_lag(
+    topic_partition: TopicAndPartition, committed: Offsets, log_end_offsets: Offsets
+) -> tables.Row:
     """Committed, end, lag."""
-    offset, end = committed.get(place), ends.get(place)
+    offset, end = committed.get(topic_partition), log_end_offsets.get(topic_partition)
     return offset, end, None if offset is None or end is None else end - offset
 
 
-def _readers(group: ConsumerGroupDescription) -> dict[Place, MemberDescription]:
-    return {place: member for member in group.members for place in _places(member.assignment)}
+def _assigned_members(
+    group: ConsumerGroupDescription,
+) -> dict[TopicAndPartition, MemberDescription]:
+    return {
+        topic_partition: member
+        for member in group.members
+        for topic_partition in _assigned_partitions(member.assignment)
+    }
 
 
 def _member_row(group: ConsumerGroupDescription, member: MemberDescription) -> tables.Row:
-    assignment = _places(member.assignment)
+    assignment = _assigned_partitions(member.assignment)
     target = member.target_assignment
     return (
         *(group.group_id, member.member_id, member.group_instance_id),
         *(member.host, member.client_id, len(assignment)),
-        [str(place) for place in assignment],
-        None if target is None else [str(place) for place in _places(target)],
+        [str(each) for each in assignment],
+        None if target is None else [str(each) for each in _assigned_partitions(target)],
     )
 
 
-def _places(assignment: MemberAssignment) -> list[Place]:
-    return sorted(Place(at.topic, at.partition) for at in assignment.topic_partitions or [])
+def _assigned_partitions(assignment: MemberAssignment) -> list[TopicAndPartition]:
+    return sorted(
+        TopicAndPartition(each.topic, each.partition) for each in assignment.topic_partitions or []
+    )
 
 
 def _state_row(group: ConsumerGroupDescription) -> tables.Row:
     coordinator = group.coordinator
     return (
-        *(group.group_id, lookup.kind(group), lookup.state(group)),
+        *(group.group_id, lookup.group_type(group), lookup.state(group)),
         *(group.partition_assignor or None, len(group.members)),
         *(coordinator.id, f"{coordinator.host}:{coordinator.port}"),
     )

@@ -14,9 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.cli import client
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.coordinator import PAUSE_S, answers, error_in, will_pass
-from odradek.broker.cli.partitions import Offsets, Place
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.groups.coordinator_retries import (
+    RETRY_BACKOFF_S,
+    extract_kafka_error,
+    is_retriable,
+    send_with_retries,
+)
+from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
@@ -35,80 +40,86 @@ TYPES = ("classic", "consumer")
 EMPTY, DEAD, STABLE = STATES["EMPTY"], STATES["DEAD"], STATES["STABLE"]
 
 
-def listed(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
+def list_groups(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
     """All of them, by name."""
     deadline = time.monotonic() + timeout_s
     while True:
-        found = admin.list_consumer_groups(request_timeout=timeout_s).result()
-        if not found.errors:
-            return sorted(found.valid, key=lambda group: group.group_id)
-        failure = found.errors[0]
-        if not will_pass(failure) or time.monotonic() > deadline:
-            error = error_in(failure)
-            raise CommandFailed(str(failure) if error is None else client.reason(error))
-        time.sleep(PAUSE_S)
+        result = admin.list_consumer_groups(request_timeout=timeout_s).result()
+        if not result.errors:
+            return sorted(result.valid, key=lambda group: group.group_id)
+        first_error = result.errors[0]
+        if not is_retriable(first_error) or time.monotonic() > deadline:
+            error = extract_kafka_error(first_error)
+            raise CommandFailed(
+                str(first_error) if error is None else client.format_kafka_error(error)
+            )
+        time.sleep(RETRY_BACKOFF_S)
 
 
-def names(admin: AdminClient, arguments: argparse.Namespace) -> list[str]:
+def selected_groups(admin: AdminClient, arguments: argparse.Namespace) -> list[str]:
     """Those that are named, each once, or with --all-groups all there are."""
     if bool(arguments.groups) == arguments.all_groups:
         raise CommandFailed("name groups, or give --all-groups")
     if arguments.all_groups:
-        return [group.group_id for group in listed(admin, arguments.timeout)]
+        return [group.group_id for group in list_groups(admin, arguments.timeout)]
     return list(dict.fromkeys(arguments.groups))
 
 
-def described(
+def describe_groups(
     admin: AdminClient, groups: list[str], timeout_s: float
 ) -> dict[str, ConsumerGroupDescription | None]:
     """None for a group that is not there."""
     from confluent_kafka import KafkaException
 
-    ask = partial(admin.describe_consumer_groups, request_timeout=timeout_s)
-    found: dict[str, Any] = {}
-    for group, future in answers(ask, groups, timeout_s=timeout_s).items():
-        raised = future.exception()
-        if isinstance(raised, KafkaException) and raised.args[0].name() == "GROUP_ID_NOT_FOUND":
-            found[group] = None
+    send = partial(admin.describe_consumer_groups, request_timeout=timeout_s)
+    descriptions: dict[str, Any] = {}
+    for group, future in send_with_retries(send, groups, timeout_s=timeout_s).items():
+        error = future.exception()
+        if isinstance(error, KafkaException) and error.args[0].name() == "GROUP_ID_NOT_FOUND":
+            descriptions[group] = None
             continue
-        description = client.outcome(group, future)
-        found[group] = None if state(description) == DEAD else description
-    return found
+        description = client.wait_for_result(group, future)
+        descriptions[group] = None if state(description) == DEAD else description
+    return descriptions
 
 
-def committed(admin: AdminClient, groups: Iterable[str], timeout_s: float) -> dict[str, Offsets]:
+def committed_offsets(
+    admin: AdminClient, groups: Iterable[str], timeout_s: float
+) -> dict[str, Offsets]:
     """For each group; nothing for one that is not there."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    def ask(groups: list[str]) -> dict[str, Future[Any]]:
-        asked = [[ConsumerGroupTopicPartitions(group)] for group in groups]
-        answered: dict[str, Future[Any]] = {}
-        for one in asked:  # the library takes no more at a time
-            answered |= admin.list_consumer_group_offsets(one, request_timeout=timeout_s)
-        return answered
+    def send(groups: list[str]) -> dict[str, Future[Any]]:
+        requests = [[ConsumerGroupTopicPartitions(group)] for group in groups]
+        futures: dict[str, Future[Any]] = {}
+        for request in requests:  # the library takes no more at a time
+            futures |= admin.list_consumer_group_offsets(request, request_timeout=timeout_s)
+        return futures
 
-    futures = answers(ask, list(groups), timeout_s=timeout_s)
-    return {group: _offsets(group, future) for group, future in futures.items()}
+    futures = send_with_retries(send, list(groups), timeout_s=timeout_s)
+    return {group: _offsets_of_result(group, future) for group, future in futures.items()}
 
 
-def _offsets(group: str, future: Any) -> Offsets:
-    found = {}
-    for at in client.outcome(group, future).topic_partitions or []:
-        place = Place(at.topic, at.partition)
-        if at.error is not None:
-            raise CommandFailed(f"{group}: {place}: {client.reason(at.error)}")
-        if at.offset >= 0:
-            found[place] = at.offset
-    return found
+def _offsets_of_result(group: str, future: Any) -> Offsets:
+    offsets = {}
+    for each in client.wait_for_result(group, future).topic_partitions or []:
+        topic_partition = TopicAndPartition(each.topic, each.partition)
+        if each.error is not None:
+            raise CommandFailed(
+                f"{group}: {topic_partition}: {client.format_kafka_error(each.error)}"
+            )
+        if each.offset >= 0:
+            offsets[topic_partition] = each.offset
+    return offsets
 
 
 def state(group: ConsumerGroupListing | ConsumerGroupDescription) -> str:
     is_named = group.state.name in STATES
-    if not is_named and kind(group) == "consumer":
+    if not is_named and group_type(group) == "consumer":
         return REBALANCING
     return STATES[group.state.name] if is_named else UNKNOWN
 
 
-def kind(group: ConsumerGroupListing | ConsumerGroupDescription) -> str:
+def group_type(group: ConsumerGroupListing | ConsumerGroupDescription) -> str:
     """``classic``, ``consumer`` or, of brokers that do not tell, ``unknown``."""
     return group.type.name.lower()

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from odradek.broker.cli import client, partitions, tables
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
 from odradek.broker.cli.groups import lookup, reset_file, reset_target
-from odradek.broker.cli.groups.scope import SYNTAX, places, scope
-from odradek.broker.cli.partitions import Offsets, Place
+from odradek.broker.cli.groups.scope import SYNTAX, parse_scope, resolve_scopes
+from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -25,7 +25,7 @@ COLUMNS = ("group", "topic", "partition", "committed", "new_offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResetPlan:
     """What is to be committed for a group, and what is now."""
 
     group: str
@@ -60,46 +60,48 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--topic",
         dest="scopes",
         metavar=SYNTAX,
-        type=scope,
+        type=parse_scope,
         action="append",
         default=[],
         help="this topic, or these partitions of it; repeatable",
     )
     reset_target.add_options(parser)
-    _add_manners(parser)
+    _add_mode_options(parser)
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(reset))
 
 
-def _add_manners(parser: argparse.ArgumentParser) -> None:
-    manners = parser.add_mutually_exclusive_group()
-    manners.add_argument("--execute", action="store_true", help="commit the offsets")
-    manners.add_argument(
+def _add_mode_options(parser: argparse.ArgumentParser) -> None:
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--execute", action="store_true", help="commit the offsets")
+    modes.add_argument(
         "--dry-run", action="store_true", help="only show them, as if not given, but say no more"
     )
-    printed = parser.add_mutually_exclusive_group()
-    printed.add_argument(
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
         "--export", action="store_true", help="print them as lines for --from-file"
     )
-    tables.add_options(printed)
+    tables.add_options(formats)
 
 
 def reset(arguments: argparse.Namespace) -> int:
     _check_scope(arguments)
-    admin = client.admin(arguments)
-    filed = reset_file.read_plans(arguments.file, arguments.groups) if arguments.file else None
-    plans, is_refused = [], False
-    for group in _groups(admin, arguments, filed):
+    admin = client.create_admin_client(arguments)
+    file_plans = reset_file.read_plans(arguments.file, arguments.groups) if arguments.file else None
+    plans, has_errors = [], False
+    for group in _selected_groups(admin, arguments, file_plans):
         try:
-            plan = _plan(admin, arguments, group, filed)
-            plans.append(_written(admin, plan, arguments.timeout) if arguments.execute else plan)
-        except CommandFailed as failure:
-            print(f"odradek: {failure}", file=sys.stderr)
-            is_refused = True
+            plan = _make_plan(admin, arguments, group, file_plans)
+            plans.append(
+                _commit_plan(admin, plan, arguments.timeout) if arguments.execute else plan
+            )
+        except CommandFailed as error:
+            print(f"odradek: {error}", file=sys.stderr)
+            has_errors = True
         else:
-            is_refused |= plans[-1] != plan
+            has_errors |= plans[-1] != plan
     _show(plans, arguments)
-    return 1 if is_refused else 0
+    return 1 if has_errors else 0
 
 
 def _check_scope(arguments: argparse.Namespace) -> None:
@@ -110,70 +112,86 @@ def _check_scope(arguments: argparse.Namespace) -> None:
         raise CommandFailed("of which topics? give --topic or --all-topics")
 
 
-def _groups(
-    admin: AdminClient, arguments: argparse.Namespace, filed: dict[str, Offsets] | None
+def _selected_groups(
+    admin: AdminClient, arguments: argparse.Namespace, file_plans: dict[str, Offsets] | None
 ) -> list[str]:
-    if filed and not arguments.groups and not arguments.all_groups:
-        return sorted(filed)
-    return lookup.names(admin, arguments)
+    if file_plans and not arguments.groups and not arguments.all_groups:
+        return sorted(file_plans)
+    return lookup.selected_groups(admin, arguments)
 
 
-def _plan(
-    admin: AdminClient, arguments: argparse.Namespace, group: str, filed: dict[str, Offsets] | None
-) -> Plan:
-    description = lookup.described(admin, [group], arguments.timeout)[group]
+def _make_plan(
+    admin: AdminClient,
+    arguments: argparse.Namespace,
+    group: str,
+    file_plans: dict[str, Offsets] | None,
+) -> ResetPlan:
+    description = lookup.describe_groups(admin, [group], arguments.timeout)[group]
     if description is not None and lookup.state(description) != lookup.EMPTY:
         raise CommandFailed(
-            f"{group}: offsets can be reset only while a group has no members, and it is "
+            f"{group}: offsets can be reset only if the group has no members, but its state is "
             f"{lookup.state(description)}"
         )
-    committed = lookup.committed(admin, [group], arguments.timeout)[group]
-    resolver = reset_target.Resolver(admin, group, arguments.timeout)
-    if filed is not None:
-        if group not in filed:
-            raise CommandFailed(f"{group}: {arguments.file} has no line for it")
-        return Plan(group, committed, resolver.within_logs(filed[group]))
+    committed = lookup.committed_offsets(admin, [group], arguments.timeout)[group]
+    resolver = reset_target.TargetResolver(admin, group, arguments.timeout)
+    if file_plans is not None:
+        if group not in file_plans:
+            raise CommandFailed(f"{group}: no line for this group in {arguments.file}")
+        return ResetPlan(group, committed, resolver.clamp_to_logs(file_plans[group]))
     if arguments.all_topics:
-        meant = _of_topics_that_exist(admin, group, committed, arguments.timeout)
+        topic_partitions = _existing_partitions(admin, group, committed, arguments.timeout)
     else:
-        meant = places(admin, arguments.scopes, arguments.timeout)
-    if not meant and not arguments.all_groups:
-        raise CommandFailed(f"{group}: nothing is committed; say with --topic what to reset")
-    return Plan(group, committed, resolver.offsets(arguments.target, meant, committed))
+        topic_partitions = resolve_scopes(admin, arguments.scopes, arguments.timeout)
+    if not topic_partitions and not arguments.all_groups:
+        raise CommandFailed(f"{group}: no committed offsets: give --topic")
+    return ResetPlan(
+        group, committed, resolver.resolve(arguments.target, topic_partitions, committed)
+    )
 
 
-def _of_topics_that_exist(
+def _existing_partitions(
     admin: AdminClient, group: str, committed: Offsets, timeout_s: float
-) -> list[Place]:
+) -> list[TopicAndPartition]:
     """Offsets may outlive their topics: there is no log then in which they could be reset."""
-    there = partitions.that_exist(admin, committed, timeout_s)
-    gone = {place.topic for place in committed.keys() - there}
-    for topic in sorted(gone):
-        print(
-            f"odradek: {group}: {topic}: partitions that are gone are passed over", file=sys.stderr
-        )
-    return there
+    existing = partitions.existing_partitions(admin, committed, timeout_s)
+    missing = {topic_partition.topic for topic_partition in committed.keys() - existing}
+    for topic in sorted(missing):
+        print(f"odradek: {group}: {topic}: skipping partitions that do not exist", file=sys.stderr)
+    return existing
 
 
-def _written(admin: AdminClient, plan: Plan, timeout_s: float) -> Plan:
+def _commit_plan(admin: AdminClient, plan: ResetPlan, timeout_s: float) -> ResetPlan:
     """What of the plan was committed; of what was not, a line has told."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     if not plan.offsets:
         return plan
-    asked = [TopicPartition(*place, offset) for place, offset in plan.offsets.items()]
+    request = [
+        TopicPartition(*topic_partition, offset) for topic_partition, offset in plan.offsets.items()
+    ]
     futures = admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(plan.group, asked)], request_timeout=timeout_s
+        [ConsumerGroupTopicPartitions(plan.group, request)], request_timeout=timeout_s
     )
-    answered = client.outcome(plan.group, futures[plan.group]).topic_partitions
-    refused = {Place(at.topic, at.partition): at.error for at in answered if at.error is not None}
-    for place, error in sorted(refused.items()):
-        print(f"odradek: {plan.group}: {place}: {client.reason(error)}", file=sys.stderr)
-    done = {place: offset for place, offset in plan.offsets.items() if place not in refused}
-    return replace(plan, offsets=done)
+    results = client.wait_for_result(plan.group, futures[plan.group]).topic_partitions
+    errors = {
+        TopicAndPartition(each.topic, each.partition): each.error
+        for each in results
+        if each.error is not None
+    }
+    for topic_partition, error in sorted(errors.items()):
+        print(
+            f"odradek: {plan.group}: {topic_partition}: {client.format_kafka_error(error)}",
+            file=sys.stderr,
+        )
+    committed = {
+        topic_partition: offset
+        for topic_partition, offset in plan.offsets.items()
+        if topic_partition not in errors
+    }
+    return replace(plan, offsets=committed)
 
 
-def _show(plans: list[Plan], arguments: argparse.Namespace) -> None:
+def _show(plans: list[ResetPlan], arguments: argparse.Namespace) -> None:
     if not any(plan.offsets for plan in plans):
         return
     if arguments.export:
@@ -181,9 +199,9 @@ def _show(plans: list[Plan], arguments: argparse.Namespace) -> None:
         reset_file.write_plans(exported, with_group=len(arguments.groups) != 1)
     else:
         rows = [
-            (plan.group, *place, plan.committed.get(place), offset)
+            (plan.group, *topic_partition, plan.committed.get(topic_partition), offset)
             for plan in plans
-            for place, offset in sorted(plan.offsets.items())
+            for topic_partition, offset in sorted(plan.offsets.items())
         ]
         title = "Offsets that were reset" if arguments.execute else "Offsets that would be reset"
         tables.show(COLUMNS, rows, title=title, as_json=arguments.json)

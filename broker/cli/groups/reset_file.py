@@ -13,10 +13,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.partitions import Offsets, Place
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 
-OF_ONE_GROUP, OF_SEVERAL = 3, 4
+COLUMNS_WITHOUT_GROUP, COLUMNS_WITH_GROUP = 3, 4
 OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
 
@@ -25,15 +25,15 @@ def read_plans(path: str, groups: Sequence[str]) -> dict[str, Offsets]:
     """For each group; ``groups`` are those that were named, of which lines may need the one."""
     plans: dict[str, Offsets] = {}
     width = 0
-    for number, fields in _lines(path):
+    for number, fields in _read_rows(path):
         width = width or len(fields)
-        group, place, offset = _parsed(fields, width, where=f"{path} line {number}")
+        group, topic_partition, offset = _parse_row(fields, width, location=f"{path} line {number}")
         if group is None and len(groups) != 1:
-            raise CommandFailed(f"{path} names no groups: name one, to which its lines belong")
+            raise CommandFailed(f"{path}: the lines name no group: give exactly one group")
         plan = plans.setdefault(groups[0] if group is None else group, {})
-        plan[place] = offset
+        plan[topic_partition] = offset
     if not plans:
-        raise CommandFailed(f"{path}: nothing is in it")
+        raise CommandFailed(f"{path}: the file is empty")
     return plans
 
 
@@ -41,33 +41,43 @@ def write_plans(plans: Iterable[tuple[str, Offsets]], *, with_group: bool) -> No
     """To standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for group, plan in plans:
-        for place, offset in sorted(plan.items()):
-            writer.writerow([*([group] if with_group else []), *place, offset])
+        for topic_partition, offset in sorted(plan.items()):
+            writer.writerow([*([group] if with_group else []), *topic_partition, offset])
 
 
-def _lines(path: str) -> list[tuple[int, list[str]]]:
+def _read_rows(path: str) -> list[tuple[int, list[str]]]:
     """Numbered from 1."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
         reader = csv.reader(text.splitlines(), skipinitialspace=True, strict=True)
         return [(reader.line_num, fields) for fields in reader if any(map(str.strip, fields))]
-    except OSError as failure:
-        raise CommandFailed(f"{path}: {failure.strerror}") from failure
-    except (UnicodeDecodeError, csv.Error) as failure:
-        raise CommandFailed(f"{path}: is not CSV: {failure}") from failure
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CommandFailed(f"{path}: invalid CSV: {error}") from error
 
 
-def _parsed(fields: list[str], width: int, *, where: str) -> tuple[str | None, Place, int]:
+def _parse_row(
+    fields: list[str], width: int, *, location: str
+) -> tuple[str | None, TopicAndPartition, int]:
     """The group is None if the line has none."""
-    if len(fields) == width and width in (OF_ONE_GROUP, OF_SEVERAL):
-        *before, topic, partition, offset = (field.strip() for field in fields)
-        if topic and _is_within(partition, PARTITION_MAX) and _is_within(offset, OFFSET_MAX):
-            return (before[0] if before else None), Place(topic, int(partition)), int(offset)
+    if len(fields) == width and width in (COLUMNS_WITHOUT_GROUP, COLUMNS_WITH_GROUP):
+        *group, topic, partition, offset = (field.strip() for field in fields)
+        if (
+            topic
+            and _is_number_up_to(partition, PARTITION_MAX)
+            and _is_number_up_to(offset, OFFSET_MAX)
+        ):
+            return (
+                (group[0] if group else None),
+                TopicAndPartition(topic, int(partition)),
+                int(offset),
+            )
     raise CommandFailed(
-        f"{where}: must be topic,partition,offset or group,topic,partition,offset, "
+        f"{location}: must be topic,partition,offset or group,topic,partition,offset, "
         "the same in all lines"
     )
 
 
-def _is_within(written: str, maximum: int) -> bool:
-    return written.isdecimal() and int(written) <= maximum
+def _is_number_up_to(field: str, maximum: int) -> bool:
+    return field.isdecimal() and int(field) <= maximum

@@ -20,15 +20,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from odradek.broker.cli import partitions
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.times import ago_ms, time_ms
-from odradek.broker.cli.partitions import Offsets, Place
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.groups.times import parse_duration_ago_ms, parse_time_ms
+from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 
-class Kind(Enum):
+class TargetKind(Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     CURRENT = "current"
@@ -38,10 +38,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResetTarget:
     """``number`` is an offset, a count of records or milliseconds, as ``kind`` says."""
 
-    kind: Kind
+    kind: TargetKind
     number: int = 0
 
 
@@ -51,32 +51,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         required=True
     )
     for kind, help_text in {
-        Kind.EARLIEST: "where the logs start",
-        Kind.LATEST: "where the logs end",
-        Kind.CURRENT: "what is committed; where nothing is, the end",
+        TargetKind.EARLIEST: "where the logs start",
+        TargetKind.LATEST: "where the logs end",
+        TargetKind.CURRENT: "what is committed; where nothing is, the end",
     }.items():
         group.add_argument(
             f"--to-{kind.value}",
             dest="target",
             action="store_const",
-            const=Target(kind),
+            const=ResetTarget(kind),
             help=help_text,
         )
     group.add_argument(
-        "--to-offset", dest="target", metavar="N", type=_to_offset, help="this offset"
+        "--to-offset", dest="target", metavar="N", type=_parse_offset, help="this offset"
     )
     group.add_argument(
         "--shift-by",
         dest="target",
         metavar="N",
-        type=_shift_by,
+        type=_parse_shift,
         help="N records on from what is committed, or back if N is negative",
     )
     group.add_argument(
         "--to-datetime",
         dest="target",
         metavar="TIME",
-        type=_to_datetime,
+        type=_parse_datetime,
         help="the first record of a time such as 2026-11-16T12:00:00.000, or later; UTC, unless "
         "it ends in a zone such as +01:00; or @MILLISECONDS since 1970",
     )
@@ -84,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by-duration",
         dest="target",
         metavar="PnDTnHnMnS",
-        type=_by_duration,
+        type=_parse_duration,
         help="the first record of so long ago, or later: P7D, PT12H, P1DT2H30M",
     )
     group.add_argument(
@@ -96,80 +96,96 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _to_offset(written: str) -> Target:
-    return Target(Kind.OFFSET, _number(written))
+def _parse_offset(argument: str) -> ResetTarget:
+    return ResetTarget(TargetKind.OFFSET, _parse_int(argument))
 
 
-def _shift_by(written: str) -> Target:
-    return Target(Kind.SHIFT, _number(written))
+def _parse_shift(argument: str) -> ResetTarget:
+    return ResetTarget(TargetKind.SHIFT, _parse_int(argument))
 
 
-def _number(written: str) -> int:
+def _parse_int(argument: str) -> int:
     try:
-        return int(written)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(f"{written!r} is not a number of records") from wrong
+        return int(argument)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a number of records") from error
 
 
-def _to_datetime(written: str) -> Target:
-    return Target(Kind.TIME, time_ms(written))
+def _parse_datetime(argument: str) -> ResetTarget:
+    return ResetTarget(TargetKind.TIME, parse_time_ms(argument))
 
 
-def _by_duration(written: str) -> Target:
-    return Target(Kind.TIME, ago_ms(written))
+def _parse_duration(argument: str) -> ResetTarget:
+    return ResetTarget(TargetKind.TIME, parse_duration_ago_ms(argument))
 
 
 @dataclass(frozen=True, slots=True)
-class Resolver:
+class TargetResolver:
     """Finds the offsets of a target for a group, in the logs as they are now."""
 
     admin: AdminClient
     group: str
     timeout_s: float
 
-    def offsets(self, target: Target, places: list[Place], committed: Offsets) -> Offsets:
+    def resolve(
+        self, target: ResetTarget, topic_partitions: list[TopicAndPartition], committed: Offsets
+    ) -> Offsets:
         match target.kind:
-            case Kind.EARLIEST:
-                return partitions.starts(self.admin, places, self.timeout_s)
-            case Kind.LATEST:
-                return self._ends(places)
-            case Kind.CURRENT:
-                there = {place: committed[place] for place in places if place in committed}
-                return there | self._ends([place for place in places if place not in there])
-            case Kind.OFFSET:
-                return self.within_logs(dict.fromkeys(places, target.number))
-            case Kind.SHIFT:
-                return self.within_logs(self._shifted(places, committed, target.number))
-            case Kind.TIME:
-                return self._from_time(places, target.number)
+            case TargetKind.EARLIEST:
+                return partitions.log_start_offsets(self.admin, topic_partitions, self.timeout_s)
+            case TargetKind.LATEST:
+                return self._log_end_offsets(topic_partitions)
+            case TargetKind.CURRENT:
+                with_offset = {
+                    each: committed[each] for each in topic_partitions if each in committed
+                }
+                return with_offset | self._log_end_offsets(
+                    [each for each in topic_partitions if each not in with_offset]
+                )
+            case TargetKind.OFFSET:
+                return self.clamp_to_logs(dict.fromkeys(topic_partitions, target.number))
+            case TargetKind.SHIFT:
+                return self.clamp_to_logs(self._shift(topic_partitions, committed, target.number))
+            case TargetKind.TIME:
+                return self._offsets_for_time(topic_partitions, target.number)
 
-    def within_logs(self, wanted: Offsets) -> Offsets:
+    def clamp_to_logs(self, requested: Offsets) -> Offsets:
         """``wanted``, but no offset outside the log of its partition."""
-        starts = partitions.starts(self.admin, wanted, self.timeout_s)
-        ends = self._ends(list(wanted))
-        found = {}
-        for place, offset in wanted.items():
-            found[place] = min(max(offset, starts[place]), ends[place])
-            if found[place] != offset:
-                side = "before the start" if offset < starts[place] else "past the end"
-                self._note(f"{place}: {offset} is {side} of the log; {found[place]} is taken")
-        return found
+        starts = partitions.log_start_offsets(self.admin, requested, self.timeout_s)
+        ends = self._log_end_offsets(list(requested))
+        offsets = {}
+        for partition, offset in requested.items():
+            offsets[partition] = min(max(offset, starts[partition]), ends[partition])
+            if offsets[partition] != offset:
+                bound = "before the start" if offset < starts[partition] else "past the end"
+                self._warn(
+                    f"{partition}: offset {offset} is {bound} offset; using {offsets[partition]}"
+                )
+        return offsets
 
-    def _from_time(self, places: list[Place], timestamp_ms: int) -> Offsets:
-        found = partitions.first_from(self.admin, places, self.timeout_s, timestamp_ms=timestamp_ms)
-        later = self._ends([place for place in places if place not in found])
-        for place, end in later.items():
-            self._note(f"{place}: no record is of that time or later; its end, {end}, is taken")
-        return found | later
+    def _offsets_for_time(
+        self, topic_partitions: list[TopicAndPartition], timestamp_ms: int
+    ) -> Offsets:
+        offsets = partitions.offsets_for_time(
+            self.admin, topic_partitions, self.timeout_s, timestamp_ms=timestamp_ms
+        )
+        ends = self._log_end_offsets([each for each in topic_partitions if each not in offsets])
+        for partition, end in ends.items():
+            self._warn(
+                f"{partition}: no record at or after that time; using the log end offset {end}"
+            )
+        return offsets | ends
 
-    def _ends(self, places: list[Place]) -> Offsets:
-        return partitions.ends(self.admin, places, self.timeout_s)
+    def _log_end_offsets(self, topic_partitions: list[TopicAndPartition]) -> Offsets:
+        return partitions.log_end_offsets(self.admin, topic_partitions, self.timeout_s)
 
-    def _shifted(self, places: list[Place], committed: Offsets, distance: int) -> Offsets:
-        for place in places:
-            if place not in committed:
-                raise CommandFailed(f"{self.group}: {place}: nothing is committed to shift from")
-        return {place: committed[place] + distance for place in places}
+    def _shift(
+        self, topic_partitions: list[TopicAndPartition], committed: Offsets, distance: int
+    ) -> Offsets:
+        for partition in topic_partitions:
+            if partition not in committed:
+                raise CommandFailed(f"{self.group}: {partition}: no committed offset to shift from")
+        return {partition: committed[partition] + distance for partition in topic_partitions}
 
-    def _note(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         print(f"odradek: {self.group}: {text}", file=sys.stderr)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.partitions import Place, described_topics
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition, describe_topics
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -17,33 +17,35 @@ SYNTAX = "TOPIC[:N,N,...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TopicScope:
     """No partitions means all."""
 
     topic: str
     partitions: tuple[int, ...]
 
 
-def scope(written: str) -> Scope:
+def parse_scope(argument: str) -> TopicScope:
     """As the type of an argument."""
-    topic, colon, after = written.partition(":")
+    topic, colon, after = argument.partition(":")
     numbers = after.split(",") if colon else []
     if not topic or not all(number.isdecimal() for number in numbers):
-        raise argparse.ArgumentTypeError(f"{written!r} is not TOPIC or TOPIC:0,1")
-    return Scope(topic, tuple(map(int, numbers)))
+        raise argparse.ArgumentTypeError(f"{argument!r} is not TOPIC or TOPIC:0,1")
+    return TopicScope(topic, tuple(map(int, numbers)))
 
 
-def places(admin: AdminClient, scopes: Iterable[Scope], timeout_s: float) -> list[Place]:
+def resolve_scopes(
+    admin: AdminClient, scopes: Iterable[TopicScope], timeout_s: float
+) -> list[TopicAndPartition]:
     """Each once, in order; raises CommandFailed for what is not there."""
     scopes = list(scopes)
-    described = described_topics(admin, {each.topic for each in scopes}, timeout_s)
-    there = {topic.name: [each.id for each in topic.partitions] for topic in described}
-    found = {
-        Place(each.topic, number)
-        for each in scopes
-        for number in each.partitions or there[each.topic]
+    descriptions = describe_topics(admin, {scope.topic for scope in scopes}, timeout_s)
+    existing = {topic.name: [each.id for each in topic.partitions] for topic in descriptions}
+    selected = {
+        TopicAndPartition(scope.topic, number)
+        for scope in scopes
+        for number in scope.partitions or existing[scope.topic]
     }
-    for place in sorted(found):
-        if place.partition not in there[place.topic]:
-            raise CommandFailed(f"{place}: there is no such partition")
-    return sorted(found)
+    for topic_partition in sorted(selected):
+        if topic_partition.partition not in existing[topic_partition.topic]:
+            raise CommandFailed(f"{topic_partition}: there is no such partition")
+    return sorted(selected)

@@ -19,29 +19,29 @@ DURATION = re.compile(
 )
 
 
-def time_ms(written: str) -> int:
+def parse_time_ms(argument: str) -> int:
     """As the type of an argument."""
-    if written[:1] == "@" and written[1:].isdecimal():
-        return int(written[1:])
+    if argument[:1] == "@" and argument[1:].isdecimal():
+        return int(argument[1:])
     try:
-        at = datetime.fromisoformat(written)
-    except ValueError as wrong:
+        parsed = datetime.fromisoformat(argument)
+    except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{written!r} is not a time such as 2026-11-16T12:00:00.000, nor @MILLISECONDS"
-        ) from wrong
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
+            f"{argument!r} is not a time such as 2026-11-16T12:00:00.000, nor @MILLISECONDS"
+        ) from error
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
     # Before 1970, numbers have other meanings in the protocol, and there are no records.
-    return max(0, (at - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
+    return max(0, (parsed - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
-def ago_ms(written: str) -> int:
+def parse_duration_ago_ms(argument: str) -> int:
     """As the type of an argument: so long before now, or 0 if that is before 1970."""
-    parts = DURATION.fullmatch(written)
+    parts = DURATION.fullmatch(argument)
     if parts is None:
         raise argparse.ArgumentTypeError(
-            f"{written!r} is not a duration such as P7D, PT12H or P1DT2H30M15.5S"
+            f"{argument!r} is not a duration such as P7D, PT12H or P1DT2H30M15.5S"
         )
-    given = {unit: float(number) for unit, number in parts.groupdict(default="0").items()}
-    seconds = (given["days"] * 24 + given["hours"]) * 3600 + given["minutes"] * 60
-    return max(0, int((time.time() - seconds - given["seconds"]) * 1000))
+    units = {unit: float(number) for unit, number in parts.groupdict(default="0").items()}
+    seconds = (units["days"] * 24 + units["hours"]) * 3600 + units["minutes"] * 60
+    return max(0, int((time.time() - seconds - units["seconds"]) * 1000))

@@ -9,14 +9,20 @@ from pathlib import Path
 from random import Random
 
 from odradek.broker.cli import client, tables
+from odradek.broker.cli.cluster_client import (
+    ClusterClient,
+    ClusterCommand,
+    MetadataSnapshot,
+    cluster_command,
+    group_by_topic,
+)
+from odradek.broker.cli.errors import CHECK_FAILED, CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import AMISS, CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, Picture, Work, by_topic, verb
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign import directories, moves, plans, throttles, waiting
-from odradek.broker.cli.reassign.moves import Standing
-from odradek.broker.cli.reassign.plans import Plan, ReadPlan
-from odradek.broker.cli.reassign.proposal import proposed
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign import log_dirs, plans, reassignments, throttles, wait_options
+from odradek.broker.cli.reassign.plans import Plan, ReassignmentPlan
+from odradek.broker.cli.reassign.proposal import generate_plan
+from odradek.broker.cli.reassign.reassignments import ReassignmentState
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -24,17 +30,17 @@ TOOL = "kafka-reassign-partitions"
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 VERIFY_COLUMNS = ("topic", "partition", "standing", "wanted")
 FAILED = 1
-THROTTLE_STAYS = (
-    "The throttle stays until `odradek reassign verify` finds that nothing is under way any more"
+THROTTLE_REMAINS_MESSAGE = (
+    "The throttle remains until `odradek reassign verify` finds no ongoing reassignment"
 )
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "reassign",
-        help="move partitions to other brokers",
-        description="Move partitions to other brokers: make a plan, have it done, look how far it "
-        f"is.  Plans are those of {TOOL}.  Needs a listener without TLS and SASL.",
+        help="reassign partitions to other brokers",
+        description="Reassign partitions to other brokers: generate a plan, execute it, verify "
+        f"it.  Plans have the format of {TOOL}.  Needs a listener without TLS and SASL.",
         **examples(
             "odradek reassign generate orders --brokers 1,2,3 > plan.json",
             "odradek reassign execute plan.json --throttle 10000000 --wait",
@@ -51,9 +57,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add_generate(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "generate",
-        help="make a plan that spreads topics over brokers",
-        description="Print a plan that spreads the partitions of topics over some brokers, as if "
-        "they were created there, or with --current where they are now, to go back to.",
+        help="generate a plan that spreads topics over brokers",
+        description="Print a plan that spreads the partitions of topics over brokers, as if the "
+        "topics were created there or, with --current, the current assignment for a rollback.",
         **examples(
             "odradek reassign generate orders payments --brokers 1,2,3 > plan.json",
             "odradek reassign generate orders --current > rollback.json",
@@ -62,33 +68,33 @@ def _add_generate(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("topics", nargs="*", metavar="TOPIC")
     parser.add_argument(
         "--topics-file",
-        "--topics-to-move-json-file",  # as Kafka's tool has it
+        "--topics-to-move-json-file",  # the name in Kafka's tool
         metavar="FILE",
-        help='more of them: {"version": 1, "topics": [{"topic": "orders"}]}',
+        help='read more topics from this file: {"version": 1, "topics": [{"topic": "orders"}]}',
     )
     parser.add_argument(
         "--brokers",
         "--broker-list",
         metavar="ID,ID,...",
-        type=_brokers,
+        type=_parse_broker_ids,
         default=[],
-        help="where the partitions shall be (all brokers)",
+        help="the brokers to assign the partitions to (all brokers)",
     )
     parser.add_argument(
-        "--disable-rack-aware", action="store_true", help="look at no racks of brokers"
+        "--disable-rack-aware", action="store_true", help="ignore the racks of brokers"
     )
-    parser.add_argument("--current", action="store_true", help="print where they are now")
-    _finish(parser, generate)
+    parser.add_argument("--current", action="store_true", help="print the current assignment")
+    _finish_parser(parser, generate)
 
 
 def _add_execute(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "execute",
-        help="begin to move partitions",
-        description="Begin to move partitions as a plan says, and print where they are until now "
-        "as a plan to go back to.  With --wait, show how far it is until all is moved, and then "
-        "remove the throttle; otherwise verify does so.  Exit status "
-        f"{AMISS}: --wait-at-most was over before all was moved.",
+        help="start a reassignment",
+        description="Start the reassignment of a plan, and print the current assignment as a plan "
+        "for a rollback.  With --wait, show the progress until all partitions have moved, then "
+        "remove the throttle; otherwise verify removes it.  Exit code "
+        f"{CHECK_FAILED}: --wait-at-most ended before all partitions had moved.",
         **examples(
             "odradek reassign execute plan.json",
             "odradek reassign execute plan.json --throttle 10000000 --wait",
@@ -98,47 +104,48 @@ def _add_execute(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--throttle",
         metavar="BYTES",
-        type=_rate,
-        help="how many bytes a second each broker may send, and fetch, for this",
+        type=_parse_rate,
+        help="the bytes per second that each broker may send, and fetch, for reassignments",
     )
     parser.add_argument(
-        "--additional", action="store_true", help="though others are under way already"
+        "--additional", action="store_true", help="start although other reassignments are ongoing"
     )
     parser.add_argument(
         "--rollback-file",
         metavar="FILE",
         type=Path,
-        help="write where partitions are until now to this file, and not to standard output",
+        help="write the current assignment to this file instead of standard output",
     )
-    waiting.add_options(parser)
-    _finish(parser, execute)
+    wait_options.add_options(parser)
+    _finish_parser(parser, execute)
 
 
 def _add_verify(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "verify",
-        help="tell whether a plan is done, and remove its throttle",
-        description="Tell of each partition of a plan whether it has moved.  Once nothing at all "
-        f"is under way, throttles are removed.  Exit status {AMISS}: not all is where it should "
-        "be.",
+        help="show whether a reassignment is complete, and remove its throttle",
+        description="Show the state of each partition of a plan.  If no reassignment is ongoing in "
+        f"the cluster, throttles are removed.  Exit code {CHECK_FAILED}: some "
+        "partitions have not moved "
+        "yet.",
         **examples(
             "odradek reassign verify plan.json",
             "odradek reassign verify plan.json --wait-at-most 600",
         ),
     )
     _add_plan(parser)
-    waiting.add_options(parser)
+    wait_options.add_options(parser)
     _add_preserve(parser)
     tables.add_options(parser)
-    _finish(parser, verify)
+    _finish_parser(parser, verify)
 
 
 def _add_cancel(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "cancel",
-        help="stop moving partitions",
-        description="Stop moving the partitions of a plan that are still under way: they stay "
-        "where they were before.  Throttles are removed.",
+        help="cancel a reassignment",
+        description="Cancel the ongoing reassignments of a plan: the partitions keep their "
+        "original replicas.  Throttles are removed.",
         **examples(
             "odradek reassign cancel plan.json",
             "odradek reassign cancel plan.json --preserve-throttles",
@@ -146,18 +153,19 @@ def _add_cancel(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     _add_plan(parser)
     _add_preserve(parser)
-    _finish(parser, cancel)
+    _finish_parser(parser, cancel)
 
 
 def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "list",
-        help="list what is under way",
-        description="List the partitions that are moving, with the replicas that come and go.",
+        help="list ongoing reassignments",
+        description="List the partitions that are being reassigned, with the replicas that are "
+        "added and removed.",
         **examples("odradek reassign list", "odradek reassign list --json"),
     )
     tables.add_options(parser)
-    _finish(parser, list_moves)
+    _finish_parser(parser, list_reassignments)
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -165,182 +173,220 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_preserve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--preserve-throttles", action="store_true", help="do not remove any")
+    parser.add_argument("--preserve-throttles", action="store_true", help="keep the throttles")
 
 
-def _finish(parser: argparse.ArgumentParser, work: Work) -> None:
+def _finish_parser(parser: argparse.ArgumentParser, command: ClusterCommand) -> None:
     client.add_options(parser)
-    parser.set_defaults(run=verb(work, tool=TOOL))
+    parser.set_defaults(run=cluster_command(command, tool=TOOL))
 
 
-async def generate(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
+async def generate(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     topics = [*arguments.topics]
     if arguments.topics_file is not None:
         topics += plans.read_topics(arguments.topics_file)
     if not topics:
         raise CommandFailed("no topics: name some, or give --topics-file")
-    picture = await asked.picture(topics)
+    snapshot = await cluster.fetch_metadata(topics)
     if arguments.current:
-        print(plans.written(_assigned(picture)))
+        print(plans.format_plan(_current_assignment(snapshot)))
         return 0
-    brokers = arguments.brokers or sorted(picture.brokers)
-    with_racks = not arguments.disable_rack_aware
-    print(plans.written(proposed(picture, brokers, with_racks=with_racks, random=Random())))
+    brokers = arguments.brokers or sorted(snapshot.brokers)
+    is_rack_aware = not arguments.disable_rack_aware
+    print(
+        plans.format_plan(
+            generate_plan(snapshot, brokers, is_rack_aware=is_rack_aware, random=Random())
+        )
+    )
     return 0
 
 
-async def execute(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
+async def execute(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     plan = plans.read_plan(arguments.plan)
-    now = _assigned(await asked.picture(by_topic(plan.replicas)))
-    _check_places(plan, now)
-    moving = await moves.under_way(asked)
-    if moving and not arguments.additional:
-        place = next(iter(moving))
-        raise CommandFailed(f"{place} is moving already: give --additional, or wait for its end")
-    _print_rollback({place: now[place] for place in plan.replicas}, arguments.rollback_file)
-    planned = throttles.moves_of(plan.replicas, now, moving)
+    current = _current_assignment(await cluster.fetch_metadata(group_by_topic(plan.replicas)))
+    _check_partitions_exist(plan, current)
+    ongoing = await reassignments.list_reassignments(cluster)
+    if ongoing and not arguments.additional:
+        partition = next(iter(ongoing))
+        raise CommandFailed(
+            f"{partition}: a reassignment is ongoing: give --additional, or wait for its end"
+        )
+    _print_rollback(
+        {partition: current[partition] for partition in plan.replicas}, arguments.rollback_file
+    )
+    moves = throttles.calculate_moves(plan.replicas, current, ongoing)
     is_throttled = arguments.throttle is not None
     if is_throttled:
-        throttled = await throttles.throttle(asked, planned, arguments.throttle)
-        print(f"Brokers {_listed(throttled)} are throttled to {arguments.throttle} bytes a second")
+        throttled = await throttles.apply_throttles(cluster, moves, arguments.throttle)
+        print(
+            f"Set the throttle of brokers {_comma_separated(throttled)} to "
+            f"{arguments.throttle} bytes/s"
+        )
     try:
-        refused = await _begin(asked, plan)
+        failed = await _start_reassignments(cluster, plan)
     except CommandFailed:
-        if is_throttled:  # perhaps it has begun all the same
-            print(f"odradek: {THROTTLE_STAYS}", file=sys.stderr)
+        if is_throttled:  # the reassignment may have started nevertheless
+            print(f"odradek: {THROTTLE_REMAINS_MESSAGE}", file=sys.stderr)
         raise
-    begun = ReadPlan(
-        {place: to for place, to in plan.replicas.items() if place not in refused},
-        {at: to for at, to in plan.directories.items() if at.place not in refused},
+    started = ReassignmentPlan(
+        {partition: to for partition, to in plan.replicas.items() if partition not in failed},
+        {at: to for at, to in plan.log_dirs.items() if at.topic_partition not in failed},
     )
-    print(f"{len(begun.replicas)} partitions are reassigned")
-    waits = waiting.is_wanted(arguments) and begun.replicas
-    if waits and not await waiting.wait(
-        arguments, asked, begun, planned, is_throttled=is_throttled
+    print(f"Started the reassignment of {len(started.replicas)} partition(s)")
+    waits = wait_options.is_wait_requested(arguments) and started.replicas
+    if waits and not await wait_options.wait_for_completion(
+        arguments, cluster, started, moves, is_throttled=is_throttled
     ):
-        return AMISS
-    if is_throttled and (waits or not begun.replicas) and not await moves.under_way(asked):
-        await _remove_throttles(asked, plan)
+        return CHECK_FAILED
+    if (
+        is_throttled
+        and (waits or not started.replicas)
+        and not await reassignments.list_reassignments(cluster)
+    ):
+        await _remove_throttles(cluster, plan)
     elif is_throttled:
-        print(THROTTLE_STAYS)
-    return FAILED if refused else 0
+        print(THROTTLE_REMAINS_MESSAGE)
+    return FAILED if failed else 0
 
 
-async def _begin(asked: OperatedCluster, plan: ReadPlan) -> set[Place]:
-    """Those that are refused.  New replicas are made where they shall be: that is told first."""
-    unplaced = await directories.choose(asked, plan.directories)
-    _complain({f"{at.place} at broker {at.broker}": why for at, why in unplaced.items()})
-    kept = {at.place for at in unplaced}
-    targets = {place: to for place, to in plan.replicas.items() if place not in kept}
-    refused = await moves.alter(asked, targets) if targets else {}
-    _complain({str(place): why for place, why in refused.items()})
-    return kept.union(refused)
+async def _start_reassignments(
+    cluster: ClusterClient, plan: ReassignmentPlan
+) -> set[TopicAndPartition]:
+    """Return the partitions that failed.
+
+    The log directories are set first: a broker creates a new replica in the directory set for it.
+    """
+    log_dir_errors = await log_dirs.alter_replica_log_dirs(cluster, plan.log_dirs)
+    _print_errors(
+        {
+            f"{at.topic_partition} at broker {at.broker_id}": error
+            for at, error in log_dir_errors.items()
+        }
+    )
+    failed = {at.topic_partition for at in log_dir_errors}
+    targets = {partition: to for partition, to in plan.replicas.items() if partition not in failed}
+    errors = await reassignments.alter_reassignments(cluster, targets) if targets else {}
+    _print_errors({str(partition): error for partition, error in errors.items()})
+    return failed.union(errors)
 
 
-async def verify(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
+async def verify(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     plan = plans.read_plan(arguments.plan)
-    if waiting.is_wanted(arguments):
-        left = await _moves_left(asked, plan)
-        throttled = await throttles.throttled_topics(asked, by_topic(plan.replicas))
-        await waiting.wait(arguments, asked, plan, left, is_throttled=bool(throttled))
-    found = await moves.standings(asked, plan)
+    if wait_options.is_wait_requested(arguments):
+        remaining = await _remaining_moves(cluster, plan)
+        throttled = await throttles.throttled_topics(cluster, group_by_topic(plan.replicas))
+        await wait_options.wait_for_completion(
+            arguments, cluster, plan, remaining, is_throttled=bool(throttled)
+        )
+    states = await reassignments.reassignment_states(cluster, plan)
     rows = [
-        (*place, found[place].value, list(replicas))
-        for place, replicas in sorted(plan.replicas.items())
+        (*partition, states[partition].value, list(replicas))
+        for partition, replicas in sorted(plan.replicas.items())
     ]
     tables.show(VERIFY_COLUMNS, rows, title="Reassignment", as_json=arguments.json)
-    if not await moves.under_way(asked) and not arguments.preserve_throttles:
-        topics = await _existing(asked, plan)
-        throttled = await throttles.throttled_topics(asked, topics)
-        await throttles.remove(asked, topics)
+    if not await reassignments.list_reassignments(cluster) and not arguments.preserve_throttles:
+        topics = await _existing_topics(cluster, plan)
+        throttled = await throttles.throttled_topics(cluster, topics)
+        await throttles.remove_throttles(cluster, topics)
         if throttled:
-            print(_unthrottled(throttled), file=sys.stderr if arguments.json else sys.stdout)
-    return 0 if all(each is Standing.MOVED for each in found.values()) else AMISS
+            print(
+                _throttle_removed_message(throttled),
+                file=sys.stderr if arguments.json else sys.stdout,
+            )
+    return 0 if all(state is ReassignmentState.MOVED for state in states.values()) else CHECK_FAILED
 
 
-async def cancel(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
+async def cancel(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     plan = plans.read_plan(arguments.plan)
-    moving = await moves.under_way(asked)
-    to_cancel = [place for place in plan.replicas if place in moving]
-    refused = await moves.alter(asked, dict.fromkeys(to_cancel)) if to_cancel else {}
-    _complain({str(place): why for place, why in refused.items()})
-    print(f"{len(to_cancel) - len(refused)} reassignments are cancelled")
+    ongoing = await reassignments.list_reassignments(cluster)
+    to_cancel = [partition for partition in plan.replicas if partition in ongoing]
+    errors = (
+        await reassignments.alter_reassignments(cluster, dict.fromkeys(to_cancel))
+        if to_cancel
+        else {}
+    )
+    _print_errors({str(partition): error for partition, error in errors.items()})
+    print(f"Cancelled the reassignment of {len(to_cancel) - len(errors)} partition(s)")
     if not arguments.preserve_throttles:
-        await _remove_throttles(asked, plan)
-    return FAILED if refused else 0
+        await _remove_throttles(cluster, plan)
+    return FAILED if errors else 0
 
 
-async def list_moves(arguments: argparse.Namespace, asked: OperatedCluster) -> int:
+async def list_reassignments(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     rows = [
-        (*place, list(each.replicas), list(each.adding), list(each.removing))
-        for place, each in sorted((await moves.under_way(asked)).items())
+        (*partition, list(each.replicas), list(each.adding_replicas), list(each.removing_replicas))
+        for partition, each in sorted((await reassignments.list_reassignments(cluster)).items())
     ]
     tables.show(LIST_COLUMNS, rows, title="Reassignments", as_json=arguments.json)
     return 0
 
 
-def _assigned(picture: Picture) -> Plan:
-    return {place: each.replicas for place, each in picture.partitions.items()}
+def _current_assignment(snapshot: MetadataSnapshot) -> Plan:
+    return {partition: each.replicas for partition, each in snapshot.partitions.items()}
 
 
-async def _moves_left(asked: OperatedCluster, plan: ReadPlan) -> dict[Place, throttles.Move]:
-    now = _assigned(await asked.picture(by_topic(plan.replicas)))
-    _check_places(plan, now)
-    return throttles.moves_of(plan.replicas, now, await moves.under_way(asked))
+async def _remaining_moves(
+    cluster: ClusterClient, plan: ReassignmentPlan
+) -> dict[TopicAndPartition, throttles.PartitionMove]:
+    current = _current_assignment(await cluster.fetch_metadata(group_by_topic(plan.replicas)))
+    _check_partitions_exist(plan, current)
+    return throttles.calculate_moves(
+        plan.replicas, current, await reassignments.list_reassignments(cluster)
+    )
 
 
-async def _existing(asked: OperatedCluster, plan: ReadPlan) -> set[str]:
-    """Of its topics; one that was deleted meanwhile has no throttle."""
-    there = {place.topic for place in (await asked.picture()).partitions}
-    return there.intersection(by_topic(plan.replicas))
+async def _existing_topics(cluster: ClusterClient, plan: ReassignmentPlan) -> set[str]:
+    """Return the topics of the plan that exist; a deleted topic has no throttle."""
+    existing = {partition.topic for partition in (await cluster.fetch_metadata()).partitions}
+    return existing.intersection(group_by_topic(plan.replicas))
 
 
-async def _remove_throttles(asked: OperatedCluster, plan: ReadPlan) -> None:
-    topics = await _existing(asked, plan)
-    await throttles.remove(asked, topics)
-    print(_unthrottled(sorted(topics)))
+async def _remove_throttles(cluster: ClusterClient, plan: ReassignmentPlan) -> None:
+    topics = await _existing_topics(cluster, plan)
+    await throttles.remove_throttles(cluster, topics)
+    print(_throttle_removed_message(sorted(topics)))
 
 
-def _unthrottled(topics: Iterable[str]) -> str:
-    return f"No broker is throttled any more, nor {_listed(topics)}"
+def _throttle_removed_message(topics: Iterable[str]) -> str:
+    return f"Removed the throttles of all brokers and of topics {_comma_separated(topics)}"
 
 
-def _check_places(plan: ReadPlan, now: Plan) -> None:
-    for place in plan.replicas:
-        if place not in now:
-            raise CommandFailed(f"{place}: there is no such partition")
+def _check_partitions_exist(plan: ReassignmentPlan, current: Plan) -> None:
+    for partition in plan.replicas:
+        if partition not in current:
+            raise CommandFailed(f"{partition}: there is no such partition")
 
 
-def _print_rollback(now: Plan, path: Path | None) -> None:
+def _print_rollback(current: Plan, path: Path | None) -> None:
     if path is None:
-        print("Until now, to go back to:")
-        print(plans.written(now))
+        print("Current assignment, for a rollback:")
+        print(plans.format_plan(current))
         return
     try:
-        path.write_text(plans.written(now) + "\n")
-    except OSError as failure:
-        raise CommandFailed(f"--rollback-file {path}: {failure.strerror}") from failure
+        path.write_text(plans.format_plan(current) + "\n")
+    except OSError as error:
+        raise CommandFailed(f"--rollback-file {path}: {error.strerror}") from error
 
 
-def _complain(refused: Mapping[str, str]) -> None:
-    for what, why in refused.items():
-        print(f"odradek: {what}: {why}", file=sys.stderr)
+def _print_errors(errors: Mapping[str, str]) -> None:
+    for subject, error in errors.items():
+        print(f"odradek: {subject}: {error}", file=sys.stderr)
 
 
-def _listed(each: Iterable[object]) -> str:
-    return ", ".join(map(str, each))
+def _comma_separated(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items))
 
 
-def _brokers(written: str) -> list[int]:
-    """As the type of an argument."""
-    ids = [each.strip() for each in written.split(",")]
+def _parse_broker_ids(argument: str) -> list[int]:
+    """Parse a command-line argument."""
+    ids = [each.strip() for each in argument.split(",")]
     if not all(each.isdecimal() for each in ids) or len(set(ids)) < len(ids):
-        raise argparse.ArgumentTypeError(f"{written!r} are no ids of brokers, each of them once")
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a list of distinct broker ids")
     return [*map(int, ids)]
 
 
-def _rate(written: str) -> int:
-    """As the type of an argument."""
-    if not written.isdecimal() or not int(written):
-        raise argparse.ArgumentTypeError(f"{written!r} is no number of bytes in a second")
-    return int(written)
+def _parse_rate(argument: str) -> int:
+    """Parse a command-line argument."""
+    if not argument.isdecimal() or not int(argument):
+        raise argparse.ArgumentTypeError(f"{argument!r} is not a positive number of bytes/s")
+    return int(argument)

@@ -10,85 +10,101 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.broker.cli.direct import NoAnswer
-from odradek.broker.cli.operated import OperatedCluster, by_topic, error_name, told
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.plans import At, Directories
+from odradek.broker.cli.broker_connections import RetriableError
+from odradek.broker.cli.cluster_client import (
+    ClusterClient,
+    error_name,
+    format_error,
+    group_by_topic,
+)
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.plans import LogDirs, TopicPartitionReplica
 
 VERSION = 1
 #: What a broker says of a replica that it will have, most likely.
-REMEMBERED = "REPLICA_NOT_AVAILABLE"
+REPLICA_NOT_CREATED_YET = "REPLICA_NOT_AVAILABLE"
 
 
-class Copy(NamedTuple):
+class ReplicaInfo(NamedTuple):
     """Of a replica: the one that is used, or one that shall replace it."""
 
-    directory: str
+    log_dir: str
     size_bytes: int
     is_future: bool
 
 
-async def choose(cluster: OperatedCluster, directories: Directories) -> dict[At, str]:
+async def alter_replica_log_dirs(
+    cluster: ClusterClient, log_dirs: LogDirs
+) -> dict[TopicPartitionReplica, str]:
     """Have replicas be there; why not, of those that cannot be."""
     from odradek.protocol.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 
-    refused = {}
-    for broker in sorted({at.broker for at in directories}):
-        paths: defaultdict[str, list[Place]] = defaultdict(list)
-        for at, path in directories.items():
-            if at.broker == broker:
-                paths[path].append(at.place)
-        asked = AlterReplicaLogDirsRequest.Directory
+    errors = {}
+    for broker in sorted({at.broker_id for at in log_dirs}):
+        paths: defaultdict[str, list[TopicAndPartition]] = defaultdict(list)
+        for at, path in log_dirs.items():
+            if at.broker_id == broker:
+                paths[path].append(at.topic_partition)
+        directory_entry = AlterReplicaLogDirsRequest.Directory
         dirs = [
-            asked(
+            directory_entry(
                 path=path,
                 topics=[
-                    asked.Topic(name=topic, partitions=numbers)
-                    for topic, numbers in by_topic(places).items()
+                    directory_entry.Topic(name=topic, partitions=numbers)
+                    for topic, numbers in group_by_topic(topic_partitions).items()
                 ],
             )
-            for path, places in paths.items()
+            for path, topic_partitions in paths.items()
         ]
         request = AlterReplicaLogDirsRequest(dirs=dirs)
-        for topic in (await cluster.ask_broker(broker, request, version=VERSION)).results:
+        for topic in (await cluster.send_to_broker(broker, request, version=VERSION)).results:
             for each in topic.partitions:
-                if each.error_code and error_name(each.error_code) != REMEMBERED:
-                    at = At(Place(topic.topic_name, each.partition_index), broker)
-                    refused[at] = told(each.error_code, None)
-    return refused
+                if each.error_code and error_name(each.error_code) != REPLICA_NOT_CREATED_YET:
+                    at = TopicPartitionReplica(
+                        TopicAndPartition(topic.topic_name, each.partition_index), broker
+                    )
+                    errors[at] = format_error(each.error_code, None)
+    return errors
 
 
-async def copies(cluster: OperatedCluster, replicas: Iterable[At]) -> dict[At, list[Copy]]:
+async def describe_replicas(
+    cluster: ClusterClient, replicas: Iterable[TopicPartitionReplica]
+) -> dict[TopicPartitionReplica, list[ReplicaInfo]]:
     """Of those that are there; brokers that do not answer have none."""
     from asyncio import gather
 
-    places: defaultdict[int, list[Place]] = defaultdict(list)
+    by_broker: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
     for at in replicas:
-        places[at.broker].append(at.place)
-    alive = (await cluster.picture([])).brokers
-    asked = [_copies(cluster, each, places[each]) for each in places.keys() & alive.keys()]
-    return {at: of_one for found in await gather(*asked) for at, of_one in found.items()}
+        by_broker[at.broker_id].append(at.topic_partition)
+    alive = (await cluster.fetch_metadata([])).brokers
+    requests = [
+        _describe_broker_replicas(cluster, broker, by_broker[broker])
+        for broker in by_broker.keys() & alive.keys()
+    ]
+    return {at: infos for result in await gather(*requests) for at, infos in result.items()}
 
 
-async def _copies(
-    cluster: OperatedCluster, broker: int, places: Iterable[Place]
-) -> dict[At, list[Copy]]:
+async def _describe_broker_replicas(
+    cluster: ClusterClient, broker_id: int, topic_partitions: Iterable[TopicAndPartition]
+) -> dict[TopicPartitionReplica, list[ReplicaInfo]]:
     from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
 
     topics = [
         DescribeLogDirsRequest.Topic(topic=topic, partitions=numbers)
-        for topic, numbers in by_topic(places).items()
+        for topic, numbers in group_by_topic(topic_partitions).items()
     ]
     request = DescribeLogDirsRequest(topics=topics)
-    found: defaultdict[At, list[Copy]] = defaultdict(list)
+    replicas: defaultdict[TopicPartitionReplica, list[ReplicaInfo]] = defaultdict(list)
     try:
-        answer = await cluster.ask_broker(broker, request, version=VERSION)
-    except NoAnswer:
+        response = await cluster.send_to_broker(broker_id, request, version=VERSION)
+    except RetriableError:
         return {}  # it went just now
-    for directory in answer.results:
+    for directory in response.results:
         for topic in directory.topics:
             for each in topic.partitions:
-                at = At(Place(topic.name, each.partition_index), broker)
-                copy = Copy(directory.log_dir, each.partition_size, each.is_future_key)
-                found[at].append(copy)
-    return dict(found)
+                at = TopicPartitionReplica(
+                    TopicAndPartition(topic.name, each.partition_index), broker_id
+                )
+                info = ReplicaInfo(directory.log_dir, each.partition_size, each.is_future_key)
+                replicas[at].append(info)
+    return dict(replicas)

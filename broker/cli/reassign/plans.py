@@ -20,144 +20,144 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
 
 VERSION = 1
 #: Of brokers and partitions.
-NUMBER_MAX = 2**31 - 1
+ID_MAX = 2**31 - 1
 TOPIC_LENGTH_MAX = 249
 #: A directory that the broker chooses.
-ANY = "any"
+ANY_LOG_DIR = "any"
 
 #: The replicas of each partition; the first is preferred to lead.
-Plan = dict[Place, tuple[int, ...]]
+Plan = dict[TopicAndPartition, tuple[int, ...]]
 
 
-class At(NamedTuple):
+class TopicPartitionReplica(NamedTuple):
     """A replica: a partition at a broker."""
 
-    place: Place
-    broker: int
+    topic_partition: TopicAndPartition
+    broker_id: int
 
 
 #: Of replicas that are to be in one directory, and in no other.
-Directories = dict[At, str]
+LogDirs = dict[TopicPartitionReplica, str]
 
 
-class ReadPlan(NamedTuple):
+class ReassignmentPlan(NamedTuple):
     replicas: Plan
-    directories: Directories
+    log_dirs: LogDirs
 
 
-def read_plan(path: str) -> ReadPlan:
+def read_plan(path: str) -> ReassignmentPlan:
     plan: Plan = {}
-    directories: Directories = {}
-    for entry, place in _entries(path):
+    directories: LogDirs = {}
+    for entry, partition in _entries(path):
         replicas = entry.get("replicas")
-        if not _are_numbers(replicas) or not replicas or len(set(replicas)) < len(replicas):
+        if not _are_ids(replicas) or not replicas or len(set(replicas)) < len(replicas):
             raise CommandFailed(
-                f"{path}: {place}: replicas must be ids of brokers, from 0 to {NUMBER_MAX}, "
-                "each of them once"
+                f"{path}: {partition}: replicas must be one or more distinct broker ids "
+                f"from 0 to {ID_MAX}"
             )
-        plan[place] = tuple(replicas)
-        wanted = entry.get("log_dirs", [ANY] * len(replicas))
-        if not _are_names(wanted) or len(wanted) != len(replicas):
-            raise CommandFailed(f"{path}: {place}: log_dirs must have one for each replica")
-        for broker, directory in zip(replicas, wanted, strict=True):
-            if directory != ANY:
-                directories[At(place, broker)] = directory
-    return ReadPlan(plan, directories)
+        plan[partition] = tuple(replicas)
+        log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
+        if not _are_names(log_dirs) or len(log_dirs) != len(replicas):
+            raise CommandFailed(f"{path}: {partition}: log_dirs must have one entry per replica")
+        for broker, directory in zip(replicas, log_dirs, strict=True):
+            if directory != ANY_LOG_DIR:
+                directories[TopicPartitionReplica(partition, broker)] = directory
+    return ReassignmentPlan(plan, directories)
 
 
-def read_places(path: str) -> list[Place]:
+def read_partitions(path: str) -> list[TopicAndPartition]:
     """Of a plan, or of a file that names partitions only."""
-    return [place for _, place in _entries(path)]
+    return [partition for _, partition in _entries(path)]
 
 
 def read_topics(path: str) -> list[str]:
-    topics = _list(path, "topics")
+    topics = _read_list(path, "topics")
     names = [each.get("topic") if isinstance(each, dict) else None for each in topics]
     if not all(isinstance(name, str) and name for name in names):
         raise CommandFailed(f'{path}: topics must be objects such as {{"topic": "orders"}}')
-    found = [*dict.fromkeys(map(str, names))]
-    for name in found:
+    topic_names = [*dict.fromkeys(map(str, names))]
+    for name in topic_names:
         _check_topic(path, name)
-    return found
+    return topic_names
 
 
-def written(plan: Mapping[Place, tuple[int, ...]]) -> str:
+def format_plan(plan: Mapping[TopicAndPartition, tuple[int, ...]]) -> str:
     """A line, with names in the order in which Kafka's tool has them."""
     partitions = [
         {
-            "topic": place.topic,
-            "partition": place.partition,
+            "topic": partition.topic,
+            "partition": partition.partition,
             "replicas": list(replicas),
-            "log_dirs": [ANY] * len(replicas),
+            "log_dirs": [ANY_LOG_DIR] * len(replicas),
         }
-        for place, replicas in sorted(plan.items())
+        for partition, replicas in sorted(plan.items())
     ]
     return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
 
 
-def _entries(path: str) -> list[tuple[dict[str, Any], Place]]:
+def _entries(path: str) -> list[tuple[dict[str, Any], TopicAndPartition]]:
     """Each partition once."""
-    found: dict[Place, dict[str, Any]] = {}
-    for entry in _list(path, "partitions"):
-        place = _place(entry)
-        if place is None:
-            raise CommandFailed(f"{path}: {shortened(entry)} names no topic and partition")
-        _check_topic(path, place.topic)
-        if place in found:
-            raise CommandFailed(f"{path}: {place} is there twice")
-        found[place] = entry
-    return [(entry, place) for place, entry in found.items()]
+    entries: dict[TopicAndPartition, dict[str, Any]] = {}
+    for entry in _read_list(path, "partitions"):
+        partition = _parse_topic_partition(entry)
+        if partition is None:
+            raise CommandFailed(f"{path}: {shortened(entry)}: needs a topic and a partition")
+        _check_topic(path, partition.topic)
+        if partition in entries:
+            raise CommandFailed(f"{path}: {partition}: duplicate partition")
+        entries[partition] = entry
+    return [(entry, partition) for partition, entry in entries.items()]
 
 
-def _place(entry: Any) -> Place | None:
+def _parse_topic_partition(entry: Any) -> TopicAndPartition | None:
     if not isinstance(entry, dict):
         return None
     topic, partition = entry.get("topic"), entry.get("partition")
-    if not isinstance(topic, str) or not topic or not _are_numbers([partition]):
+    if not isinstance(topic, str) or not topic or not _are_ids([partition]):
         return None
-    return Place(topic, int(partition or 0))
+    return TopicAndPartition(topic, int(partition or 0))
 
 
 def _check_topic(path: str, name: str) -> None:
     """One that is only unknown is the cluster's to refuse."""
     if len(name) > TOPIC_LENGTH_MAX:
         raise CommandFailed(
-            f"{path}: a topic's name has at most {TOPIC_LENGTH_MAX} characters, not {len(name)}"
+            f"{path}: a topic name has at most {TOPIC_LENGTH_MAX} characters, not {len(name)}"
         )
 
 
-def _are_numbers(found: Any) -> bool:
+def _are_ids(values: Any) -> bool:
     """Of brokers or of partitions; True is none."""
-    return isinstance(found, list) and all(
-        type(each) is int and 0 <= each <= NUMBER_MAX for each in found
+    return isinstance(values, list) and all(
+        type(each) is int and 0 <= each <= ID_MAX for each in values
     )
 
 
-def _are_names(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(each, str) and each for each in found)
+def _are_names(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(each, str) and each for each in values)
 
 
-def _list(path: str, name: str) -> list[Any]:
-    content = _json(path)
-    found = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(found, list) or not found:
+def _read_list(path: str, name: str) -> list[Any]:
+    content = _read_json(path)
+    entries = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries:
         raise CommandFailed(f"{path}: has no {name}")
     if content.get("version", VERSION) != VERSION:
         raise CommandFailed(f"{path}: version must be {VERSION}")
-    return found
+    return entries
 
 
-def _json(path: str) -> Any:
+def _read_json(path: str) -> Any:
     try:
         return json.loads(
             sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         )
-    except OSError as failure:
-        raise CommandFailed(f"{path}: {failure.strerror}") from failure
-    except (ValueError, RecursionError) as failure:  # no text, no JSON, or a number without end
-        raise CommandFailed(f"{path}: is not JSON: {failure}") from failure
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # no text, no JSON, or a number without end
+        raise CommandFailed(f"{path}: invalid JSON: {error}") from error

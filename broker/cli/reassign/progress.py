@@ -15,25 +15,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
-from odradek.broker.cli.direct import NoAnswer
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, by_topic
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.directories import copies
-from odradek.broker.cli.reassign.held_up import HeldUp, Waiting, waited_for
-from odradek.broker.cli.reassign.moves import Standing, standings
-from odradek.broker.cli.reassign.plans import At, ReadPlan
-from odradek.broker.cli.reassign.throttles import Move
+from odradek.broker.cli.broker_connections import RetriableError
+from odradek.broker.cli.cluster_client import ClusterClient, group_by_topic
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.log_dirs import describe_replicas
+from odradek.broker.cli.reassign.plans import ReassignmentPlan, TopicPartitionReplica
+from odradek.broker.cli.reassign.reassignments import ReassignmentState, reassignment_states
+from odradek.broker.cli.reassign.stalls import (
+    BlockedPartitions,
+    StallReporter,
+    partitions_blocked_by_broker,
+)
+from odradek.broker.cli.reassign.throttles import PartitionMove
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-PAUSE_S = 0.5
+POLL_INTERVAL_S = 0.5
 #: A broker that does not say sooner how much it has is taken to have nothing.
-SIZES_S = 2.0
+SIZES_TIMEOUT_S = 2.0
 MB = 1e6
 #: Metadata that says where a partition was may be so much older than what the controller says.
-ELSEWHERE_MAX = 10
+STALE_METADATA_POLLS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,106 +52,134 @@ class Progress:
         return f"{self.moved} of {self.partitions} partitions moved, {sizes}"
 
 
-class Shown(Protocol):
+class ProgressDisplay(Protocol):
     def show(self, progress: Progress) -> None: ...
 
 
-class Seen(NamedTuple):
+class ProgressSnapshot(NamedTuple):
     """In one look."""
 
-    standings: Mapping[Place, Standing]
+    states: Mapping[TopicAndPartition, ReassignmentState]
     progress: Progress
-    waiting: Waiting
-    alive: Collection[int]
+    blocked: BlockedPartitions
+    alive_brokers: Collection[int]
 
 
 async def wait_until_moved(
-    cluster: OperatedCluster,
-    plan: ReadPlan,
-    moves: Mapping[Place, Move],
+    cluster: ClusterClient,
+    plan: ReassignmentPlan,
+    moves: Mapping[TopicAndPartition, PartitionMove],
     *,
-    at_most_s: float | None,
-    out: TextIO,
+    timeout_s: float | None,
+    output: TextIO,
 ) -> bool:
     """Whether all of the plan has in this time; raises CommandFailed if one is left elsewhere."""
     import asyncio
 
-    deadline = math.inf if at_most_s is None else time.monotonic() + at_most_s
-    sizes = await _wanted_sizes(cluster.until(deadline), plan, moves)
-    held_up = HeldUp()
-    elsewhere = 0
-    with _shown(out) as shown:
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    sizes = await _target_sizes(cluster.with_deadline(deadline), plan, moves)
+    stalls = StallReporter()
+    idle_polls = 0
+    with _open_display(output) as display:
         while True:
             try:
-                seen = await _look(cluster.until(deadline), plan, sizes)
-            except NoAnswer:
+                poll = await _poll(cluster.with_deadline(deadline), plan, sizes)
+            except RetriableError:
                 if time.monotonic() < deadline:
                     raise
                 return False
-            shown.show(seen.progress)
-            for line in held_up.lines(seen.progress, seen.waiting, seen.alive):
+            display.show(poll.progress)
+            for line in stalls.lines(poll.progress, poll.blocked, poll.alive_brokers):
                 print(f"odradek: {line}", file=sys.stderr, flush=True)
-            if all(each is Standing.MOVED for each in seen.standings.values()):
+            if all(state is ReassignmentState.MOVED for state in poll.states.values()):
                 return True
-            elsewhere = 0 if Standing.MOVING in seen.standings.values() else elsewhere + 1
-            if elsewhere > ELSEWHERE_MAX:
-                raise CommandFailed(_not_moving(seen.standings))
-            if time.monotonic() + PAUSE_S > deadline:
+            idle_polls = 0 if ReassignmentState.MOVING in poll.states.values() else idle_polls + 1
+            if idle_polls > STALE_METADATA_POLLS_MAX:
+                raise CommandFailed(_not_moving_message(poll.states))
+            if time.monotonic() + POLL_INTERVAL_S > deadline:
                 return False
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _wanted_sizes(
-    cluster: OperatedCluster, plan: ReadPlan, moves: Mapping[Place, Move]
-) -> dict[At, int]:
+async def _target_sizes(
+    cluster: ClusterClient, plan: ReassignmentPlan, moves: Mapping[TopicAndPartition, PartitionMove]
+) -> dict[TopicPartitionReplica, int]:
     """What each new replica will have, if nothing more is written."""
-    places = plan.replicas
-    leaders = [At(place, source) for place in places for source in moves[place].sources]
-    largest = _largest(await _sizes(cluster, leaders))
-    wanted = [At(place, each) for place in places for each in moves[place].readers]
-    return {at: largest.get(at.place, 0) for at in wanted}
+    partitions = plan.replicas
+    sources = [
+        TopicPartitionReplica(partition, source)
+        for partition in partitions
+        for source in moves[partition].sources
+    ]
+    largest = _largest_by_partition(await _replica_sizes(cluster, sources))
+    new_replicas = [
+        TopicPartitionReplica(partition, broker)
+        for partition in partitions
+        for broker in moves[partition].destinations
+    ]
+    return {at: largest.get(at.topic_partition, 0) for at in new_replicas}
 
 
-async def _look(cluster: OperatedCluster, plan: ReadPlan, sizes: Mapping[At, int]) -> Seen:
-    found = await standings(cluster, plan)
-    here = await _sizes(cluster, sizes)
-    picture = await cluster.picture(by_topic(plan.replicas))
-    waiting = waited_for(plan.replicas, found, picture.partitions)
-    return Seen(found, _progress(found, sizes, here), waiting, picture.brokers.keys())
-
-
-def _not_moving(found: Mapping[Place, Standing]) -> str:
-    place = next(each for each in found if found[each] is Standing.ELSEWHERE)
-    return f"{place}: is not where it should be, and not moving there"
-
-
-def _progress(
-    found: Mapping[Place, Standing], sizes: Mapping[At, int], here: Mapping[At, int]
-) -> Progress:
-    is_moved = {place: each is Standing.MOVED for place, each in found.items()}
-    have = (
-        size if is_moved[at.place] else min(size, here.get(at, 0)) for at, size in sizes.items()
+async def _poll(
+    cluster: ClusterClient,
+    plan: ReassignmentPlan,
+    target_sizes: Mapping[TopicPartitionReplica, int],
+) -> ProgressSnapshot:
+    states = await reassignment_states(cluster, plan)
+    current_sizes = await _replica_sizes(cluster, target_sizes)
+    snapshot = await cluster.fetch_metadata(group_by_topic(plan.replicas))
+    blocked = partitions_blocked_by_broker(plan.replicas, states, snapshot.partitions)
+    return ProgressSnapshot(
+        states,
+        _calculate_progress(states, target_sizes, current_sizes),
+        blocked,
+        snapshot.brokers.keys(),
     )
-    return Progress(sum(is_moved.values()), len(found), sum(have), sum(sizes.values()))
 
 
-async def _sizes(cluster: OperatedCluster, replicas: Iterable[At]) -> dict[At, int]:
+def _not_moving_message(states: Mapping[TopicAndPartition, ReassignmentState]) -> str:
+    partition = next(each for each in states if states[each] is ReassignmentState.ELSEWHERE)
+    return f"{partition}: not moved to the replicas of the plan, and no reassignment is ongoing"
+
+
+def _calculate_progress(
+    states: Mapping[TopicAndPartition, ReassignmentState],
+    target_sizes: Mapping[TopicPartitionReplica, int],
+    current_sizes: Mapping[TopicPartitionReplica, int],
+) -> Progress:
+    is_moved = {partition: state is ReassignmentState.MOVED for partition, state in states.items()}
+    moved_sizes = (
+        size if is_moved[at.topic_partition] else min(size, current_sizes.get(at, 0))
+        for at, size in target_sizes.items()
+    )
+    return Progress(
+        sum(is_moved.values()), len(states), sum(moved_sizes), sum(target_sizes.values())
+    )
+
+
+async def _replica_sizes(
+    cluster: ClusterClient, replicas: Iterable[TopicPartitionReplica]
+) -> dict[TopicPartitionReplica, int]:
     """In bytes, of those that are there."""
-    found = await copies(cluster.until(time.monotonic() + SIZES_S), replicas)
-    return {at: max(each.size_bytes for each in of_one) for at, of_one in found.items()}
+    replica_infos = await describe_replicas(
+        cluster.with_deadline(time.monotonic() + SIZES_TIMEOUT_S), replicas
+    )
+    return {at: max(info.size_bytes for info in infos) for at, infos in replica_infos.items()}
 
 
-def _largest(sizes: Mapping[At, int]) -> dict[Place, int]:
-    found: dict[Place, int] = {}
+def _largest_by_partition(
+    sizes: Mapping[TopicPartitionReplica, int],
+) -> dict[TopicAndPartition, int]:
+    largest: dict[TopicAndPartition, int] = {}
     for at, size in sizes.items():
-        found[at.place] = max(size, found.get(at.place, 0))
-    return found
+        largest[at.topic_partition] = max(size, largest.get(at.topic_partition, 0))
+    return largest
 
 
 @contextmanager
-def _shown(out: TextIO) -> Iterator[Shown]:
-    if not out.isatty():
-        yield _Lines(out)
+def _open_display(output: TextIO) -> Iterator[ProgressDisplay]:
+    if not output.isatty():
+        yield _ProgressLines(output)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -155,11 +187,11 @@ def _shown(out: TextIO) -> Iterator[Shown]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("partitions"))
     last = (TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bars(*columns, *last, console=Console(file=out)) as bars:
-        yield _Bar(bars)
+    with Bars(*columns, *last, console=Console(file=output)) as bars:
+        yield _ProgressBar(bars)
 
 
-class _Bar:
+class _ProgressBar:
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task = bars.add_task("", total=None)
@@ -171,14 +203,14 @@ class _Bar:
         )
 
 
-class _Lines:
+class _ProgressLines:
     """One for each change of the number of partitions."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
         self._moved = -1
 
     def show(self, progress: Progress) -> None:
         if progress.moved != self._moved:
             self._moved = progress.moved
-            print(progress, file=self._out, flush=True)
+            print(progress, file=self._output, flush=True)

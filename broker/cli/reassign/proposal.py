@@ -9,48 +9,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import Picture, by_topic
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.cluster_client import MetadataSnapshot, group_by_topic
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.plans import Plan
 
 
-def proposed(
-    picture: Picture, brokers: Sequence[int], *, with_racks: bool = True, random: Random
+def generate_plan(
+    snapshot: MetadataSnapshot,
+    brokers: Sequence[int],
+    *,
+    is_rack_aware: bool = True,
+    random: Random,
 ) -> Plan:
     """For all partitions in the picture; raises CommandFailed."""
-    from odradek.controller.replica_placement import Start, placed_replicas
+    from odradek.controller.replica_placement import PlacementStart, assign_replicas_to_brokers
     from odradek.protocol.errors import KafkaError
 
-    racks = _racks(picture, brokers, with_racks=with_racks)
+    racks = _racks(snapshot, brokers, is_rack_aware=is_rack_aware)
     plan: Plan = {}
-    for topic, numbers in by_topic(picture.partitions).items():
-        first = picture.partitions[Place(topic, numbers[0])]
+    for topic, numbers in group_by_topic(snapshot.partitions).items():
+        first = snapshot.partitions[TopicAndPartition(topic, numbers[0])]
         try:
-            placed = placed_replicas(
+            assignment = assign_replicas_to_brokers(
                 racks,
-                Start.drawn(random, racks),
-                partitions=len(numbers),
+                PlacementStart.draw(random, racks),
+                partition_count=len(numbers),
                 replication_factor=len(first.replicas),
             )
-        except KafkaError as refusal:
+        except KafkaError as error:
             hint = (
                 "; --disable-rack-aware looks at no racks"
-                if with_racks and _has_racks(racks)
+                if is_rack_aware and _has_racks(racks)
                 else ""
             )
-            raise CommandFailed(f"{topic}: {refusal.message}{hint}") from refusal
-        plan |= {Place(topic, number): at for number, at in placed.items()}
+            raise CommandFailed(f"{topic}: {error.message}{hint}") from error
+        plan |= {
+            TopicAndPartition(topic, number): replicas for number, replicas in assignment.items()
+        }
     return plan
 
 
 def _racks(
-    picture: Picture, brokers: Sequence[int], *, with_racks: bool
+    snapshot: MetadataSnapshot, brokers: Sequence[int], *, is_rack_aware: bool
 ) -> Mapping[int, str | None]:
-    absent = [each for each in brokers if each not in picture.brokers]
-    if absent:
-        raise CommandFailed(f"broker {absent[0]}: there is no such broker")
-    return {each: picture.brokers[each].rack if with_racks else None for each in brokers}
+    unknown = [each for each in brokers if each not in snapshot.brokers]
+    if unknown:
+        raise CommandFailed(f"broker {unknown[0]}: there is no such broker")
+    return {each: snapshot.brokers[each].rack if is_rack_aware else None for each in brokers}
 
 
 def _has_racks(racks: Mapping[int, str | None]) -> bool:

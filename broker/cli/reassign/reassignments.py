@@ -6,28 +6,33 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from odradek.broker.cli.operated import OperatedCluster, by_topic, check, told
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.directories import copies
-from odradek.broker.cli.reassign.plans import At, Directories, ReadPlan
+from odradek.broker.cli.cluster_client import (
+    ClusterClient,
+    check_error,
+    format_error,
+    group_by_topic,
+)
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.log_dirs import describe_replicas
+from odradek.broker.cli.reassign.plans import LogDirs, ReassignmentPlan, TopicPartitionReplica
 
 #: What a broker is given besides, to do it in.
-SPARE_MS = 1000
+TIMEOUT_MARGIN_MS = 1000
 
 
-class UnderWay(NamedTuple):
+class PartitionReassignment(NamedTuple):
     """Until the end, all that were replicas and all that will be are."""
 
     replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
 
     @property
-    def origin(self) -> tuple[int, ...]:
-        return tuple(each for each in self.replicas if each not in self.adding)
+    def original_replicas(self) -> tuple[int, ...]:
+        return tuple(each for each in self.replicas if each not in self.adding_replicas)
 
 
-class Standing(Enum):
+class ReassignmentState(Enum):
     """Of a partition, against what a plan wants of it."""
 
     MOVED = "moved"
@@ -35,92 +40,106 @@ class Standing(Enum):
     ELSEWHERE = "elsewhere"
 
 
-async def under_way(cluster: OperatedCluster) -> dict[Place, UnderWay]:
+async def list_reassignments(
+    cluster: ClusterClient,
+) -> dict[TopicAndPartition, PartitionReassignment]:
     """All there are, as the controller knows them."""
     from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(timeout_ms=_timeout_ms(cluster))
-    answer = await cluster.ask_controller(request, version=0, codes=lambda each: [each.error_code])
-    check(answer.error_code, answer.error_message, of="reassignments")
+    response = await cluster.send_to_controller(
+        request, version=0, error_codes=lambda response: [response.error_code]
+    )
+    check_error(response.error_code, response.error_message, subject="reassignments")
     return {
-        Place(topic.name, each.partition_index): UnderWay(
+        TopicAndPartition(topic.name, each.partition_index): PartitionReassignment(
             tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
         )
-        for topic in answer.topics
+        for topic in response.topics
         for each in topic.partitions
     }
 
 
-async def alter(
-    cluster: OperatedCluster, targets: Mapping[Place, tuple[int, ...] | None]
-) -> dict[Place, str]:
+async def alter_reassignments(
+    cluster: ClusterClient, targets: Mapping[TopicAndPartition, tuple[int, ...] | None]
+) -> dict[TopicAndPartition, str]:
     """Begin moves there, or cancel them where it is None; why not, of those that are refused."""
     from odradek.protocol.api.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
     )
 
-    asked = AlterPartitionReassignmentsRequest.Topic
+    topic_entry = AlterPartitionReassignmentsRequest.Topic
     topics = [
-        asked(
+        topic_entry(
             name=topic,
             partitions=[
-                asked.Partition(partition_index=number, replicas=_listed(targets, topic, number))
+                topic_entry.Partition(
+                    partition_index=number, replicas=_target_replicas(targets, topic, number)
+                )
                 for number in numbers
             ],
         )
-        for topic, numbers in by_topic(targets).items()
+        for topic, numbers in group_by_topic(targets).items()
     ]
     request = AlterPartitionReassignmentsRequest(timeout_ms=_timeout_ms(cluster), topics=topics)
-    answer = await cluster.ask_controller(request, version=0, codes=_codes)
-    check(answer.error_code, answer.error_message, of="reassignments")
+    response = await cluster.send_to_controller(request, version=0, error_codes=_error_codes)
+    check_error(response.error_code, response.error_message, subject="reassignments")
     return {
-        Place(topic.name, each.partition_index): told(each.error_code, each.error_message)
-        for topic in answer.responses
+        TopicAndPartition(topic.name, each.partition_index): format_error(
+            each.error_code, each.error_message
+        )
+        for topic in response.responses
         for each in topic.partitions
         if each.error_code
     }
 
 
-async def standings(cluster: OperatedCluster, plan: ReadPlan) -> dict[Place, Standing]:
+async def reassignment_states(
+    cluster: ClusterClient, plan: ReassignmentPlan
+) -> dict[TopicAndPartition, ReassignmentState]:
     """Of each partition of a plan."""
-    moving = await under_way(cluster)
-    partitions = (await cluster.picture(by_topic(plan.replicas))).partitions
-    found = {}
-    for place, replicas in plan.replicas.items():
-        if place in moving:
-            found[place] = Standing.MOVING
+    ongoing = await list_reassignments(cluster)
+    partitions = (await cluster.fetch_metadata(group_by_topic(plan.replicas))).partitions
+    states = {}
+    for partition, replicas in plan.replicas.items():
+        if partition in ongoing:
+            states[partition] = ReassignmentState.MOVING
         else:
-            now = partitions[place].replicas if place in partitions else ()
-            found[place] = Standing.MOVED if now == replicas else Standing.ELSEWHERE
-    for at, standing in (await _in_directories(cluster, plan.directories)).items():
-        if found[at.place] is Standing.MOVED:
-            found[at.place] = standing
-    return found
+            current = partitions[partition].replicas if partition in partitions else ()
+            states[partition] = (
+                ReassignmentState.MOVED if current == replicas else ReassignmentState.ELSEWHERE
+            )
+    for at, state in (await _log_dir_states(cluster, plan.log_dirs)).items():
+        if states[at.topic_partition] is ReassignmentState.MOVED:
+            states[at.topic_partition] = state
+    return states
 
 
-async def _in_directories(cluster: OperatedCluster, directories: Directories) -> dict[At, Standing]:
+async def _log_dir_states(
+    cluster: ClusterClient, log_dirs: LogDirs
+) -> dict[TopicPartitionReplica, ReassignmentState]:
     """Of replicas that are not in the directory where they shall be."""
-    found = {}
-    for at, of_one in (await copies(cluster, directories)).items():
-        wanted = [each for each in of_one if each.directory == directories[at]]
-        if not wanted:
-            found[at] = Standing.ELSEWHERE
-        elif any(each.is_future for each in wanted):
-            found[at] = Standing.MOVING
-    return found
+    states = {}
+    for at, replicas in (await describe_replicas(cluster, log_dirs)).items():
+        in_target = [each for each in replicas if each.log_dir == log_dirs[at]]
+        if not in_target:
+            states[at] = ReassignmentState.ELSEWHERE
+        elif any(each.is_future for each in in_target):
+            states[at] = ReassignmentState.MOVING
+    return states
 
 
-def _listed(
-    targets: Mapping[Place, tuple[int, ...] | None], topic: str, number: int
+def _target_replicas(
+    targets: Mapping[TopicAndPartition, tuple[int, ...] | None], topic: str, partition: int
 ) -> list[int] | None:
-    target = targets[Place(topic, number)]
+    target = targets[TopicAndPartition(topic, partition)]
     return None if target is None else list(target)
 
 
-def _codes(answer: Any) -> list[int]:
-    partitions = [each for topic in answer.responses for each in topic.partitions]
-    return [answer.error_code, *(each.error_code for each in partitions)]
+def _error_codes(response: Any) -> list[int]:
+    partitions = [each for topic in response.responses for each in topic.partitions]
+    return [response.error_code, *(each.error_code for each in partitions)]
 
 
-def _timeout_ms(cluster: OperatedCluster) -> int:
-    return max(1, int(cluster.timeout_s * 1000) - SPARE_MS)
+def _timeout_ms(cluster: ClusterClient) -> int:
+    return max(1, int(cluster.timeout_s * 1000) - TIMEOUT_MARGIN_MS)

@@ -10,66 +10,88 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from odradek.broker.cli.operated import Partition
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.moves import Standing
+from odradek.broker.cli.cluster_client import PartitionInfo
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.plans import Plan
+from odradek.broker.cli.reassign.reassignments import ReassignmentState
 
-STALLED_S = 10.0
+STALL_TIMEOUT_S = 10.0
 #: Of partitions in a line.
-NAMED_MAX = 5
+PARTITIONS_SHOWN_MAX = 5
 
 #: The partitions that wait for each broker.
-Waiting = Mapping[int, list[Place]]
+BlockedPartitions = Mapping[int, list[TopicAndPartition]]
 
 
-def waited_for(
-    plan: Plan, found: Mapping[Place, Standing], partitions: Mapping[Place, Partition]
-) -> Waiting:
+def partitions_blocked_by_broker(
+    plan: Plan,
+    states: Mapping[TopicAndPartition, ReassignmentState],
+    partitions: Mapping[TopicAndPartition, PartitionInfo],
+) -> BlockedPartitions:
     """New replicas have to be in sync; without a leader, one that was in sync has to be back."""
-    waiting: defaultdict[int, list[Place]] = defaultdict(list)
-    for place, standing in sorted(found.items()):
-        if standing is Standing.MOVING and place in partitions:
-            now = partitions[place]
-            lacking = {each for each in plan[place] if each not in now.in_sync}
-            for broker in sorted(lacking.union(now.in_sync if now.leader is None else ())):
-                waiting[broker].append(place)
-    return dict(waiting)
+    blocked: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
+    for partition, state in sorted(states.items()):
+        if state is ReassignmentState.MOVING and partition in partitions:
+            current = partitions[partition]
+            not_in_sync = {each for each in plan[partition] if each not in current.isr}
+            for broker in sorted(not_in_sync.union(current.isr if current.leader is None else ())):
+                blocked[broker].append(partition)
+    return dict(blocked)
 
 
-class HeldUp:
+class StallReporter:
     """Remembers what it has told."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._gone: Waiting = {}
+        self._offline: BlockedPartitions = {}
         self._progress: object = None
-        self._since = clock()
-        self._is_told = False
+        self._last_progress_at = clock()
+        self._is_reported = False
 
-    def lines(self, progress: object, waiting: Waiting, alive: Collection[int]) -> Iterator[str]:
+    def lines(
+        self, progress: object, blocked: BlockedPartitions, alive_brokers: Collection[int]
+    ) -> Iterator[str]:
         """What is new, of those who wait and of the brokers that are alive."""
-        yield from self._about_gone(waiting, alive)
+        yield from self._offline_broker_lines(blocked, alive_brokers)
         if progress != self._progress:
-            self._progress, self._since, self._is_told = progress, self._clock(), False
-        slow = {broker: places for broker, places in waiting.items() if broker in alive}
-        if slow and not self._is_told and self._clock() - self._since >= STALLED_S:
-            self._is_told = True
-            told = [f"broker {each} is not in sync with {_listed(slow[each])}" for each in slow]
-            yield f"nothing has moved for {STALLED_S:.0f} s: {'; '.join(told)}"
+            self._progress, self._last_progress_at, self._is_reported = (
+                progress,
+                self._clock(),
+                False,
+            )
+        slow = {
+            broker: partitions for broker, partitions in blocked.items() if broker in alive_brokers
+        }
+        if (
+            slow
+            and not self._is_reported
+            and self._clock() - self._last_progress_at >= STALL_TIMEOUT_S
+        ):
+            self._is_reported = True
+            reasons = [
+                f"broker {each} is not in sync with {_partition_list(slow[each])}" for each in slow
+            ]
+            yield f"no progress for {STALL_TIMEOUT_S:.0f} s: {'; '.join(reasons)}"
 
-    def _about_gone(self, waiting: Waiting, alive: Collection[int]) -> Iterator[str]:
-        gone = {broker: places for broker, places in waiting.items() if broker not in alive}
-        before, self._gone = self._gone, gone
+    def _offline_broker_lines(
+        self, blocked: BlockedPartitions, alive_brokers: Collection[int]
+    ) -> Iterator[str]:
+        offline = {
+            broker: partitions
+            for broker, partitions in blocked.items()
+            if broker not in alive_brokers
+        }
+        before, self._offline = self._offline, offline
         for broker in before:
-            if broker in alive:
-                yield f"broker {broker} is back"
-        for broker, places in gone.items():
-            if before.get(broker) != places:
-                yield f"broker {broker} is gone, and {_listed(places)} cannot move without it"
+            if broker in alive_brokers:
+                yield f"broker {broker} is online again"
+        for broker, partitions in offline.items():
+            if before.get(broker) != partitions:
+                yield f"broker {broker} is offline and blocks {_partition_list(partitions)}"
 
 
-def _listed(places: list[Place]) -> str:
-    named = ", ".join(map(str, places[:NAMED_MAX]))
-    more = len(places) - NAMED_MAX
-    return f"{named} and {more} more" if more > 0 else named
+def _partition_list(topic_partitions: list[TopicAndPartition]) -> str:
+    names = ", ".join(map(str, topic_partitions[:PARTITIONS_SHOWN_MAX]))
+    more = len(topic_partitions) - PARTITIONS_SHOWN_MAX
+    return f"{names} and {more} more" if more > 0 else names

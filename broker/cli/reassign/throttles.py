@@ -14,110 +14,139 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster, told
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.moves import UnderWay
+from odradek.broker.cli.cluster_client import ClusterClient, format_error
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.plans import Plan
-from odradek.broker.cli.topic_settings import topic_settings
+from odradek.broker.cli.reassign.reassignments import PartitionReassignment
+from odradek.broker.cli.topic_settings import fetch_topic_settings
 
-LEADERS = "leader.replication.throttled.replicas"
-FOLLOWERS = "follower.replication.throttled.replicas"
-RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-TOPIC, BROKER = 2, 4
+LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
+THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 
 #: A value for each setting; None: none any more.
-Changes = Mapping[str, str | None]
+ConfigChanges = Mapping[str, str | None]
 
 
-class Move(NamedTuple):
+class PartitionMove(NamedTuple):
     """Of a partition: which brokers it is read from, and which ones read it."""
 
     sources: tuple[int, ...]
-    readers: tuple[int, ...]
+    destinations: tuple[int, ...]
 
 
-def moves_of(
-    plan: Plan, now: Mapping[Place, tuple[int, ...]], moving: Mapping[Place, UnderWay]
-) -> dict[Place, Move]:
+def calculate_moves(
+    plan: Plan,
+    current: Mapping[TopicAndPartition, tuple[int, ...]],
+    reassignments: Mapping[TopicAndPartition, PartitionReassignment],
+) -> dict[TopicAndPartition, PartitionMove]:
     """Those of a plan, and those under way that it leaves alone."""
-    moves = {place: Move(each.origin, each.adding) for place, each in moving.items()}
-    for place, replicas in plan.items():
-        sources = moving[place].origin if place in moving else now[place]
-        readers = tuple(each for each in replicas if each not in sources)
-        moves[place] = Move(sources, readers)
+    moves = {
+        partition: PartitionMove(each.original_replicas, each.adding_replicas)
+        for partition, each in reassignments.items()
+    }
+    for partition, replicas in plan.items():
+        sources = (
+            reassignments[partition].original_replicas
+            if partition in reassignments
+            else current[partition]
+        )
+        destinations = tuple(each for each in replicas if each not in sources)
+        moves[partition] = PartitionMove(sources, destinations)
     return moves
 
 
-async def throttle(cluster: OperatedCluster, moves: Mapping[Place, Move], rate: int) -> list[int]:
+async def apply_throttles(
+    cluster: ClusterClient, moves: Mapping[TopicAndPartition, PartitionMove], rate: int
+) -> list[int]:
     """The brokers that are throttled now."""
-    for topic, changes in _of_topics(moves).items():
+    for topic, changes in _throttled_replicas_by_topic(moves).items():
         await _alter_topic(cluster, topic, changes)
-    brokers = sorted({each for move in moves.values() for each in (*move.sources, *move.readers)})
-    alive = (await cluster.picture([])).brokers
+    brokers = sorted(
+        {each for move in moves.values() for each in (*move.sources, *move.destinations)}
+    )
+    alive = (await cluster.fetch_metadata([])).brokers
     throttled = [each for each in brokers if each in alive]
     for broker in throttled:
-        await _alter_broker(cluster, broker, dict.fromkeys(RATES, str(rate)))
+        await _alter_broker(cluster, broker, dict.fromkeys(THROTTLED_RATES, str(rate)))
     return throttled
 
 
-async def remove(cluster: OperatedCluster, topics: Iterable[str]) -> None:
+async def remove_throttles(cluster: ClusterClient, topics: Iterable[str]) -> None:
     """From these topics, and from every broker that is there."""
-    for broker in sorted((await cluster.picture([])).brokers):
-        await _alter_broker(cluster, broker, dict.fromkeys(RATES))
+    for broker in sorted((await cluster.fetch_metadata([])).brokers):
+        await _alter_broker(cluster, broker, dict.fromkeys(THROTTLED_RATES))
     for topic in sorted(topics):
-        await _alter_topic(cluster, topic, dict.fromkeys((LEADERS, FOLLOWERS)))
+        await _alter_topic(
+            cluster, topic, dict.fromkeys((LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS))
+        )
 
 
-async def throttled_topics(cluster: OperatedCluster, topics: Iterable[str]) -> list[str]:
+async def throttled_topics(cluster: ClusterClient, topics: Iterable[str]) -> list[str]:
     """Those of them whose replicas are; of brokers nobody tells."""
-    found = await topic_settings(cluster, sorted(topics), [LEADERS, FOLLOWERS])
-    return [topic for topic, settings in found.items() if any(settings.values())]
+    settings = await fetch_topic_settings(
+        cluster, sorted(topics), [LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS]
+    )
+    return [topic for topic, values in settings.items() if any(values.values())]
 
 
-def _of_topics(moves: Mapping[Place, Move]) -> dict[str, Changes]:
+def _throttled_replicas_by_topic(
+    moves: Mapping[TopicAndPartition, PartitionMove],
+) -> dict[str, ConfigChanges]:
     """A partition that nobody new reads is throttled nowhere."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for place, move in sorted(moves.items()):
-        if move.readers:
-            throttled = found.setdefault(place.topic, {LEADERS: [], FOLLOWERS: []})
-            throttled[LEADERS] += [f"{place.partition}:{each}" for each in move.sources]
-            throttled[FOLLOWERS] += [f"{place.partition}:{each}" for each in move.readers]
+    by_topic: dict[str, dict[str, list[str]]] = {}
+    for partition, move in sorted(moves.items()):
+        if move.destinations:
+            throttled = by_topic.setdefault(
+                partition.topic, {LEADER_THROTTLED_REPLICAS: [], FOLLOWER_THROTTLED_REPLICAS: []}
+            )
+            throttled[LEADER_THROTTLED_REPLICAS] += [
+                f"{partition.partition}:{each}" for each in move.sources
+            ]
+            throttled[FOLLOWER_THROTTLED_REPLICAS] += [
+                f"{partition.partition}:{each}" for each in move.destinations
+            ]
     return {
         topic: {name: ",".join(replicas) for name, replicas in throttled.items()}
-        for topic, throttled in found.items()
+        for topic, throttled in by_topic.items()
     }
 
 
-async def _alter_topic(cluster: OperatedCluster, topic: str, changes: Changes) -> None:
-    request = _request(TOPIC, topic, changes)
-    answer = await cluster.ask_controller(request, version=0, codes=_codes)
-    _check(answer, f"topic {topic}")
+async def _alter_topic(cluster: ClusterClient, topic: str, changes: ConfigChanges) -> None:
+    request = _alter_configs_request(TOPIC_RESOURCE, topic, changes)
+    response = await cluster.send_to_controller(request, version=0, error_codes=_error_codes)
+    _check_errors(response, f"topic {topic}")
 
 
-async def _alter_broker(cluster: OperatedCluster, broker: int, changes: Changes) -> None:
-    request = _request(BROKER, str(broker), changes)
-    _check(await cluster.ask_broker(broker, request, version=0), f"broker {broker}")
+async def _alter_broker(cluster: ClusterClient, broker_id: int, changes: ConfigChanges) -> None:
+    request = _alter_configs_request(BROKER_RESOURCE, str(broker_id), changes)
+    _check_errors(
+        await cluster.send_to_broker(broker_id, request, version=0), f"broker {broker_id}"
+    )
 
 
-def _request(kind: int, name: str, changes: Changes) -> Any:
+def _alter_configs_request(resource_type: int, name: str, changes: ConfigChanges) -> Any:
     from odradek.protocol.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 
-    asked = IncrementalAlterConfigsRequest.Resource
+    resource_entry = IncrementalAlterConfigsRequest.Resource
     configs = [
-        asked.Config(name=setting, config_operation=DELETE if to is None else SET, value=to)
-        for setting, to in changes.items()
+        resource_entry.Config(
+            name=setting, config_operation=DELETE if value is None else SET, value=value
+        )
+        for setting, value in changes.items()
     ]
-    resource = asked(resource_type=kind, resource_name=name, configs=configs)
+    resource = resource_entry(resource_type=resource_type, resource_name=name, configs=configs)
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
-def _codes(answer: Any) -> list[int]:
-    return [each.error_code for each in answer.responses]
+def _error_codes(response: Any) -> list[int]:
+    return [each.error_code for each in response.responses]
 
 
-def _check(answer: Any, of: str) -> None:
-    for each in answer.responses:
+def _check_errors(response: Any, subject: str) -> None:
+    for each in response.responses:
         if each.error_code:
-            raise CommandFailed(f"{of}: {told(each.error_code, each.error_message)}")
+            raise CommandFailed(f"{subject}: {format_error(each.error_code, each.error_message)}")

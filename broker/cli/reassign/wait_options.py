@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.cli import client
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import OperatedCluster
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.reassign.plans import ReadPlan
+from odradek.broker.cli.cluster_client import ClusterClient
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.reassign.plans import ReassignmentPlan
 from odradek.broker.cli.reassign.progress import wait_until_moved
-from odradek.broker.cli.reassign.throttles import Move
+from odradek.broker.cli.reassign.throttles import PartitionMove
 
-LONGEST_S = 30 * 24 * 3600
+WAIT_MAX_S = 30 * 24 * 3600
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,51 +23,51 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait-at-most",
         metavar="SECONDS",
-        type=partial(client.seconds, at_most=LONGEST_S),
+        type=partial(client.parse_seconds, at_most=WAIT_MAX_S),
         help="wait, but no longer than this; what is not moved by then goes on all the same",
     )
 
 
-def is_wanted(arguments: argparse.Namespace) -> bool:
+def is_wait_requested(arguments: argparse.Namespace) -> bool:
     return arguments.wait or arguments.wait_at_most is not None
 
 
-async def wait(
+async def wait_for_completion(
     arguments: argparse.Namespace,
-    asked: OperatedCluster,
-    plan: ReadPlan,
-    moves: Mapping[Place, Move],
+    cluster: ClusterClient,
+    plan: ReassignmentPlan,
+    moves: Mapping[TopicAndPartition, PartitionMove],
     *,
     is_throttled: bool,
 ) -> bool:
     """Whether all is moved.  However the waiting ends before, what goes on is told."""
     from asyncio import CancelledError
 
-    goes_on = _goes_on(arguments.plan, is_throttled=is_throttled)
+    continues = _still_running_message(arguments.plan, is_throttled=is_throttled)
     # A program that reads the answer as JSON wants nothing else there.
-    out = sys.stderr if getattr(arguments, "json", False) else sys.stdout
+    output = sys.stderr if getattr(arguments, "json", False) else sys.stdout
     try:
         is_moved = await wait_until_moved(
-            asked, plan, moves, at_most_s=arguments.wait_at_most, out=out
+            cluster, plan, moves, timeout_s=arguments.wait_at_most, output=output
         )
     except (CancelledError, CommandFailed):
-        _complain(goes_on)
+        _print_error(continues)
         raise
     if not is_moved:
-        _complain(f"not all is moved after {arguments.wait_at_most:g} s")
-        _complain(goes_on)
+        _print_error(f"not all partitions have moved after {arguments.wait_at_most:g} s")
+        _print_error(continues)
     return is_moved
 
 
-def _goes_on(plan: str, *, is_throttled: bool) -> str:
-    verify = f"`odradek reassign verify {'FILE' if plan == '-' else plan}` tells how far it is"
+def _still_running_message(plan: str, *, is_throttled: bool) -> str:
+    verify = f"`odradek reassign verify {'FILE' if plan == '-' else plan}` shows the progress"
     if not is_throttled:
-        return f"what is under way goes on: {verify}"
+        return f"the reassignment continues: {verify}"
     return (
-        f"what is under way goes on, and so does the throttle: {verify}, and removes the throttle "
-        "once all has moved"
+        f"the reassignment continues, and the throttle remains: {verify}, and removes the throttle "
+        "when all partitions have moved"
     )
 
 
-def _complain(line: str) -> None:
+def _print_error(line: str) -> None:
     print(f"odradek: {line}", file=sys.stderr, flush=True)

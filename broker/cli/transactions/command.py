@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.cli import client, tables
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.groups.scope import SYNTAX, places, scope
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.groups.scope import SYNTAX, parse_scope, resolve_scopes
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.transactions import hanging
-from odradek.broker.cli.transactions.lookup import STATES, Cluster, verb
+from odradek.broker.cli.transactions.lookup import STATES, TransactionsClient, transactions_command
 
 if TYPE_CHECKING:
-    from odradek.broker.cli.transactions.lookup import Transaction
+    from odradek.broker.cli.transactions.lookup import TransactionDescription
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -67,7 +67,7 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         choices=[state.lower() for state in STATES],
         action="append",
         default=[],
-        help=f"only those in this one; repeatable: {', '.join(STATES)}",
+        help=f"only ids in this state; repeatable: {', '.join(STATES)}",
     )
     parser.add_argument(
         "--producer-id",
@@ -94,7 +94,7 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     tables.add_options(parser)
     client.add_options(parser)
-    parser.set_defaults(run=verb(list_transactions))
+    parser.set_defaults(run=transactions_command(list_transactions))
 
 
 def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -111,7 +111,7 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("ids", nargs="+", metavar="TRANSACTIONAL_ID")
     tables.add_options(parser)
     client.add_options(parser)
-    parser.set_defaults(run=verb(describe))
+    parser.set_defaults(run=transactions_command(describe))
 
 
 def _add_describe_producers(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -126,14 +126,14 @@ def _add_describe_producers(verbs: Commands[argparse.ArgumentParser]) -> None:
             "odradek transactions describe-producers orders:2 --broker 1",
         ),
     )
-    parser.add_argument("scopes", nargs="+", metavar=SYNTAX, type=scope)
+    parser.add_argument("scopes", nargs="+", metavar=SYNTAX, type=parse_scope)
     parser.add_argument("--broker", metavar="ID", type=int, help="a replica, instead of the leader")
     tables.add_options(parser)
     client.add_options(parser)
-    parser.set_defaults(run=verb(describe_producers))
+    parser.set_defaults(run=transactions_command(describe_producers))
 
 
-async def list_transactions(arguments: argparse.Namespace, asked: Cluster) -> int:
+async def list_transactions(arguments: argparse.Namespace, cluster: TransactionsClient) -> int:
     from odradek.protocol.api.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
@@ -144,20 +144,20 @@ async def list_transactions(arguments: argparse.Namespace, asked: Cluster) -> in
     )
     rows = [
         (each.transactional_id, coordinator, each.producer_id, each.transaction_state)
-        for each, coordinator in await asked.listed(request)
+        for each, coordinator in await cluster.list_transactions(request)
     ]
     tables.show(LIST_COLUMNS, rows, title="Transactions", as_json=arguments.json)
     return 0
 
 
-async def describe(arguments: argparse.Namespace, asked: Cluster) -> int:
-    found = await asked.described(dict.fromkeys(arguments.ids))
-    missing = [name for name, (transaction, _) in found.items() if transaction is None]
+async def describe(arguments: argparse.Namespace, cluster: TransactionsClient) -> int:
+    descriptions = await cluster.describe_transactions(dict.fromkeys(arguments.ids))
+    missing = [name for name, (transaction, _) in descriptions.items() if transaction is None]
     for name in missing:
         print(f"odradek: {name}: there is no such transactional id", file=sys.stderr)
     rows = [
-        _row(transaction, coordinator)
-        for transaction, coordinator in found.values()
+        _description_row(transaction, coordinator)
+        for transaction, coordinator in descriptions.values()
         if transaction is not None
     ]
     if rows:
@@ -165,33 +165,35 @@ async def describe(arguments: argparse.Namespace, asked: Cluster) -> int:
     return 1 if missing else 0
 
 
-def _row(transaction: Transaction, coordinator: int) -> tables.Row:
-    begun_ms = transaction.transaction_start_time_ms
+def _description_row(transaction: TransactionDescription, coordinator: int) -> tables.Row:
+    start_ms = transaction.transaction_start_time_ms
     now_ms = int(time.time() * 1000)
     return (
         *(transaction.transactional_id, coordinator),
         *(transaction.producer_id, transaction.producer_epoch),
         *(transaction.transaction_state, transaction.transaction_timeout_ms),
-        *((begun_ms, now_ms - begun_ms) if begun_ms >= 0 else (None, None)),
+        *((start_ms, now_ms - start_ms) if start_ms >= 0 else (None, None)),
         sorted(
-            str(Place(topic.topic, number))
+            str(TopicAndPartition(topic.topic, number))
             for topic in transaction.topics
             for number in topic.partitions
         ),
     )
 
 
-async def describe_producers(arguments: argparse.Namespace, asked: Cluster) -> int:
-    meant = places(client.admin(arguments), arguments.scopes, arguments.timeout)
-    found = await asked.producers(meant, replica=arguments.broker)
+async def describe_producers(arguments: argparse.Namespace, cluster: TransactionsClient) -> int:
+    topic_partitions = resolve_scopes(
+        client.create_admin_client(arguments), arguments.scopes, arguments.timeout
+    )
+    producers = await cluster.describe_producers(topic_partitions, broker_id=arguments.broker)
     rows = [
         (
-            *place,
+            *topic_partition,
             *(each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence),
-            *(each.last_timestamp, hanging.start_offset(each)),
+            *(each.last_timestamp, hanging.open_transaction_start_offset(each)),
         )
-        for place, producers in found.items()
-        for each in producers
+        for topic_partition, partition_producers in producers.items()
+        for each in partition_producers
     ]
     tables.show(PRODUCER_COLUMNS, rows, title="Producers", as_json=arguments.json)
     return 0

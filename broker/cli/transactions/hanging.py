@@ -7,15 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.cli import client, direct, tables
+from odradek.broker.cli import broker_connections, client, tables
+from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.examples import examples
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.scope import SYNTAX, Scope, places, scope
-from odradek.broker.cli.partitions import Place
-from odradek.broker.cli.transactions.lookup import Cluster, verb
+from odradek.broker.cli.groups.scope import SYNTAX, TopicScope, parse_scope, resolve_scopes
+from odradek.broker.cli.partitions import TopicAndPartition
+from odradek.broker.cli.transactions.lookup import TransactionsClient, transactions_command
 
 if TYPE_CHECKING:
-    from odradek.broker.cli.transactions.lookup import Producer
+    from odradek.broker.cli.transactions.lookup import ProducerState
 
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
@@ -24,9 +24,9 @@ COLUMNS = (
     *("last_ms", "minutes"),
 )
 #: Kafka's, and ours, for transaction.max.timeout.ms.
-LONGEST_MINUTES = 15
+DEFAULT_MAX_TIMEOUT_MINUTES = 15
 MINUTE_MS = 60_000
-MARKERS_VERSION = 1
+WRITE_TXN_MARKERS_VERSION = 1
 #: Of whom no coordinator has written a marker yet: not above any that could.
 FIRST_COORDINATOR_EPOCH = 0
 
@@ -52,7 +52,7 @@ def _add_find(verbs: Commands[argparse.ArgumentParser]) -> None:
         "--topic",
         dest="scopes",
         metavar=SYNTAX,
-        type=scope,
+        type=parse_scope,
         action="append",
         default=[],
         help="only in this topic, or these partitions of it; repeatable",
@@ -68,12 +68,12 @@ def _add_find(verbs: Commands[argparse.ArgumentParser]) -> None:
         "--max-transaction-timeout",
         metavar="MINUTES",
         type=int,
-        default=LONGEST_MINUTES,
+        default=DEFAULT_MAX_TIMEOUT_MINUTES,
         help="how long a transaction may last: transaction.max.timeout.ms (%(default)s)",
     )
     tables.add_options(parser)
     client.add_options(parser)
-    parser.set_defaults(run=verb(find_hanging))
+    parser.set_defaults(run=transactions_command(find_hanging))
 
 
 def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
@@ -90,7 +90,7 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
             "--coordinator-epoch 0",
         ),
     )
-    parser.add_argument("scope", metavar="TOPIC:N", type=scope)
+    parser.add_argument("scope", metavar="TOPIC:N", type=parse_scope)
     parser.add_argument(
         "--start-offset", metavar="OFFSET", type=int, help="where the transaction begins"
     )
@@ -99,111 +99,124 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
     others.add_argument("--producer-epoch", metavar="EPOCH", type=int)
     others.add_argument("--coordinator-epoch", metavar="EPOCH", type=int)
     client.add_options(parser)
-    parser.set_defaults(run=verb(abort))
+    parser.set_defaults(run=transactions_command(abort))
 
 
-def start_offset(producer: Producer) -> int | None:
+def open_transaction_start_offset(producer: ProducerState) -> int | None:
     """Of the transaction that it has open."""
     return None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset
 
 
-class Open(NamedTuple):
+class OpenTransaction(NamedTuple):
     """A transaction, in one of its partitions."""
 
-    place: Place
-    producer: Producer
+    topic_partition: TopicAndPartition
+    producer: ProducerState
 
 
-async def find_hanging(arguments: argparse.Namespace, asked: Cluster) -> int:
+async def find_hanging(arguments: argparse.Namespace, cluster: TransactionsClient) -> int:
     now_ms = int(time.time() * 1000)
-    longest_ms = arguments.max_transaction_timeout * MINUTE_MS
-    failures: list[CommandFailed] = []
-    found = await asked.producers(_searched(arguments, asked), tell=failures.append)
-    late = [
-        Open(place, producer)
-        for place, producers in found.items()
-        for producer in producers
-        if start_offset(producer) is not None and now_ms - producer.last_timestamp > longest_ms
+    max_timeout_ms = arguments.max_transaction_timeout * MINUTE_MS
+    errors: list[CommandFailed] = []
+    producers = await cluster.describe_producers(
+        _partitions_to_search(arguments, cluster), on_error=errors.append
+    )
+    candidates = [
+        OpenTransaction(topic_partition, producer)
+        for topic_partition, partition_producers in producers.items()
+        for producer in partition_producers
+        if open_transaction_start_offset(producer) is not None
+        and now_ms - producer.last_timestamp > max_timeout_ms
     ]
-    expected = await _expected(asked, late)
+    known = await _transactions_known_to_coordinators(cluster, candidates)
     rows = [
         (
-            *place,
+            *topic_partition,
             *(producer.producer_id, producer.producer_epoch, producer.coordinator_epoch),
             *(producer.current_txn_start_offset, producer.last_timestamp),
             (now_ms - producer.last_timestamp) // MINUTE_MS,
         )
-        for place, producer in late
-        if (place, producer.producer_id) not in expected
+        for topic_partition, producer in candidates
+        if (topic_partition, producer.producer_id) not in known
     ]
-    for failure in failures:
-        print(f"odradek: not searched: {failure}", file=sys.stderr)
+    for error in errors:
+        print(f"odradek: not searched: {error}", file=sys.stderr)
     tables.show(COLUMNS, rows, title="Hanging transactions", as_json=arguments.json)
-    return 1 if failures else 0
+    return 1 if errors else 0
 
 
-def _searched(arguments: argparse.Namespace, asked: Cluster) -> list[Place]:
+def _partitions_to_search(
+    arguments: argparse.Namespace, cluster: TransactionsClient
+) -> list[TopicAndPartition]:
     if arguments.broker is not None:
-        asked.check_broker(arguments.broker)
-    meant = asked.places()
+        cluster.check_broker(arguments.broker)
+    topic_partitions = cluster.all_partitions()
     if arguments.scopes:
-        meant = places(client.admin(arguments), arguments.scopes, arguments.timeout)
+        topic_partitions = resolve_scopes(
+            client.create_admin_client(arguments), arguments.scopes, arguments.timeout
+        )
     if arguments.broker is None:
-        return meant
-    return [place for place in meant if asked.is_led_by(arguments.broker, place)]
+        return topic_partitions
+    return [each for each in topic_partitions if cluster.is_led_by(arguments.broker, each)]
 
 
-async def _expected(asked: Cluster, late: list[Open]) -> set[tuple[Place, int]]:
+async def _transactions_known_to_coordinators(
+    cluster: TransactionsClient, candidates: list[OpenTransaction]
+) -> set[tuple[TopicAndPartition, int]]:
     """Partitions and producers whose coordinator has still to write a marker, or soon may."""
     from odradek.protocol.api.list_transactions import ListTransactionsRequest
 
-    producers = sorted({each.producer.producer_id for each in late})
+    producers = sorted({each.producer.producer_id for each in candidates})
     if not producers:
         return set()
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=producers)
-    names = [listing.transactional_id for listing, _ in await asked.listed(request)]
+    names = [listing.transactional_id for listing, _ in await cluster.list_transactions(request)]
     return {
-        (Place(topic.topic, number), transaction.producer_id)
-        for transaction, _ in (await asked.described(names)).values()
+        (TopicAndPartition(topic.topic, number), transaction.producer_id)
+        for transaction, _ in (await cluster.describe_transactions(names)).values()
         if transaction is not None
         for topic in transaction.topics
         for number in topic.partitions
     }
 
 
-async def abort(arguments: argparse.Namespace, asked: Cluster) -> int:
+async def abort(arguments: argparse.Namespace, cluster: TransactionsClient) -> int:
     from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest
 
-    place = _only(arguments.scope)
-    producer, epoch, coordinator_epoch = await _meant(arguments, asked, place)
+    partition = _single_partition(arguments.scope)
+    producer, epoch, coordinator_epoch = await _producer_to_abort(arguments, cluster, partition)
     marker = WriteTxnMarkersRequest.Marker(
         producer_id=producer,
         producer_epoch=epoch,
         transaction_result=False,
         topics=[
             WriteTxnMarkersRequest.Marker.Topic(
-                name=place.topic, partition_indexes=[place.partition]
+                name=partition.topic, partition_indexes=[partition.partition]
             )
         ],
         coordinator_epoch=max(coordinator_epoch, FIRST_COORDINATOR_EPOCH),
     )
     request = WriteTxnMarkersRequest(markers=[marker])
-    answer = await asked.ask_broker(asked.leader(place), request, version=MARKERS_VERSION)
-    code = answer.markers[0].topics[0].partitions[0].error_code
+    response = await cluster.send_to_broker(
+        cluster.leader(partition), request, version=WRITE_TXN_MARKERS_VERSION
+    )
+    code = response.markers[0].topics[0].partitions[0].error_code
     if code:
-        raise CommandFailed(f"{place}: {direct.reason(code)}")
-    print(f"{place}: transaction of producer {producer} aborted")
+        raise CommandFailed(f"{partition}: {broker_connections.format_error_code(code)}")
+    print(f"{partition}: transaction of producer {producer} aborted")
     return 0
 
 
-def _only(meant: Scope) -> Place:
-    if len(meant.partitions) != 1:
-        raise CommandFailed(f"{meant.topic}: name one partition, as {meant.topic}:0")
-    return Place(meant.topic, meant.partitions[0])
+def _single_partition(topic_scope: TopicScope) -> TopicAndPartition:
+    if len(topic_scope.partitions) != 1:
+        raise CommandFailed(
+            f"{topic_scope.topic}: give exactly one partition, such as {topic_scope.topic}:0"
+        )
+    return TopicAndPartition(topic_scope.topic, topic_scope.partitions[0])
 
 
-async def _meant(
-    arguments: argparse.Namespace, asked: Cluster, place: Place
+async def _producer_to_abort(
+    arguments: argparse.Namespace, cluster: TransactionsClient, topic_partition: TopicAndPartition
 ) -> tuple[int, int, int]:
     """Id and epoch of the producer, and epoch of the coordinator that last ended one of its."""
     named = (arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch)
@@ -213,7 +226,9 @@ async def _meant(
         )
     if arguments.start_offset is None:
         return named
-    for producer in (await asked.producers([place]))[place]:
-        if start_offset(producer) == arguments.start_offset:
+    for producer in (await cluster.describe_producers([topic_partition]))[topic_partition]:
+        if open_transaction_start_offset(producer) == arguments.start_offset:
             return producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
-    raise CommandFailed(f"{place}: no open transaction begins at {arguments.start_offset}")
+    raise CommandFailed(
+        f"{topic_partition}: no open transaction starts at offset {arguments.start_offset}"
+    )

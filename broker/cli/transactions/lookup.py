@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odradek.broker.cli import client, direct
-from odradek.broker.cli.direct import Address, Connections
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.groups.coordinator import PASSING, PAUSE_S
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli import broker_connections, client
+from odradek.broker.cli.broker_connections import Address, BrokerConnections
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.groups.coordinator_retries import RETRIABLE_ERRORS, RETRY_BACKOFF_S
+from odradek.broker.cli.partitions import TopicAndPartition
 
 if TYPE_CHECKING:
     from odradek.protocol.api.describe_producers import DescribeProducersResponse
@@ -23,219 +23,250 @@ if TYPE_CHECKING:
         ListTransactionsResponse,
     )
 
-    Producer = DescribeProducersResponse.Topic.Partition.Producer
-    Transaction = DescribeTransactionsResponse.Transaction
-    Listing = ListTransactionsResponse.Transaction
+    ProducerState = DescribeProducersResponse.Topic.Partition.Producer
+    TransactionDescription = DescribeTransactionsResponse.Transaction
+    TransactionListing = ListTransactionsResponse.Transaction
 
 STATES = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
     "PrepareEpochFence",
 )
 TOOL = "kafka-transactions"
-TRANSACTION = 1  # as the type of a coordinator
+TRANSACTION_COORDINATOR_TYPE = 1  # as the type of a coordinator
 FIND_COORDINATOR_VERSION = 4  # the first that takes several ids
 NOT_FOUND = "TRANSACTIONAL_ID_NOT_FOUND"
 #: Of partitions in a request, so that none holds up its broker.
-AT_ONCE = 500
+PARTITIONS_PER_REQUEST = 500
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 #: What is done about a partition of which nothing is known.
-Tell = Callable[[CommandFailed], None]
+ErrorCallback = Callable[[CommandFailed], None]
 
 
-def _stop(failure: CommandFailed) -> None:
-    raise failure
+def _raise_error(error: CommandFailed) -> None:
+    raise error
 
 
-def verb(work: Callable[[argparse.Namespace, Cluster], Awaitable[int]]) -> client.Run:
+def transactions_command(
+    command: Callable[[argparse.Namespace, TransactionsClient], Awaitable[int]],
+) -> client.CommandFunction:
     """A command that does this with the cluster."""
 
-    async def with_cluster(arguments: argparse.Namespace, connections: Connections) -> int:
-        return await work(arguments, Cluster(arguments, connections))
+    async def with_cluster(arguments: argparse.Namespace, connections: BrokerConnections) -> int:
+        return await command(arguments, TransactionsClient(arguments, connections))
 
     def run(arguments: argparse.Namespace) -> int:
-        return direct.run(arguments, partial(with_cluster, arguments), tool=TOOL)
+        return broker_connections.run(arguments, partial(with_cluster, arguments), tool=TOOL)
 
     return client.client_command(run)
 
 
-class Cluster:
+class TransactionsClient:
     """Its brokers, and who leads what; asked when it is made."""
 
-    def __init__(self, arguments: argparse.Namespace, connections: Connections) -> None:
-        self._admin = client.admin(arguments)
+    def __init__(self, arguments: argparse.Namespace, connections: BrokerConnections) -> None:
+        self._admin = client.create_admin_client(arguments)
         self._metadata = self._admin.list_topics(timeout=arguments.timeout)
         self._connections = connections
         self._timeout_s = arguments.timeout
-        known: Iterable[Any] = self._metadata.brokers.values()  # whose types are wrong
-        self.brokers = {broker.id: Address(broker.host, broker.port) for broker in known}
+        brokers: Iterable[Any] = self._metadata.brokers.values()  # whose types are wrong
+        self.brokers = {broker.id: Address(broker.host, broker.port) for broker in brokers}
 
-    def places(self) -> list[Place]:
+    def all_partitions(self) -> list[TopicAndPartition]:
         """All there are."""
         return sorted(
-            Place(name, number)
+            TopicAndPartition(name, number)
             for name, topic in self._metadata.topics.items()
             for number in topic.partitions
         )
 
-    def leader(self, place: Place) -> int:
-        found = self._leader(place)
-        if found is None:
-            raise CommandFailed(f"{place}: there is no such partition, or no leader of it")
-        return found
+    def leader(self, topic_partition: TopicAndPartition) -> int:
+        leader = self._leader(topic_partition)
+        if leader is None:
+            raise CommandFailed(
+                f"{topic_partition}: there is no such partition, or it has no leader"
+            )
+        return leader
 
-    def is_led_by(self, broker: int, place: Place) -> bool:
-        return self._leader(place) == broker
+    def is_led_by(self, broker_id: int, topic_partition: TopicAndPartition) -> bool:
+        return self._leader(topic_partition) == broker_id
 
-    def _leader(self, place: Place) -> int | None:
-        topic = self._metadata.topics.get(place.topic)
-        partition = topic and topic.partitions.get(place.partition)
+    def _leader(self, topic_partition: TopicAndPartition) -> int | None:
+        topic = self._metadata.topics.get(topic_partition.topic)
+        partition = topic and topic.partitions.get(topic_partition.partition)
         return partition.leader if partition and partition.leader in self.brokers else None
 
-    def check_broker(self, broker: int) -> None:
-        if broker not in self.brokers:
-            raise CommandFailed(f"broker {broker}: there is no such broker")
+    def check_broker(self, broker_id: int) -> None:
+        if broker_id not in self.brokers:
+            raise CommandFailed(f"broker {broker_id}: there is no such broker")
 
-    async def ask_broker(self, broker: int, request: Any, *, version: int) -> Any:
-        self.check_broker(broker)
-        return await self._connections.ask(self.brokers[broker], request, version=version)
+    async def send_to_broker(self, broker_id: int, request: Any, *, version: int) -> Any:
+        self.check_broker(broker_id)
+        return await self._connections.send(self.brokers[broker_id], request, version=version)
 
-    async def listed(self, request: ListTransactionsRequest) -> list[tuple[Listing, int]]:
+    async def list_transactions(
+        self, request: ListTransactionsRequest
+    ) -> list[tuple[TransactionListing, int]]:
         """Each with its coordinator, by name."""
-        found = []
+        listings = []
         for broker, address in self.brokers.items():
-            version = await self._list_version(address, request)
+            version = await self._list_transactions_version(address, request)
 
-            async def ask(broker: int = broker, version: int = version) -> Any:
-                return await self.ask_broker(broker, request, version=version)
+            async def send(broker: int = broker, version: int = version) -> Any:
+                return await self.send_to_broker(broker, request, version=version)
 
-            answer = await self._settled(ask, lambda answer: [answer.error_code])
-            _check(f"broker {broker}", answer.error_code)
-            found += [(each, broker) for each in answer.transaction_states]
-        return sorted(found, key=lambda each: each[0].transactional_id)
+            response = await self._send_with_retries(send, lambda response: [response.error_code])
+            _check_error(f"broker {broker}", response.error_code)
+            listings += [(each, broker) for each in response.transaction_states]
+        return sorted(listings, key=lambda listing: listing[0].transactional_id)
 
-    async def _list_version(self, address: Address, request: ListTransactionsRequest) -> int:
+    async def _list_transactions_version(
+        self, address: Address, request: ListTransactionsRequest
+    ) -> int:
         """The first that has what is asked for.  Raises CommandFailed if the broker does not."""
         from odradek.protocol.api.api_versions import ApiVersionsRequest
         from odradek.protocol.api_keys import ApiKey
 
-        needed = 1 if request.duration_filter >= 0 else 0
-        needed = needed if request.transactional_id_pattern is None else 2
-        if not needed:
-            return needed
-        answer = await self._connections.ask(address, ApiVersionsRequest(), version=0)
-        known = {each.api_key: each.max_version for each in answer.api_keys}
-        if known.get(ApiKey.LIST_TRANSACTIONS, -1) < needed:
-            raise CommandFailed(f"the broker at {address} is too old to list transactions by that")
-        return needed
+        version = 1 if request.duration_filter >= 0 else 0
+        version = version if request.transactional_id_pattern is None else 2
+        if not version:
+            return version
+        response = await self._connections.send(address, ApiVersionsRequest(), version=0)
+        max_versions = {each.api_key: each.max_version for each in response.api_keys}
+        if max_versions.get(ApiKey.LIST_TRANSACTIONS, -1) < version:
+            raise CommandFailed(
+                f"the broker at {address} does not support this filter of transactions"
+            )
+        return version
 
-    async def described(self, ids: Iterable[str]) -> dict[str, tuple[Transaction | None, int]]:
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, tuple[TransactionDescription | None, int]]:
         """Each with its coordinator; None for an id that is not there."""
         from odradek.protocol.api.describe_transactions import DescribeTransactionsRequest
 
-        found: dict[str, tuple[Transaction | None, int]] = {}
-        for name in ids:
+        descriptions: dict[str, tuple[TransactionDescription | None, int]] = {}
+        for name in transactional_ids:
             request = DescribeTransactionsRequest(transactional_ids=[name])
             coordinator = -1
 
-            async def ask(name: str = name, request: Any = request) -> Any:
+            async def send(name: str = name, request: Any = request) -> Any:
                 nonlocal coordinator
-                coordinator = await self._coordinator(name)
-                return await self.ask_broker(coordinator, request, version=0)
+                coordinator = await self._find_coordinator(name)
+                return await self.send_to_broker(coordinator, request, version=0)
 
-            answer = await self._settled(ask, _codes_of_transactions)
-            (transaction,) = answer.transaction_states
-            is_there = _name(transaction.error_code) != NOT_FOUND
-            if is_there:
-                _check(name, transaction.error_code)
-            found[name] = (transaction if is_there else None), coordinator
-        return found
+            response = await self._send_with_retries(send, _transaction_error_codes)
+            (transaction,) = response.transaction_states
+            exists = _error_name(transaction.error_code) != NOT_FOUND
+            if exists:
+                _check_error(name, transaction.error_code)
+            descriptions[name] = (transaction if exists else None), coordinator
+        return descriptions
 
-    async def _coordinator(self, name: str) -> int:
+    async def _find_coordinator(self, transactional_id: str) -> int:
         from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
 
-        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[name])
-
-        async def ask() -> Any:
-            anybody = next(iter(self.brokers))
-            return await self.ask_broker(anybody, request, version=FIND_COORDINATOR_VERSION)
-
-        answer = await self._settled(
-            ask, lambda answer: [each.error_code for each in answer.coordinators]
+        request = FindCoordinatorRequest(
+            key_type=TRANSACTION_COORDINATOR_TYPE, coordinator_keys=[transactional_id]
         )
-        (found,) = answer.coordinators
-        _check(name, found.error_code)
-        self.brokers.setdefault(found.node_id, Address(found.host, found.port))
-        return int(found.node_id)
 
-    async def producers(
-        self, places: Iterable[Place], *, replica: int | None = None, tell: Tell = _stop
-    ) -> dict[Place, list[Producer]]:
+        async def send() -> Any:
+            any_broker = next(iter(self.brokers))
+            return await self.send_to_broker(any_broker, request, version=FIND_COORDINATOR_VERSION)
+
+        response = await self._send_with_retries(
+            send, lambda response: [each.error_code for each in response.coordinators]
+        )
+        (coordinator,) = response.coordinators
+        _check_error(transactional_id, coordinator.error_code)
+        self.brokers.setdefault(coordinator.node_id, Address(coordinator.host, coordinator.port))
+        return int(coordinator.node_id)
+
+    async def describe_producers(
+        self,
+        topic_partitions: Iterable[TopicAndPartition],
+        *,
+        broker_id: int | None = None,
+        on_error: ErrorCallback = _raise_error,
+    ) -> dict[TopicAndPartition, list[ProducerState]]:
         """What each partition's leader remembers, or this replica of it.
 
         A partition that nobody tells of is left out, unless ``tell`` raises.
         """
-        asked: defaultdict[int, list[Place]] = defaultdict(list)
-        for place in places:
+        by_broker: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
+        for topic_partition in topic_partitions:
             try:
-                asked[self.leader(place) if replica is None else replica].append(place)
-            except CommandFailed as failure:
-                tell(failure)
-        found: dict[Place, list[Producer]] = {}
-        for broker, some in asked.items():
-            for begin in range(0, len(some), AT_ONCE):
-                found |= await self._producers_at(broker, some[begin : begin + AT_ONCE], tell)
-        return {place: found[place] for place in places if place in found}
+                by_broker[self.leader(topic_partition) if broker_id is None else broker_id].append(
+                    topic_partition
+                )
+            except CommandFailed as error:
+                on_error(error)
+        producers: dict[TopicAndPartition, list[ProducerState]] = {}
+        for broker, partitions in by_broker.items():
+            for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+                producers |= await self._describe_producers_on(
+                    broker, partitions[begin : begin + PARTITIONS_PER_REQUEST], on_error
+                )
+        return {each: producers[each] for each in topic_partitions if each in producers}
 
-    async def _producers_at(
-        self, broker: int, places: list[Place], tell: Tell
-    ) -> dict[Place, list[Producer]]:
+    async def _describe_producers_on(
+        self, broker_id: int, topic_partitions: list[TopicAndPartition], on_error: ErrorCallback
+    ) -> dict[TopicAndPartition, list[ProducerState]]:
         from odradek.protocol.api.describe_producers import DescribeProducersRequest
 
         numbers: defaultdict[str, list[int]] = defaultdict(list)
-        for place in places:
-            numbers[place.topic].append(place.partition)
+        for topic_partition in topic_partitions:
+            numbers[topic_partition.topic].append(topic_partition.partition)
         topics = [
-            DescribeProducersRequest.Topic(name=name, partition_indexes=some)
-            for name, some in numbers.items()
+            DescribeProducersRequest.Topic(name=name, partition_indexes=indexes)
+            for name, indexes in numbers.items()
         ]
-        answer = await self.ask_broker(broker, DescribeProducersRequest(topics=topics), version=0)
-        found = {}
-        for topic in answer.topics:
-            for line in topic.partitions:
-                place = Place(topic.name, line.partition_index)
-                if line.error_code:
-                    tell(CommandFailed(f"{place}: {direct.reason(line.error_code)}"))
+        response = await self.send_to_broker(
+            broker_id, DescribeProducersRequest(topics=topics), version=0
+        )
+        producers = {}
+        for topic in response.topics:
+            for partition in topic.partitions:
+                topic_partition = TopicAndPartition(topic.name, partition.partition_index)
+                if partition.error_code:
+                    on_error(
+                        CommandFailed(
+                            f"{topic_partition}: "
+                            f"{broker_connections.format_error_code(partition.error_code)}"
+                        )
+                    )
                 else:
-                    found[place] = line.active_producers
-        return found
+                    producers[topic_partition] = partition.active_producers
+        return producers
 
-    async def _settled(
-        self, ask: Callable[[], Awaitable[Answer]], codes: Callable[[Answer], Iterable[int]]
-    ) -> Answer:
+    async def _send_with_retries(
+        self,
+        send: Callable[[], Awaitable[Response]],
+        error_codes: Callable[[Response], Iterable[int]],
+    ) -> Response:
         """Once it is not what will pass, or the time is up."""
         import asyncio
 
         deadline = time.monotonic() + self._timeout_s
         while True:
-            answer = await ask()
-            if not any(_name(code) in PASSING for code in codes(answer)):
-                return answer
+            response = await send()
+            if not any(_error_name(code) in RETRIABLE_ERRORS for code in error_codes(response)):
+                return response
             if time.monotonic() > deadline:
-                return answer
-            await asyncio.sleep(PAUSE_S)
+                return response
+            await asyncio.sleep(RETRY_BACKOFF_S)
 
 
-def _codes_of_transactions(answer: DescribeTransactionsResponse) -> list[int]:
-    return [each.error_code for each in answer.transaction_states]
+def _transaction_error_codes(response: DescribeTransactionsResponse) -> list[int]:
+    return [each.error_code for each in response.transaction_states]
 
 
-def _name(code: int) -> str:
+def _error_name(error_code: int) -> str:
     from odradek.protocol.error_codes import ErrorCode
 
-    return ErrorCode.of(code).name
+    return ErrorCode.for_code(error_code).name
 
 
-def _check(what: str, code: int) -> None:
-    if code:
-        raise CommandFailed(f"{what}: {direct.reason(code)}")
+def _check_error(subject: str, error_code: int) -> None:
+    if error_code:
+        raise CommandFailed(f"{subject}: {broker_connections.format_error_code(error_code)}")

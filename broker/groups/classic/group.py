@@ -25,15 +25,19 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from odradek.broker.groups.classic.member import Member
-from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, Synced
-from odradek.broker.groups.classic.roster import UNKNOWN_MS, Roster
-from odradek.broker.groups.classic.state import GroupState, check_answer
-from odradek.broker.groups.classic.subscriptions import CONSUMER
-from odradek.broker.groups.deadline import Deadline
+from odradek.broker.groups.classic.group_metadata import UNKNOWN_TIMESTAMP, GroupMetadata
+from odradek.broker.groups.classic.member import ClassicGroupMember
+from odradek.broker.groups.classic.messages import (
+    UNKNOWN_MEMBER_ID,
+    JoinGroupResult,
+    SyncGroupResult,
+)
+from odradek.broker.groups.classic.state import ClassicGroupState, check_api_allowed
+from odradek.broker.groups.classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from odradek.broker.groups.expiration_timer import ExpirationTimer
 from odradek.broker.groups.group import Committer, GroupType
-from odradek.broker.groups.home import Home
-from odradek.broker.groups.offsets import Commit
+from odradek.broker.groups.offsets import OffsetAndMetadata
+from odradek.broker.groups.owning_shard import OwningShard
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
@@ -45,13 +49,13 @@ from odradek.protocol.errors import (
     UnknownMemberId,
 )
 from odradek.protocol.internal.group_log import GroupMetadataValue
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 
 log = logging.getLogger(__name__)
 
 #: How long a new member's first rebalance may take.  It has no id to send heartbeats with, and a
 #: client that has gone and joined anew would be waited for twice.
-NEW_MEMBER_MS = 5 * 60 * 1000
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
 class ClassicGroup:
@@ -59,319 +63,360 @@ class ClassicGroup:
 
     type = GroupType.CLASSIC
 
-    def __init__(self, home: Home, group_id: str, roster: Roster | None = None) -> None:
+    def __init__(
+        self, shard: OwningShard, group_id: str, metadata: GroupMetadata | None = None
+    ) -> None:
         self.id = group_id
-        self.home = home
-        self.roster = roster or Roster(now_ms=home.world.now_ms())
-        loop = home.world.loop
-        self._join_deadline = Deadline(loop, self._join_time_is_up)
-        self._sync_deadline = Deadline(loop, self._sync_time_is_up)
-        self._pending_deadlines: dict[str, Deadline] = {}
+        self.shard = shard
+        self.metadata = metadata or GroupMetadata(now_ms=shard.context.now_ms())
+        loop = shard.context.loop
+        self._join_timer = ExpirationTimer(loop, self._on_join_timeout)
+        self._sync_timer = ExpirationTimer(loop, self._on_sync_timeout)
+        self._pending_member_timers: dict[str, ExpirationTimer] = {}
         #: Of the first rebalance: how long it waits now, how much longer at most, and whether
         #: anybody has come meanwhile.
-        self._first_wait_ms = 0
-        self._first_wait_left_ms: int | None = None
+        self._initial_delay_ms = 0
+        self._initial_delay_remaining_ms: int | None = None
         self._has_new_member = False
         #: Whether the assignment is replicated, so that members may be told of it.
-        self.is_handed_out = True
+        self.is_assignment_propagated = True
 
     @classmethod
-    def loaded(cls, home: Home, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        return cls(home, group_id, Roster.restored(value))
+    def from_record(
+        cls, shard: OwningShard, group_id: str, value: GroupMetadataValue
+    ) -> ClassicGroup:
+        return cls(shard, group_id, GroupMetadata.from_record_value(value))
 
     # What any group can tell
 
     @property
     def state_name(self) -> str:
-        return self.roster.state.value
+        return self.metadata.state.value
 
     @property
     def protocol_type(self) -> str:
-        return self.roster.protocol_type
+        return self.metadata.protocol_type
 
     @property
     def is_empty(self) -> bool:
-        return self.roster.state is GroupState.EMPTY
+        return self.metadata.state is ClassicGroupState.EMPTY
 
     @property
     def is_unused(self) -> bool:
         """Whether nobody would miss it: it has no members, and never had any."""
-        return self.is_empty and not self.roster.generation and not self.roster.pending
+        return (
+            self.is_empty
+            and not self.metadata.generation
+            and not self.metadata.pending_join_members
+        )
 
-    def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
-        roster = self.roster
-        if roster.state is GroupState.DEAD:
-            check_answer(roster.state, ApiKey.OFFSET_COMMIT)
-        if committer.generation < 0 and roster.state is GroupState.EMPTY:
+    def validate_offset_commit(self, committer: Committer, *, is_transactional: bool) -> None:
+        metadata = self.metadata
+        if metadata.state is ClassicGroupState.DEAD:
+            check_api_allowed(metadata.state, ApiKey.OFFSET_COMMIT)
+        if committer.generation_or_member_epoch < 0 and metadata.state is ClassicGroupState.EMPTY:
             return
         if committer.is_member:
-            member = self.checked_member(
-                committer.member_id, committer.instance_id, committer.generation
+            member = self.validate_member_generation(
+                committer.member_id, committer.instance_id, committer.generation_or_member_epoch
             )
             if not is_transactional:
-                check_answer(roster.state, ApiKey.OFFSET_COMMIT)
-                member.was_heard()
+                check_api_allowed(metadata.state, ApiKey.OFFSET_COMMIT)
+                member.reset_session_timer()
         elif not is_transactional:
             raise UnknownMemberId()  # there are members, and only they commit
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Anybody may."""
 
-    def check_offset_delete(self) -> None:
-        if not self.is_empty and self.protocol_type != CONSUMER:
+    def validate_offset_delete(self) -> None:
+        if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise NonEmptyGroup()
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.is_empty:
             return False
-        subscribed = self.roster.subscribed
-        return subscribed is None or topic in subscribed
+        subscribed_topics = self.metadata.subscribed_topics
+        return subscribed_topics is None or topic in subscribed_topics
 
-    def unused_since(self, topic: str, commit: Commit) -> int | None:
-        roster = self.roster
-        if not roster.protocol_type:
-            return commit.committed_ms
-        if roster.state is GroupState.EMPTY:
-            since = roster.state_since_ms
-            return commit.committed_ms if since == UNKNOWN_MS else since
-        is_known = roster.protocol_type == CONSUMER and roster.subscribed is not None
-        if is_known and roster.state is GroupState.STABLE and not self.is_subscribed_to(topic):
-            return commit.committed_ms
+    def offset_expiration_base_ms(
+        self, topic: str, offset_and_metadata: OffsetAndMetadata
+    ) -> int | None:
+        metadata = self.metadata
+        if not metadata.protocol_type:
+            return offset_and_metadata.commit_timestamp_ms
+        if metadata.state is ClassicGroupState.EMPTY:
+            base_ms = metadata.current_state_timestamp_ms
+            return (
+                offset_and_metadata.commit_timestamp_ms if base_ms == UNKNOWN_TIMESTAMP else base_ms
+            )
+        is_subscription_known = (
+            metadata.protocol_type == CONSUMER_PROTOCOL_TYPE
+            and metadata.subscribed_topics is not None
+        )
+        if (
+            is_subscription_known
+            and metadata.state is ClassicGroupState.STABLE
+            and not self.is_subscribed_to(topic)
+        ):
+            return offset_and_metadata.commit_timestamp_ms
         return None
 
-    def tombstones(self) -> list[bytes]:
-        return [group_key(self.id)] if self.roster.generation > 0 else []
+    def tombstone_keys(self) -> list[bytes]:
+        return [group_key(self.id)] if self.metadata.generation > 0 else []
 
-    def begin(self) -> None:
-        members = self.roster.members
-        if len(members) > self.home.world.settings.max_size:
+    def on_loaded(self) -> None:
+        members = self.metadata.members
+        if len(members) > self.shard.context.settings.max_size:
             self.prepare_rebalance("it was loaded with too many members")
-        elif members and self.roster.leader is None:
+        elif members and self.metadata.leader is None:
             self.prepare_rebalance("it has been downgraded")
         for member in members.values():
-            self._begin_session(member)
+            self._start_session_timer(member)
 
-    def end(self) -> None:
-        for member in [*self.roster.members.values()]:
-            self.roster.answer_join(member, Joined(member_id=member.id, failure=NotCoordinator()))
-            member.answer_sync(Synced(failure=NotCoordinator()))
-            self._end_session(member)
-        for deadline in self._pending_deadlines.values():
-            deadline.call_off()
-        self._join_deadline.call_off()
-        self._sync_deadline.call_off()
-        self._move(GroupState.DEAD)
+    def on_unloaded(self) -> None:
+        for member in [*self.metadata.members.values()]:
+            self.metadata.complete_join_future(
+                member, JoinGroupResult(member_id=member.id, error=NotCoordinator())
+            )
+            member.complete_sync_future(SyncGroupResult(error=NotCoordinator()))
+            self._cancel_session_timer(member)
+        for timer in self._pending_member_timers.values():
+            timer.cancel()
+        self._join_timer.cancel()
+        self._sync_timer.cancel()
+        self._transition_to(ClassicGroupState.DEAD)
 
     # Members
 
-    def checked_member(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+    def validate_member_generation(
+        self, member_id: str, instance_id: str | None, generation: int
+    ) -> ClassicGroupMember:
         """Refused if it is no member, or thinks of another generation."""
-        member = self.roster.checked(member_id, instance_id)
-        if generation != self.roster.generation:
+        member = self.metadata.validate_member(member_id, instance_id)
+        if generation != self.metadata.generation:
             raise IllegalGeneration()
         return member
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """A member is alive; raises what it is told."""
-        state = self.roster.state
-        if state is GroupState.DEAD:
-            check_answer(state, ApiKey.HEARTBEAT)
-        self.checked_member(member_id, instance_id, generation).was_heard()
-        check_answer(state, ApiKey.HEARTBEAT)
+        state = self.metadata.state
+        if state is ClassicGroupState.DEAD:
+            check_api_allowed(state, ApiKey.HEARTBEAT)
+        self.validate_member_generation(member_id, instance_id, generation).reset_session_timer()
+        check_api_allowed(state, ApiKey.HEARTBEAT)
 
-    def add(self, member: Member, *, protocol_type: str) -> None:
+    def add_member(self, member: ClassicGroupMember, *, protocol_type: str) -> None:
         """One that waits for its first rebalance."""
-        self._end_pending(member.id)
-        is_waiting = self.roster.state is GroupState.PREPARING_REBALANCE
-        if is_waiting and self.roster.generation == 0:
+        self._cancel_pending_member_timer(member.id)
+        is_waiting = self.metadata.state is ClassicGroupState.PREPARING_REBALANCE
+        if is_waiting and self.metadata.generation == 0:
             self._has_new_member = True
-        self.roster.add(member, protocol_type=protocol_type)
+        self.metadata.add(member, protocol_type=protocol_type)
         member.is_new = True
-        self._begin_session(member, by_ms=NEW_MEMBER_MS)
+        self._start_session_timer(member, timeout_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
 
-    def add_pending(self, member_id: str, *, session_ms: int) -> None:
+    def add_pending_member(self, member_id: str, *, session_timeout_ms: int) -> None:
         """Whoever was told this id is waited for, as long as for a heartbeat."""
-        deadline = Deadline(self.home.world.loop, partial(self.remove_pending, member_id))
-        deadline.put_off(by_ms=session_ms)
-        self.roster.pending.add(member_id)
-        self._pending_deadlines[member_id] = deadline
+        timer = ExpirationTimer(
+            self.shard.context.loop, partial(self.remove_pending_member, member_id)
+        )
+        timer.reset(timeout_ms=session_timeout_ms)
+        self.metadata.pending_join_members.add(member_id)
+        self._pending_member_timers[member_id] = timer
 
-    def remove_pending(self, member_id: str) -> None:
-        self._end_pending(member_id)
-        self.roster.pending.discard(member_id)
-        self.complete_join_if_all_joined()
+    def remove_pending_member(self, member_id: str) -> None:
+        self._cancel_pending_member_timer(member_id)
+        self.metadata.pending_join_members.discard(member_id)
+        self.maybe_complete_join()
 
-    def _end_pending(self, member_id: str) -> None:
-        deadline = self._pending_deadlines.pop(member_id, None)
-        if deadline is not None:
-            deadline.call_off()
+    def _cancel_pending_member_timer(self, member_id: str) -> None:
+        timer = self._pending_member_timers.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
 
-    def drop(self, member: Member) -> None:
+    def remove_member(self, member: ClassicGroupMember) -> None:
         """It is out, without further ado."""
-        self._end_session(member)
-        self.roster.remove(member.id)
-        member.answer_sync(Synced(failure=UnknownMemberId()))
+        self._cancel_session_timer(member)
+        self.metadata.remove(member.id)
+        member.complete_sync_future(SyncGroupResult(error=UnknownMemberId()))
 
-    def remove(self, member: Member, reason: str) -> None:
+    def remove_member_and_rebalance(self, member: ClassicGroupMember, reason: str) -> None:
         """It is out, and the others share what it had."""
-        refused = Joined(member_id=NO_MEMBER, failure=UnknownMemberId())
-        self.roster.answer_join(member, refused)
-        self.drop(member)
-        state = self.roster.state
-        if state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        rejection = JoinGroupResult(member_id=UNKNOWN_MEMBER_ID, error=UnknownMemberId())
+        self.metadata.complete_join_future(member, rejection)
+        self.remove_member(member)
+        state = self.metadata.state
+        if state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.prepare_rebalance(reason)
         else:
-            self.complete_join_if_all_joined()
+            self.maybe_complete_join()
 
     # Sessions
 
-    def _begin_session(self, member: Member, *, by_ms: int | None = None) -> None:
-        self._end_session(member)
-        member.session = Deadline(self.home.world.loop, partial(self._session_is_over, member))
-        member.session.put_off(by_ms=member.timeouts.session_ms if by_ms is None else by_ms)
+    def _start_session_timer(
+        self, member: ClassicGroupMember, *, timeout_ms: int | None = None
+    ) -> None:
+        self._cancel_session_timer(member)
+        member.session_timer = ExpirationTimer(
+            self.shard.context.loop, partial(self._on_session_expired, member)
+        )
+        member.session_timer.reset(
+            timeout_ms=member.timeouts.session_timeout_ms if timeout_ms is None else timeout_ms
+        )
 
-    def _end_session(self, member: Member) -> None:
-        if member.session is not None:
-            member.session.call_off()
+    def _cancel_session_timer(self, member: ClassicGroupMember) -> None:
+        if member.session_timer is not None:
+            member.session_timer.cancel()
 
-    def _session_is_over(self, member: Member) -> None:
+    def _on_session_expired(self, member: ClassicGroupMember) -> None:
         # Who waits for us is heard again when it is answered.
-        if not member.is_excused:
+        if not member.has_satisfied_heartbeat:
             log.info("Member %s of %r has not been heard of, and is out", member.id, self.id)
-            self.remove(member, f"the session of {member.id} is over")
+            self.remove_member_and_rebalance(
+                member, f"removing member {member.id} on heartbeat expiration"
+            )
 
     # Rebalances: everybody joins
 
     def prepare_rebalance(self, reason: str) -> None:
         """From any state but the one that it leads to."""
-        roster, settings = self.roster, self.home.world.settings
-        log.info("Group %r rebalances after generation %d: %s", self.id, roster.generation, reason)
-        if roster.state is GroupState.COMPLETING_REBALANCE:
-            self.refuse_assignments(RebalanceInProgress())
+        metadata, settings = self.metadata, self.shard.context.settings
+        log.info(
+            "Group %r rebalances after generation %d: %s", self.id, metadata.generation, reason
+        )
+        if metadata.state is ClassicGroupState.COMPLETING_REBALANCE:
+            self.reset_assignments_with_error(RebalanceInProgress())
         else:
             # The assignment is stored, and may not be replicated yet.
-            self._refuse_waiting(RebalanceInProgress())
-        self._end_sync()
-        if roster.state is GroupState.EMPTY:
+            self._fail_sync_futures(RebalanceInProgress())
+        self._clear_pending_sync()
+        if metadata.state is ClassicGroupState.EMPTY:
             wait_ms = settings.initial_rebalance_delay_ms
-            self._first_wait_ms = wait_ms
-            self._first_wait_left_ms = max(roster.rebalance_timeout_ms - wait_ms, 0)
+            self._initial_delay_ms = wait_ms
+            self._initial_delay_remaining_ms = max(metadata.rebalance_timeout_ms - wait_ms, 0)
         else:
-            self._first_wait_left_ms = None
-            wait_ms = roster.rebalance_timeout_ms
-        self._move(GroupState.PREPARING_REBALANCE)
-        self._join_deadline.call_off()
-        self._join_deadline.put_off(by_ms=wait_ms)
-        self.complete_join_if_all_joined()
+            self._initial_delay_remaining_ms = None
+            wait_ms = metadata.rebalance_timeout_ms
+        self._transition_to(ClassicGroupState.PREPARING_REBALANCE)
+        self._join_timer.cancel()
+        self._join_timer.reset(timeout_ms=wait_ms)
+        self.maybe_complete_join()
 
-    def complete_join_if_all_joined(self) -> None:
+    def maybe_complete_join(self) -> None:
         """Not in a first rebalance: others are about to come."""
-        is_waited_for = self.roster.state is GroupState.PREPARING_REBALANCE
-        is_first = self._first_wait_left_ms is not None
-        if is_waited_for and not is_first and self.roster.have_all_joined:
+        is_preparing = self.metadata.state is ClassicGroupState.PREPARING_REBALANCE
+        is_initial = self._initial_delay_remaining_ms is not None
+        if is_preparing and not is_initial and self.metadata.has_all_members_joined:
             self._complete_join()
 
-    def _join_time_is_up(self) -> None:
-        left_ms = self._first_wait_left_ms
-        if left_ms and self._has_new_member:
+    def _on_join_timeout(self) -> None:
+        remaining_ms = self._initial_delay_remaining_ms
+        if remaining_ms and self._has_new_member:
             self._has_new_member = False
-            wait_ms = min(self.home.world.settings.initial_rebalance_delay_ms, left_ms)
-            self._first_wait_left_ms = max(left_ms - self._first_wait_ms, 0)
-            self._first_wait_ms = wait_ms
-            self._join_deadline.put_off(by_ms=wait_ms)
+            wait_ms = min(self.shard.context.settings.initial_rebalance_delay_ms, remaining_ms)
+            self._initial_delay_remaining_ms = max(remaining_ms - self._initial_delay_ms, 0)
+            self._initial_delay_ms = wait_ms
+            self._join_timer.reset(timeout_ms=wait_ms)
         else:
             self._complete_join()
 
     def _complete_join(self) -> None:
-        roster = self.roster
-        self._join_deadline.call_off()
-        for member in [*roster.members.values()]:
-            if member.joining is None and member.instance_id is None:
+        metadata = self.metadata
+        self._join_timer.cancel()
+        for member in [*metadata.members.values()]:
+            if member.awaiting_join_future is None and member.instance_id is None:
                 log.info("Member %s of %r has not joined, and is out", member.id, self.id)
-                self.drop(member)
-        if roster.members and not roster.elect_leader():
+                self.remove_member(member)
+        if metadata.members and not metadata.elect_leader():
             # Static members that are away: their sessions end, or they come back.
-            self._first_wait_left_ms = None
-            self._join_deadline.put_off(by_ms=roster.rebalance_timeout_ms)
+            self._initial_delay_remaining_ms = None
+            self._join_timer.reset(timeout_ms=metadata.rebalance_timeout_ms)
             return
-        self._first_wait_left_ms = None
+        self._initial_delay_remaining_ms = None
         self._has_new_member = False
-        roster.begin_generation(now_ms=self.home.world.now_ms())
-        if roster.members:
-            self._tell_of_generation()
+        metadata.init_next_generation(now_ms=self.shard.context.now_ms())
+        if metadata.members:
+            self._complete_join_futures()
         else:
             self._store_empty()
 
-    def _tell_of_generation(self) -> None:
-        roster = self.roster
-        members = f"{len(roster.members)} members, led by {roster.leader}"
-        log.info("Group %r is in generation %d: %s", self.id, roster.generation, members)
-        for member in roster.members.values():
-            roster.answer_join(member, roster.joined(member))
+    def _complete_join_futures(self) -> None:
+        metadata = self.metadata
+        members = f"{len(metadata.members)} members, leader {metadata.leader}"
+        log.info("Group %r is in generation %d: %s", self.id, metadata.generation, members)
+        for member in metadata.members.values():
+            metadata.complete_join_future(member, metadata.build_join_result(member))
             member.is_new = False
-            member.was_heard()
-            roster.unsynced.add(member.id)
-        self._sync_deadline.put_off(by_ms=roster.rebalance_timeout_ms)
+            member.reset_session_timer()
+            metadata.pending_sync_members.add(member.id)
+        self._sync_timer.reset(timeout_ms=metadata.rebalance_timeout_ms)
 
     def _store_empty(self) -> None:
-        log.info("Group %r is empty in generation %d", self.id, self.roster.generation)
+        log.info("Group %r is empty in generation %d", self.id, self.metadata.generation)
         try:
             self.store()
-        except KafkaError as failure:
+        except KafkaError as error:
             # Its last generation would come back, and its members' sessions be over soon.
-            log.warning("That group %r is empty could not be stored: %s", self.id, failure)
+            log.warning("That group %r is empty could not be stored: %s", self.id, error)
 
     # Rebalances: everybody is given a part
 
-    def has_synced(self, member: Member) -> None:
-        self.roster.unsynced.discard(member.id)
-        if not self.roster.unsynced:
-            self._sync_deadline.call_off()
+    def remove_pending_sync_member(self, member: ClassicGroupMember) -> None:
+        self.metadata.pending_sync_members.discard(member.id)
+        if not self.metadata.pending_sync_members:
+            self._sync_timer.cancel()
 
-    def assign(self, assignments: Mapping[str, bytes]) -> None:
+    def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
         """What has been stored; those who wait are told when it is replicated."""
-        for member in self.roster.members.values():
+        for member in self.metadata.members.values():
             member.assignment = assignments[member.id]
-        self.is_handed_out = False
+        self.is_assignment_propagated = False
         # As it was stored: the state's own time is that of the phase before.
-        self._move(GroupState.STABLE, since_ms=self.roster.state_since_ms)
+        self._transition_to(
+            ClassicGroupState.STABLE, timestamp_ms=self.metadata.current_state_timestamp_ms
+        )
 
-    def hand_out(self) -> None:
-        self.is_handed_out = True
-        for member in self.roster.members.values():
-            if member.answer_sync(self.roster.synced(member)):
-                member.was_heard()
+    def propagate_assignment(self) -> None:
+        self.is_assignment_propagated = True
+        for member in self.metadata.members.values():
+            if member.complete_sync_future(self.metadata.build_sync_result(member)):
+                member.reset_session_timer()
 
-    def refuse_assignments(self, failure: KafkaError) -> None:
+    def reset_assignments_with_error(self, error: KafkaError) -> None:
         """Whoever waits is told, and nobody has a part."""
-        for member in self.roster.members.values():
+        for member in self.metadata.members.values():
             member.assignment = b""
-        self._refuse_waiting(failure)
+        self._fail_sync_futures(error)
 
-    def _refuse_waiting(self, failure: KafkaError) -> None:
-        for member in self.roster.members.values():
-            if member.answer_sync(Synced(failure=failure)):
-                member.was_heard()
+    def _fail_sync_futures(self, error: KafkaError) -> None:
+        for member in self.metadata.members.values():
+            if member.complete_sync_future(SyncGroupResult(error=error)):
+                member.reset_session_timer()
 
-    def _end_sync(self) -> None:
-        self.roster.unsynced.clear()
-        self._sync_deadline.call_off()
+    def _clear_pending_sync(self) -> None:
+        self.metadata.pending_sync_members.clear()
+        self._sync_timer.cancel()
 
-    def _sync_time_is_up(self) -> None:
+    def _on_sync_timeout(self) -> None:
         """In whatever state: a leader may have assigned long before others have asked."""
-        late = [self.roster.members[each] for each in self.roster.unsynced]
-        for member in late:
-            self.drop(member)
-        if late:
-            self.prepare_rebalance(f"{len(late)} members have not asked for their assignment")
+        late_members = [
+            self.metadata.members[member_id] for member_id in self.metadata.pending_sync_members
+        ]
+        for member in late_members:
+            self.remove_member(member)
+        if late_members:
+            self.prepare_rebalance(
+                f"removed {len(late_members)} members on pending sync request expiration"
+            )
 
     # What is stored
 
-    def store(self, assignments: Mapping[str, bytes] | None = None) -> Written:
+    def store(self, assignments: Mapping[str, bytes] | None = None) -> LogAppendInfo:
         """Raises what the log does."""
-        value = group_value(self.roster.stored(assignments))
-        return self.home.log.append([(group_key(self.id), value)])
+        value = group_value(self.metadata.to_record_value(assignments))
+        return self.shard.log.append([(group_key(self.id), value)])
 
-    def _move(self, state: GroupState, *, since_ms: int | None = None) -> None:
-        now_ms = self.home.world.now_ms() if since_ms is None else since_ms
-        self.roster.move(state, now_ms=now_ms)
+    def _transition_to(self, state: ClassicGroupState, *, timestamp_ms: int | None = None) -> None:
+        now_ms = self.shard.context.now_ms() if timestamp_ms is None else timestamp_ms
+        self.metadata.transition_to(state, now_ms=now_ms)

@@ -19,136 +19,144 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from odradek.broker.groups.classic.member import Member, answer
-from odradek.broker.groups.classic.outcomes import (
-    Client,
-    Joined,
-    JoinedMember,
-    Offer,
-    Synced,
+from odradek.broker.groups.classic.member import ClassicGroupMember, complete_future
+from odradek.broker.groups.classic.messages import (
+    ClientIdentity,
+    JoinGroupMember,
+    JoinGroupResult,
+    MemberProtocol,
+    SyncGroupResult,
     Timeouts,
 )
-from odradek.broker.groups.classic.state import MOVES, GroupState, IllegalMove
-from odradek.broker.groups.classic.subscriptions import CONSUMER, subscribed_topics
+from odradek.broker.groups.classic.state import (
+    VALID_TRANSITIONS,
+    ClassicGroupState,
+    IllegalTransition,
+)
+from odradek.broker.groups.classic.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from odradek.protocol.errors import FencedInstanceId, UnknownMemberId
 from odradek.protocol.internal.group_log import GroupMetadataValue
 
-UNKNOWN_MS = -1
-_NO_TIMEOUT_YET = -1
+UNKNOWN_TIMESTAMP = -1
+_NO_REBALANCE_TIMEOUT = -1
 
 
-class Roster:
+class GroupMetadata:
     """One group's."""
 
     def __init__(self, *, now_ms: int) -> None:
-        self.state = GroupState.EMPTY
-        self.state_since_ms = now_ms
+        self.state = ClassicGroupState.EMPTY
+        self.current_state_timestamp_ms = now_ms
         self.protocol_type = ""
         self.protocol: str | None = None
         self.generation = 0
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         #: Static members' ids by their instances.
-        self.instances: dict[str, str] = {}
-        self.pending: set[str] = set()
-        self.joining: set[str] = set()
-        self.unsynced: set[str] = set()
+        self.static_members: dict[str, str] = {}
+        self.pending_join_members: set[str] = set()
+        self.members_awaiting_join: set[str] = set()
+        self.pending_sync_members: set[str] = set()
         #: None if nobody can tell.
-        self.subscribed: frozenset[str] | None = None
+        self.subscribed_topics: frozenset[str] | None = None
         #: How many members offer each protocol.
-        self._offered: Counter[str] = Counter()
+        self._supported_protocol_counts: Counter[str] = Counter()
 
     # States
 
-    def move(self, state: GroupState, *, now_ms: int) -> None:
-        if state not in MOVES[self.state]:
-            raise IllegalMove(f"{self.state} -> {state}")
-        self.state, self.state_since_ms = state, now_ms
+    def transition_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
+        if state not in VALID_TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.state} -> {state}")
+        self.state, self.current_state_timestamp_ms = state, now_ms
 
-    def begin_generation(self, *, now_ms: int) -> None:
+    def init_next_generation(self, *, now_ms: int) -> None:
         """Of those who have joined; empty if nobody has."""
         self.generation += 1
-        self.unsynced.clear()
+        self.pending_sync_members.clear()
         if self.members:
-            self.protocol = self.elect_protocol()
-            self.move(GroupState.COMPLETING_REBALANCE, now_ms=now_ms)
+            self.protocol = self.select_protocol()
+            self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms=now_ms)
         else:
             self.protocol = None
-            self.move(GroupState.EMPTY, now_ms=now_ms)
-        self.note_subscriptions()
+            self.transition_to(ClassicGroupState.EMPTY, now_ms=now_ms)
+        self.compute_subscribed_topics()
 
-    def note_subscriptions(self) -> None:
-        self.subscribed = None
-        if self.protocol_type == CONSUMER and not self.members:
-            self.subscribed = frozenset()
-        elif self.protocol_type == CONSUMER and self.protocol is not None:
-            told = (member.metadata(self.protocol) for member in self.members.values())
-            self.subscribed = subscribed_topics(told)
+    def compute_subscribed_topics(self) -> None:
+        self.subscribed_topics = None
+        if self.protocol_type == CONSUMER_PROTOCOL_TYPE and not self.members:
+            self.subscribed_topics = frozenset()
+        elif self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.protocol is not None:
+            member_metadata = (member.metadata(self.protocol) for member in self.members.values())
+            self.subscribed_topics = subscribed_topics(member_metadata)
 
     # Members
 
-    def add(self, member: Member, *, protocol_type: str) -> None:
+    def add(self, member: ClassicGroupMember, *, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         assert member.id not in self.members, member.id
         if member.instance_id is not None:
-            assert member.instance_id not in self.instances, member.instance_id
-            self.instances[member.instance_id] = member.id
+            assert member.instance_id not in self.static_members, member.instance_id
+            self.static_members[member.instance_id] = member.id
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
-        self._offered.update(names_of(member.offers))
-        self.pending.discard(member.id)
+        self._supported_protocol_counts.update(protocol_names(member.supported_protocols))
+        self.pending_join_members.discard(member.id)
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Whoever it is, also one that is only pending."""
-        self.pending.discard(member_id)
-        self.joining.discard(member_id)
-        self.unsynced.discard(member_id)
+        self.pending_join_members.discard(member_id)
+        self.members_awaiting_join.discard(member_id)
+        self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._offered.subtract(names_of(member.offers))
+        self._supported_protocol_counts.subtract(protocol_names(member.supported_protocols))
         if member.instance_id is not None:
-            del self.instances[member.instance_id]
+            del self.static_members[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
 
-    def replace(self, old_id: str, new_id: str) -> Member:
+    def replace_static_member(self, old_id: str, new_id: str) -> ClassicGroupMember:
         """A static member has come back, under another id; the old one is fenced."""
         member = self.members.pop(old_id)
         assert member.instance_id is not None
-        self.answer_join(member, Joined(member_id=old_id, failure=FencedInstanceId()))
-        member.answer_sync(Synced(failure=FencedInstanceId()))
-        self.unsynced.discard(old_id)
+        self.complete_join_future(
+            member, JoinGroupResult(member_id=old_id, error=FencedInstanceId())
+        )
+        member.complete_sync_future(SyncGroupResult(error=FencedInstanceId()))
+        self.pending_sync_members.discard(old_id)
         member.id = new_id
         self.members[new_id] = member
-        self.instances[member.instance_id] = new_id
+        self.static_members[member.instance_id] = new_id
         if self.leader == old_id:
             self.leader = new_id
         return member
 
-    def update(self, member: Member, offers: Sequence[Offer], timeouts: Timeouts) -> None:
+    def update_member(
+        self, member: ClassicGroupMember, protocols: Sequence[MemberProtocol], timeouts: Timeouts
+    ) -> None:
         member.timeouts = timeouts
-        if not member.offers_the_same(offers):
-            self._offered.subtract(names_of(member.offers))
-            member.offers = tuple(offers)
-            self._offered.update(names_of(member.offers))
+        if not member.has_same_protocols(protocols):
+            self._supported_protocol_counts.subtract(protocol_names(member.supported_protocols))
+            member.supported_protocols = tuple(protocols)
+            self._supported_protocol_counts.update(protocol_names(member.supported_protocols))
 
-    def answer_join(self, member: Member, outcome: Joined) -> None:
+    def complete_join_future(self, member: ClassicGroupMember, result: JoinGroupResult) -> None:
         """If it waits for one."""
-        waiting, member.joining = member.joining, None
-        self.joining.discard(member.id)
-        answer(waiting, outcome)
+        future, member.awaiting_join_future = member.awaiting_join_future, None
+        self.members_awaiting_join.discard(member.id)
+        complete_future(future, result)
 
-    def checked(self, member_id: str, instance_id: str | None) -> Member:
+    def validate_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """The member; refused if another is this instance, or nobody is this member."""
         if instance_id is not None:
-            present = self.instances.get(instance_id)
-            if present is None:
+            current_id = self.static_members.get(instance_id)
+            if current_id is None:
                 raise UnknownMemberId()
-            if present != member_id:
+            if current_id != member_id:
                 raise FencedInstanceId()
         member = self.members.get(member_id)
         if member is None:
@@ -156,65 +164,78 @@ class Roster:
         return member
 
     @property
-    def have_all_joined(self) -> bool:
-        return len(self.joining) == len(self.members) and not self.pending
+    def has_all_members_joined(self) -> bool:
+        return (
+            len(self.members_awaiting_join) == len(self.members) and not self.pending_join_members
+        )
 
     @property
     def rebalance_timeout_ms(self) -> int:
         """As long as the most patient of them."""
-        return max((each.timeouts.rebalance_ms for each in self.members.values()), default=0)
+        return max(
+            (member.timeouts.rebalance_timeout_ms for member in self.members.values()), default=0
+        )
 
     # What they agree on
 
-    def supports(self, protocol_type: str, offers: Sequence[Offer]) -> bool:
+    def supports_protocols(self, protocol_type: str, protocols: Sequence[MemberProtocol]) -> bool:
         """Whether somebody who offers this could join."""
-        if self.state is GroupState.EMPTY:
-            return bool(protocol_type) and bool(offers)
+        if self.state is ClassicGroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self._offered[offer.name] == count for offer in offers
+            self._supported_protocol_counts[protocol.name] == count for protocol in protocols
         )
 
-    def elect_protocol(self) -> str:
+    def select_protocol(self) -> str:
         """Of those that all offer, the one that most prefer."""
         count = len(self.members)
-        candidates = frozenset(name for name, offered in self._offered.items() if offered == count)
+        candidates = frozenset(
+            name
+            for name, supporters in self._supported_protocol_counts.items()
+            if supporters == count
+        )
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def elect_leader(self) -> bool:
         """One that has joined, the present one if it has; False if nobody has."""
-        if self.leader in self.joining:
+        if self.leader in self.members_awaiting_join:
             return True
-        joined = next((each for each in self.members if each in self.joining), None)
-        if joined is None:
+        joined_id = next(
+            (member_id for member_id in self.members if member_id in self.members_awaiting_join),
+            None,
+        )
+        if joined_id is None:
             return False
-        self.leader = joined
+        self.leader = joined_id
         return True
 
     # What they are told
 
-    def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
+    def build_join_result(
+        self, member: ClassicGroupMember, *, skip_assignment: bool = False
+    ) -> JoinGroupResult:
         """Of the present generation."""
-        return Joined(
+        return JoinGroupResult(
             member_id=member.id,
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol=self.protocol,
             leader=self.leader or "",
             skip_assignment=skip_assignment,
-            members=self.described() if self.leader == member.id else (),
+            members=self.describe_members() if self.leader == member.id else (),
         )
 
-    def described(self) -> list[JoinedMember]:
+    def describe_members(self) -> list[JoinGroupMember]:
         assert self.protocol is not None
         return [
-            JoinedMember(member.id, member.instance_id, member.metadata(self.protocol))
+            JoinGroupMember(member.id, member.instance_id, member.metadata(self.protocol))
             for member in self.members.values()
         ]
 
-    def synced(self, member: Member) -> Synced:
-        return Synced(
+    def build_sync_result(self, member: ClassicGroupMember) -> SyncGroupResult:
+        return SyncGroupResult(
             protocol_type=self.protocol_type,
             protocol=self.protocol,
             assignment=member.assignment,
@@ -222,22 +243,22 @@ class Roster:
 
     # What is stored
 
-    def stored(self, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
+    def to_record_value(self, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
         """With these assignments, or those that the members have."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type,
             generation=self.generation,
             protocol=self.protocol,
             leader=self.leader,
-            current_state_timestamp=self.state_since_ms,
+            current_state_timestamp=self.current_state_timestamp_ms,
             members=[
                 GroupMetadataValue.MemberMetadata(
                     member_id=member.id,
                     group_instance_id=member.instance_id,
                     client_id=member.client.id,
                     client_host=member.client.host,
-                    rebalance_timeout=member.timeouts.rebalance_ms,
-                    session_timeout=member.timeouts.session_ms,
+                    rebalance_timeout=member.timeouts.rebalance_timeout_ms,
+                    session_timeout=member.timeouts.session_timeout_ms,
                     subscription=member.metadata(self.protocol) if self.protocol else b"",
                     assignment=(
                         member.assignment if assignments is None else assignments[member.id]
@@ -248,37 +269,43 @@ class Roster:
         )
 
     @classmethod
-    def restored(cls, value: GroupMetadataValue) -> Roster:
+    def from_record_value(cls, value: GroupMetadataValue) -> GroupMetadata:
         """A group is stored when it is stable, or empty."""
-        roster = cls(now_ms=value.current_state_timestamp)
-        roster.generation = value.generation
-        roster.protocol_type = value.protocol_type
-        roster.protocol = value.protocol
-        for stored in value.members:
-            roster.add(_restored(stored, value.protocol), protocol_type=value.protocol_type)
-        roster.leader = value.leader
-        roster.state = GroupState.STABLE if roster.members else GroupState.EMPTY
-        roster.note_subscriptions()
-        return roster
+        metadata = cls(now_ms=value.current_state_timestamp)
+        metadata.generation = value.generation
+        metadata.protocol_type = value.protocol_type
+        metadata.protocol = value.protocol
+        for record in value.members:
+            metadata.add(
+                _member_from_record(record, value.protocol), protocol_type=value.protocol_type
+            )
+        metadata.leader = value.leader
+        metadata.state = ClassicGroupState.STABLE if metadata.members else ClassicGroupState.EMPTY
+        metadata.compute_subscribed_topics()
+        return metadata
 
 
-def _restored(stored: GroupMetadataValue.MemberMetadata, protocol: str | None) -> Member:
-    rebalance_ms = stored.rebalance_timeout
-    member = Member(
-        stored.member_id,
-        instance_id=stored.group_instance_id,
-        client=Client(stored.client_id, stored.client_host),
+def _member_from_record(
+    record: GroupMetadataValue.MemberMetadata, protocol: str | None
+) -> ClassicGroupMember:
+    rebalance_timeout_ms = record.rebalance_timeout
+    member = ClassicGroupMember(
+        record.member_id,
+        instance_id=record.group_instance_id,
+        client=ClientIdentity(record.client_id, record.client_host),
         timeouts=Timeouts(
-            stored.session_timeout,
+            record.session_timeout,
             # In the oldest version the session's served for both.
-            stored.session_timeout if rebalance_ms == _NO_TIMEOUT_YET else rebalance_ms,
+            record.session_timeout
+            if rebalance_timeout_ms == _NO_REBALANCE_TIMEOUT
+            else rebalance_timeout_ms,
         ),
-        offers=[Offer(protocol or "", stored.subscription)],
+        protocols=[MemberProtocol(protocol or "", record.subscription)],
     )
-    member.assignment = stored.assignment
+    member.assignment = record.assignment
     return member
 
 
-def names_of(offers: Iterable[Offer]) -> frozenset[str]:
+def protocol_names(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
     """Each once, however often it is offered."""
-    return frozenset([offer.name for offer in offers])
+    return frozenset([protocol.name for protocol in protocols])

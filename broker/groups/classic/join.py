@@ -16,11 +16,11 @@ import asyncio
 import logging
 from functools import partial
 
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.append_errors import STORE_GROUP_ERRORS, map_append_error
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.member import Member
-from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest
-from odradek.broker.groups.classic.state import GroupState, check_answer
+from odradek.broker.groups.classic.member import ClassicGroupMember
+from odradek.broker.groups.classic.messages import UNKNOWN_MEMBER_ID, JoinGroupResult, JoinRequest
+from odradek.broker.groups.classic.state import ClassicGroupState, check_api_allowed
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import (
     GroupMaxSizeReached,
@@ -33,91 +33,100 @@ from odradek.protocol.errors import (
 log = logging.getLogger(__name__)
 
 #: At once, or when the rebalance has ended.
-Joining = Joined | asyncio.Future[Joined]
+JoinResultOrFuture = JoinGroupResult | asyncio.Future[JoinGroupResult]
 
 
-def join(group: ClassicGroup, request: JoinRequest) -> Joining:
+def join(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
     try:
-        return _joined(group, request)
-    except KafkaError as failure:
-        is_named = not isinstance(failure, GroupMaxSizeReached)
-        return Joined(member_id=request.member_id if is_named else NO_MEMBER, failure=failure)
+        return _try_join(group, request)
+    except KafkaError as error:
+        keeps_member_id = not isinstance(error, GroupMaxSizeReached)
+        return JoinGroupResult(
+            member_id=request.member_id if keeps_member_id else UNKNOWN_MEMBER_ID, error=error
+        )
 
 
-def _joined(group: ClassicGroup, request: JoinRequest) -> Joining:
+def _try_join(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
     if not _has_room(group, request.member_id):
-        _turn_away(group, request.member_id)
+        _remove_rejected_member(group, request.member_id)
         raise GroupMaxSizeReached()
-    if group.roster.state is GroupState.DEAD:
-        check_answer(GroupState.DEAD, ApiKey.JOIN_GROUP)
-    if not group.roster.supports(request.protocol_type, request.offers):
+    if group.metadata.state is ClassicGroupState.DEAD:
+        check_api_allowed(ClassicGroupState.DEAD, ApiKey.JOIN_GROUP)
+    if not group.metadata.supports_protocols(request.protocol_type, request.protocols):
         raise InconsistentGroupProtocol()
-    if request.member_id == NO_MEMBER:
-        return _new_member(group, request)
-    if request.member_id in group.roster.pending:
+    if request.member_id == UNKNOWN_MEMBER_ID:
+        return _join_new_member(group, request)
+    if request.member_id in group.metadata.pending_join_members:
         if request.instance_id is not None:
             raise UnknownMemberId()  # ids that are pending are of members without an instance
-        return _added(group, request.member_id, request)
-    return _again(group, request)
+        return _add_member_and_rebalance(group, request.member_id, request)
+    return _join_existing_member(group, request)
 
 
-def _turn_away(group: ClassicGroup, member_id: str) -> None:
-    member = group.roster.members.get(member_id)
+def _remove_rejected_member(group: ClassicGroup, member_id: str) -> None:
+    member = group.metadata.members.get(member_id)
     if member is not None:
-        group.drop(member)
-        group.complete_join_if_all_joined()
-    elif member_id in group.roster.pending:
-        group.remove_pending(member_id)
+        group.remove_member(member)
+        group.maybe_complete_join()
+    elif member_id in group.metadata.pending_join_members:
+        group.remove_pending_member(member_id)
 
 
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
-    roster, most = group.roster, group.home.world.settings.max_size
-    if roster.state is GroupState.PREPARING_REBALANCE:
+    metadata, max_size = group.metadata, group.shard.context.settings.max_size
+    if metadata.state is ClassicGroupState.PREPARING_REBALANCE:
         # By those who have joined: if the group is too large, the last to come are out.
-        return member_id in roster.joining or len(roster.joining) < most
-    if roster.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-        return member_id in roster.members or len(roster.members) < most
+        return (
+            member_id in metadata.members_awaiting_join
+            or len(metadata.members_awaiting_join) < max_size
+        )
+    if metadata.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
+        return member_id in metadata.members or len(metadata.members) < max_size
     return True
 
 
-def _new_member(group: ClassicGroup, request: JoinRequest) -> Joining:
+def _join_new_member(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
     instance_id = request.instance_id
-    member_id = request.id_with(group.home.world.new_id())
+    member_id = request.generate_member_id(group.shard.context.new_uuid())
     if instance_id is not None:
-        present = group.roster.instances.get(instance_id)
-        if present is not None:
-            return _replaced(group, present, member_id, request)
-    elif request.requires_id:
-        group.add_pending(member_id, session_ms=request.timeouts.session_ms)
-        return Joined(member_id=member_id, failure=MemberIdRequired())
-    return _added(group, member_id, request)
+        current_id = group.metadata.static_members.get(instance_id)
+        if current_id is not None:
+            return _replace_static_member(group, current_id, member_id, request)
+    elif request.requires_known_member_id:
+        group.add_pending_member(member_id, session_timeout_ms=request.timeouts.session_timeout_ms)
+        return JoinGroupResult(member_id=member_id, error=MemberIdRequired())
+    return _add_member_and_rebalance(group, member_id, request)
 
 
-def _added(group: ClassicGroup, member_id: str, request: JoinRequest) -> Joining:
-    member = Member(
+def _add_member_and_rebalance(
+    group: ClassicGroup, member_id: str, request: JoinRequest
+) -> JoinResultOrFuture:
+    member = ClassicGroupMember(
         member_id,
         instance_id=request.instance_id,
         client=request.client,
         timeouts=request.timeouts,
-        offers=request.offers,
+        protocols=request.protocols,
     )
-    group.add(member, protocol_type=request.protocol_type)
-    waiting = _wait(group, member)
-    _rebalance(group, f"{member_id} joins; {request.reason or 'no reason given'}")
-    return waiting
+    group.add_member(member, protocol_type=request.protocol_type)
+    future = _await_join(group, member)
+    _rebalance_or_complete_join(
+        group, f"adding new member {member_id}; client reason: {request.reason or 'not provided'}"
+    )
+    return future
 
 
-def _wait(group: ClassicGroup, member: Member) -> asyncio.Future[Joined]:
+def _await_join(group: ClassicGroup, member: ClassicGroupMember) -> asyncio.Future[JoinGroupResult]:
     """Whoever waited before has been given up by its client."""
-    waiting: asyncio.Future[Joined] = group.home.world.loop.create_future()
-    member.joining = waiting
-    group.roster.joining.add(member.id)
-    return waiting
+    future: asyncio.Future[JoinGroupResult] = group.shard.context.loop.create_future()
+    member.awaiting_join_future = future
+    group.metadata.members_awaiting_join.add(member.id)
+    return future
 
 
-def _rebalance(group: ClassicGroup, reason: str) -> None:
-    if group.roster.state is GroupState.PREPARING_REBALANCE:
-        group.complete_join_if_all_joined()
+def _rebalance_or_complete_join(group: ClassicGroup, reason: str) -> None:
+    if group.metadata.state is ClassicGroupState.PREPARING_REBALANCE:
+        group.maybe_complete_join()
     else:
         group.prepare_rebalance(reason)
 
@@ -125,85 +134,104 @@ def _rebalance(group: ClassicGroup, reason: str) -> None:
 # Members that come again
 
 
-def _again(group: ClassicGroup, request: JoinRequest) -> Joining:
-    roster = group.roster
-    member = roster.checked(request.member_id, request.instance_id)
-    check_answer(roster.state, ApiKey.JOIN_GROUP)
-    is_same = member.offers_the_same(request.offers)
-    is_leader = roster.leader == member.id
+def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
+    metadata = group.metadata
+    member = metadata.validate_member(request.member_id, request.instance_id)
+    check_api_allowed(metadata.state, ApiKey.JOIN_GROUP)
+    is_unchanged = member.has_same_protocols(request.protocols)
+    is_leader = metadata.leader == member.id
     # A leader joins again when it sees that what is to be assigned has changed.
-    is_told = roster.state is GroupState.COMPLETING_REBALANCE or (
-        roster.state is GroupState.STABLE and not is_leader
+    may_return_current = metadata.state is ClassicGroupState.COMPLETING_REBALANCE or (
+        metadata.state is ClassicGroupState.STABLE and not is_leader
     )
-    if is_told and is_same:
+    if may_return_current and is_unchanged:
         # It has missed the answer, or wants to know: the generation is as it was.
-        return roster.joined(member)
-    roster.update(member, request.offers, request.timeouts)
-    waiting = _wait(group, member)
-    _rebalance(group, f"{member.id} joins again; {request.reason or 'no reason given'}")
-    return waiting
+        return metadata.build_join_result(member)
+    metadata.update_member(member, request.protocols, request.timeouts)
+    future = _await_join(group, member)
+    _rebalance_or_complete_join(
+        group,
+        f"updating metadata of member {member.id}; "
+        f"client reason: {request.reason or 'not provided'}",
+    )
+    return future
 
 
 # Static members that come back
 
 
-def _replaced(group: ClassicGroup, old_id: str, new_id: str, request: JoinRequest) -> Joining:
-    roster = group.roster
-    was_leader = roster.leader
-    before = roster.members[old_id]
-    old_offers, old_timeouts = before.offers, before.timeouts
-    member = roster.replace(old_id, new_id)
-    roster.update(member, request.offers, request.timeouts)
-    member.was_heard()
-    waiting = _wait(group, member)
-    if roster.state is GroupState.STABLE and roster.elect_protocol() == roster.protocol:
-        answer = partial(_tell_replaced, group, member, waiting, request, was_leader)
-        try:
-            written = group.store()
-        except KafkaError as failure:
-            # Nobody knows of the new id: the old one is the member's again.
-            roster.answer_join(
-                member, Joined(member_id=NO_MEMBER, failure=told(failure, OF_A_GROUP))
-            )
-            roster.replace(new_id, old_id)
-            roster.update(member, old_offers, old_timeouts)
-            return waiting
-        roster.note_subscriptions()  # as whoever loads it would
-        group.home.log.when_replicated(written, answer)
-        return waiting
-    # Not stable: the leader may know of the old id already, so that all have to join again.
-    reason = f"static member {request.instance_id} is back; {request.reason or 'no reason given'}"
-    _rebalance(group, reason)
-    return waiting
-
-
-def _tell_replaced(
-    group: ClassicGroup,
-    member: Member,
-    waiting: asyncio.Future[Joined],
-    request: JoinRequest,
-    was_leader: str | None,
-    failure: KafkaError | None,
-) -> None:
-    roster = group.roster
-    if member.joining is not waiting:
-        return  # answered: it is another's by now, who waits for another record, or is out
-    if failure is not None:
-        refused = Joined(member_id=NO_MEMBER, failure=told(failure, OF_A_GROUP))
-        roster.answer_join(member, refused)
-        member.was_heard()
-        return
-    if roster.state is not GroupState.STABLE:
-        return  # a rebalance has begun meanwhile, and answers it
-    joined = roster.joined(member, skip_assignment=roster.leader == member.id)
-    if not request.can_skip_assignment:
-        # A leader of this age would assign, in vain.  It does not know itself by its old id.
-        joined = Joined(
-            member_id=member.id,
-            generation=roster.generation,
-            protocol_type=roster.protocol_type,
-            protocol=roster.protocol,
-            leader=was_leader or "",
+def _replace_static_member(
+    group: ClassicGroup, old_id: str, new_id: str, request: JoinRequest
+) -> JoinResultOrFuture:
+    metadata = group.metadata
+    previous_leader = metadata.leader
+    old_member = metadata.members[old_id]
+    old_protocols, old_timeouts = old_member.supported_protocols, old_member.timeouts
+    member = metadata.replace_static_member(old_id, new_id)
+    metadata.update_member(member, request.protocols, request.timeouts)
+    member.reset_session_timer()
+    future = _await_join(group, member)
+    if (
+        metadata.state is ClassicGroupState.STABLE
+        and metadata.select_protocol() == metadata.protocol
+    ):
+        on_replicated = partial(
+            _complete_static_replacement, group, member, future, request, previous_leader
         )
-    roster.answer_join(member, joined)
-    member.was_heard()
+        try:
+            append_info = group.store()
+        except KafkaError as error:
+            # Nobody knows of the new id: the old one is the member's again.
+            metadata.complete_join_future(
+                member,
+                JoinGroupResult(
+                    member_id=UNKNOWN_MEMBER_ID, error=map_append_error(error, STORE_GROUP_ERRORS)
+                ),
+            )
+            metadata.replace_static_member(new_id, old_id)
+            metadata.update_member(member, old_protocols, old_timeouts)
+            return future
+        metadata.compute_subscribed_topics()  # as whoever loads it would
+        group.shard.log.when_replicated(append_info, on_replicated)
+        return future
+    # Not stable: the leader may know of the old id already, so that all have to join again.
+    reason = (
+        f"updating metadata of static member {request.instance_id}; "
+        f"client reason: {request.reason or 'not provided'}"
+    )
+    _rebalance_or_complete_join(group, reason)
+    return future
+
+
+def _complete_static_replacement(
+    group: ClassicGroup,
+    member: ClassicGroupMember,
+    join_future: asyncio.Future[JoinGroupResult],
+    request: JoinRequest,
+    previous_leader: str | None,
+    error: KafkaError | None,
+) -> None:
+    metadata = group.metadata
+    if member.awaiting_join_future is not join_future:
+        return  # answered: it is another's by now, who waits for another record, or is out
+    if error is not None:
+        rejection = JoinGroupResult(
+            member_id=UNKNOWN_MEMBER_ID, error=map_append_error(error, STORE_GROUP_ERRORS)
+        )
+        metadata.complete_join_future(member, rejection)
+        member.reset_session_timer()
+        return
+    if metadata.state is not ClassicGroupState.STABLE:
+        return  # a rebalance has begun meanwhile, and answers it
+    result = metadata.build_join_result(member, skip_assignment=metadata.leader == member.id)
+    if not request.supports_skipping_assignment:
+        # A leader of this age would assign, in vain.  It does not know itself by its old id.
+        result = JoinGroupResult(
+            member_id=member.id,
+            generation=metadata.generation,
+            protocol_type=metadata.protocol_type,
+            protocol=metadata.protocol,
+            leader=previous_leader or "",
+        )
+    metadata.complete_join_future(member, result)
+    member.reset_session_timer()

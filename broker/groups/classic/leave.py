@@ -9,8 +9,8 @@ Owner: the event loop.
 from __future__ import annotations
 
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.outcomes import NO_MEMBER
-from odradek.broker.groups.classic.state import GroupState, check_answer
+from odradek.broker.groups.classic.messages import UNKNOWN_MEMBER_ID
+from odradek.broker.groups.classic.state import ClassicGroupState, check_api_allowed
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import UnknownMemberId
 
@@ -19,16 +19,20 @@ def leave(
     group: ClassicGroup, member_id: str, instance_id: str | None, *, reason: str | None
 ) -> None:
     """Raises what is said against it."""
-    roster = group.roster
-    if roster.state is GroupState.DEAD:
-        check_answer(roster.state, ApiKey.HEARTBEAT)
-    if member_id == NO_MEMBER:
-        present = roster.instances.get(instance_id) if instance_id is not None else None
-        if present is None:
+    metadata = group.metadata
+    if metadata.state is ClassicGroupState.DEAD:
+        check_api_allowed(metadata.state, ApiKey.HEARTBEAT)
+    if member_id == UNKNOWN_MEMBER_ID:
+        static_member_id = (
+            metadata.static_members.get(instance_id) if instance_id is not None else None
+        )
+        if static_member_id is None:
             raise UnknownMemberId()
-        member_id = present
-    elif member_id in roster.pending:
-        group.remove_pending(member_id)
+        member_id = static_member_id
+    elif member_id in metadata.pending_join_members:
+        group.remove_pending_member(member_id)
         return
-    member = roster.checked(member_id, instance_id)
-    group.remove(member, f"{member_id} leaves; {reason or 'no reason given'}")
+    member = metadata.validate_member(member_id, instance_id)
+    group.remove_member_and_rebalance(
+        member, f"member {member_id} left by LeaveGroup; client reason: {reason or 'not provided'}"
+    )

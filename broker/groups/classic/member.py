@@ -12,25 +12,31 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from odradek.broker.groups.classic.outcomes import Client, Joined, Offer, Synced, Timeouts
-from odradek.broker.groups.deadline import Deadline
+from odradek.broker.groups.classic.messages import (
+    ClientIdentity,
+    JoinGroupResult,
+    MemberProtocol,
+    SyncGroupResult,
+    Timeouts,
+)
+from odradek.broker.groups.expiration_timer import ExpirationTimer
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 
 
-class Member:
+class ClassicGroupMember:
     """From its first join until it leaves, or is made to."""
 
     __slots__ = (
         "assignment",
+        "awaiting_join_future",
+        "awaiting_sync_future",
         "client",
         "id",
         "instance_id",
         "is_new",
-        "joining",
-        "offers",
-        "session",
-        "syncing",
+        "session_timer",
+        "supported_protocols",
         "timeouts",
     )
 
@@ -39,61 +45,65 @@ class Member:
         member_id: str,
         *,
         instance_id: str | None,
-        client: Client,
+        client: ClientIdentity,
         timeouts: Timeouts,
-        offers: Sequence[Offer],
+        protocols: Sequence[MemberProtocol],
     ) -> None:
         self.id = member_id
         self.instance_id = instance_id
         self.client = client
         self.timeouts = timeouts
-        self.offers = tuple(offers)
+        self.supported_protocols = tuple(protocols)
         self.assignment = b""
         #: Whether it has not been through a rebalance yet, and so does not know its id.
         self.is_new = False
-        self.joining: asyncio.Future[Joined] | None = None
-        self.syncing: asyncio.Future[Synced] | None = None
+        self.awaiting_join_future: asyncio.Future[JoinGroupResult] | None = None
+        self.awaiting_sync_future: asyncio.Future[SyncGroupResult] | None = None
         #: Given by the group.
-        self.session: Deadline | None = None
+        self.session_timer: ExpirationTimer | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        for offer in self.offers:
-            if offer.name == protocol:
-                return offer.metadata
+        for supported in self.supported_protocols:
+            if supported.name == protocol:
+                return supported.metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
         """The one it prefers."""
-        return next(offer.name for offer in self.offers if offer.name in candidates)
+        return next(
+            supported.name for supported in self.supported_protocols if supported.name in candidates
+        )
 
-    def offers_the_same(self, offers: Sequence[Offer]) -> bool:
-        return self.offers == tuple(offers)
+    def has_same_protocols(self, protocols: Sequence[MemberProtocol]) -> bool:
+        return self.supported_protocols == tuple(protocols)
 
     @property
-    def is_excused(self) -> bool:
+    def has_satisfied_heartbeat(self) -> bool:
         """Whether it need not send heartbeats: it waits, and we are the ones to speak.
 
         Not so a new member: its client may have gone, and would join again under another id.
         """
-        return not self.is_new and (self.joining is not None or self.syncing is not None)
+        return not self.is_new and (
+            self.awaiting_join_future is not None or self.awaiting_sync_future is not None
+        )
 
-    def was_heard(self) -> None:
+    def reset_session_timer(self) -> None:
         """Its session begins anew."""
-        if self.session is not None:
-            self.session.put_off(by_ms=self.timeouts.session_ms)
+        if self.session_timer is not None:
+            self.session_timer.reset(timeout_ms=self.timeouts.session_timeout_ms)
 
-    def answer_sync(self, outcome: Synced) -> bool:
+    def complete_sync_future(self, result: SyncGroupResult) -> bool:
         """Whether it waited for it."""
-        waiting, self.syncing = self.syncing, None
-        return waiting is not None and _answered(waiting, outcome)
+        future, self.awaiting_sync_future = self.awaiting_sync_future, None
+        return future is not None and _complete_future(future, result)
 
 
-def _answered(waiting: asyncio.Future[Outcome], outcome: Outcome) -> bool:
-    if not waiting.done():  # as it is when its client has gone
-        waiting.set_result(outcome)
+def _complete_future(future: asyncio.Future[Result], result: Result) -> bool:
+    if not future.done():  # as it is when its client has gone
+        future.set_result(result)
     return True
 
 
-def answer(waiting: asyncio.Future[Outcome] | None, outcome: Outcome) -> None:
-    if waiting is not None:
-        _answered(waiting, outcome)
+def complete_future(future: asyncio.Future[Result] | None, result: Result) -> None:
+    if future is not None:
+        _complete_future(future, result)

@@ -17,18 +17,18 @@ from typing import NamedTuple
 from odradek.protocol.errors import KafkaError
 
 #: The id of a member that has none yet.
-NO_MEMBER = ""
-NO_GENERATION = -1
+UNKNOWN_MEMBER_ID = ""
+UNKNOWN_GENERATION_ID = -1
 
 
-class Offer(NamedTuple):
+class MemberProtocol(NamedTuple):
     """A protocol that a member speaks, and what it has to say in it."""
 
     name: str
     metadata: bytes
 
 
-class Client(NamedTuple):
+class ClientIdentity(NamedTuple):
     """Who a member is, for whoever looks."""
 
     id: str
@@ -38,8 +38,8 @@ class Client(NamedTuple):
 class Timeouts(NamedTuple):
     """How long a member may be silent, and how long a rebalance may wait for it."""
 
-    session_ms: int
-    rebalance_ms: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,23 +48,23 @@ class JoinRequest:
 
     member_id: str
     instance_id: str | None
-    client: Client
+    client: ClientIdentity
     timeouts: Timeouts
     protocol_type: str
-    offers: Sequence[Offer]
+    protocols: Sequence[MemberProtocol]
     #: Whether the client is first told its id, and joins again with it (KIP-394).
-    requires_id: bool
+    requires_known_member_id: bool
     #: Whether the client knows that a leader may be told not to assign (KIP-814).
-    can_skip_assignment: bool
+    supports_skipping_assignment: bool
     reason: str | None = None
 
-    def id_with(self, unique: str) -> str:
+    def generate_member_id(self, unique_suffix: str) -> str:
         """Of a new member: after its instance, or else its client."""
         prefix = self.client.id if self.instance_id is None else self.instance_id
-        return f"{prefix}-{unique}"
+        return f"{prefix}-{unique_suffix}"
 
 
-class JoinedMember(NamedTuple):
+class JoinGroupMember(NamedTuple):
     """What the leader is told of each member."""
 
     member_id: str
@@ -73,24 +73,24 @@ class JoinedMember(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Joined:
+class JoinGroupResult:
     """``members`` are for the leader alone."""
 
     member_id: str
-    failure: KafkaError | None = None
-    generation: int = NO_GENERATION
+    error: KafkaError | None = None
+    generation: int = UNKNOWN_GENERATION_ID
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str = ""
     skip_assignment: bool = False
-    members: Sequence[JoinedMember] = ()
-    is_of_the_log: bool = False
+    members: Sequence[JoinGroupMember] = ()
+    waits_for_replication: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
-class Synced:
-    failure: KafkaError | None = None
+class SyncGroupResult:
+    error: KafkaError | None = None
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
-    is_of_the_log: bool = False
+    waits_for_replication: bool = False

@@ -14,7 +14,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 
 
-class GroupState(StrEnum):
+class ClassicGroupState(StrEnum):
     """The names are what DescribeGroups and ListGroups tell."""
 
     EMPTY = "Empty"  # no members; there may be offsets
@@ -25,59 +25,63 @@ class GroupState(StrEnum):
 
 
 #: state -> the states it may move to
-MOVES: Mapping[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.PREPARING_REBALANCE: frozenset(
-        {GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+VALID_TRANSITIONS: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    ClassicGroupState.EMPTY: frozenset(
+        {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}
     ),
-    GroupState.COMPLETING_REBALANCE: frozenset(
-        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        {ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY, ClassicGroupState.DEAD}
     ),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.DEAD}),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset(
+        {ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}
+    ),
+    ClassicGroupState.STABLE: frozenset(
+        {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}
+    ),
+    ClassicGroupState.DEAD: frozenset({ClassicGroupState.DEAD}),
 }
 
 #: What a member of the right generation is told.  NONE means: go on.
-ANSWERS: Mapping[GroupState, Mapping[ApiKey, ErrorCode]] = {
-    GroupState.EMPTY: {
+API_ERRORS: Mapping[ClassicGroupState, Mapping[ApiKey, ErrorCode]] = {
+    ClassicGroupState.EMPTY: {
         ApiKey.JOIN_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
         ApiKey.SYNC_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
         ApiKey.HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
         ApiKey.OFFSET_COMMIT: ErrorCode.NONE,
     },
-    GroupState.PREPARING_REBALANCE: {
+    ClassicGroupState.PREPARING_REBALANCE: {
         ApiKey.JOIN_GROUP: ErrorCode.NONE,
         ApiKey.SYNC_GROUP: ErrorCode.REBALANCE_IN_PROGRESS,
         ApiKey.HEARTBEAT: ErrorCode.REBALANCE_IN_PROGRESS,
         # The next heartbeat tells of the rebalance: members commit before they join again.
         ApiKey.OFFSET_COMMIT: ErrorCode.NONE,
     },
-    GroupState.COMPLETING_REBALANCE: {
+    ClassicGroupState.COMPLETING_REBALANCE: {
         ApiKey.JOIN_GROUP: ErrorCode.NONE,
         ApiKey.SYNC_GROUP: ErrorCode.NONE,
         ApiKey.HEARTBEAT: ErrorCode.NONE,
         # Its partitions may be another's already.
         ApiKey.OFFSET_COMMIT: ErrorCode.REBALANCE_IN_PROGRESS,
     },
-    GroupState.STABLE: {
+    ClassicGroupState.STABLE: {
         ApiKey.JOIN_GROUP: ErrorCode.NONE,
         ApiKey.SYNC_GROUP: ErrorCode.NONE,
         ApiKey.HEARTBEAT: ErrorCode.NONE,
         ApiKey.OFFSET_COMMIT: ErrorCode.NONE,
     },
-    GroupState.DEAD: dict.fromkeys(
+    ClassicGroupState.DEAD: dict.fromkeys(
         (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT),
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ),
 }
 
 
-class IllegalMove(Exception):
+class IllegalTransition(Exception):
     """A bug of ours: the table does not have it."""
 
 
-def check_answer(state: GroupState, api: ApiKey) -> None:
+def check_api_allowed(state: ClassicGroupState, api: ApiKey) -> None:
     """Refuse what the table refuses."""
-    error = ANSWERS[state][api]
+    error = API_ERRORS[state][api]
     if error is not ErrorCode.NONE:
-        raise KafkaError(error=error)
+        raise KafkaError(error_code=error)

@@ -14,22 +14,24 @@ from collections.abc import Iterable
 from odradek.protocol.compiler import prefix_decoder
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
-from odradek.protocol.internal.log_record import VERSION
+from odradek.protocol.internal.coordinator_record import VERSION
 
 log = logging.getLogger(__name__)
 
 #: The protocol type of groups of consumers.
-CONSUMER = "consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """All together; None if a member speaks otherwise."""
     topics: set[str] = set()
-    for told in metadata:
+    for member_metadata in metadata:
         try:
-            subscription, _ = prefix_decoder(ConsumerProtocolSubscription, 0)(told, VERSION.size)
-        except DecodeError as broken:
-            log.warning("A member's subscription cannot be read: %s", broken)
+            subscription, _ = prefix_decoder(ConsumerProtocolSubscription, 0)(
+                member_metadata, VERSION.size
+            )
+        except DecodeError as error:
+            log.warning("A member's subscription cannot be read: %s", error)
             return None
         topics.update(subscription.topics)
     return frozenset(topics)

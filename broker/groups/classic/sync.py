@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.append_errors import STORE_GROUP_ERRORS, map_append_error
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.outcomes import Synced
-from odradek.broker.groups.classic.state import GroupState, check_answer
+from odradek.broker.groups.classic.messages import SyncGroupResult
+from odradek.broker.groups.classic.state import ClassicGroupState, check_api_allowed
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import InconsistentGroupProtocol, KafkaError
 
 log = logging.getLogger(__name__)
 
 #: At once, or when the leader has assigned.
-Syncing = Synced | asyncio.Future[Synced]
+SyncResultOrFuture = SyncGroupResult | asyncio.Future[SyncGroupResult]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,55 +39,59 @@ class SyncRequest:
     assignments: Mapping[str, bytes]
 
 
-def sync(group: ClassicGroup, request: SyncRequest) -> Syncing:
+def sync(group: ClassicGroup, request: SyncRequest) -> SyncResultOrFuture:
     """Raises what the member is told."""
-    roster = group.roster
-    if roster.state is GroupState.DEAD:
-        check_answer(roster.state, ApiKey.SYNC_GROUP)
-    member = group.checked_member(request.member_id, request.instance_id, request.generation)
+    metadata = group.metadata
+    if metadata.state is ClassicGroupState.DEAD:
+        check_api_allowed(metadata.state, ApiKey.SYNC_GROUP)
+    member = group.validate_member_generation(
+        request.member_id, request.instance_id, request.generation
+    )
     _check_protocol(group, request)
-    check_answer(roster.state, ApiKey.SYNC_GROUP)
-    group.has_synced(member)
-    if roster.state is GroupState.STABLE and group.is_handed_out:
-        member.was_heard()
-        return roster.synced(member)
-    waiting: asyncio.Future[Synced] = group.home.world.loop.create_future()
-    member.syncing = waiting
-    if roster.leader == member.id and roster.state is not GroupState.STABLE:
-        _assign(group, request.assignments)
-    return waiting
+    check_api_allowed(metadata.state, ApiKey.SYNC_GROUP)
+    group.remove_pending_sync_member(member)
+    if metadata.state is ClassicGroupState.STABLE and group.is_assignment_propagated:
+        member.reset_session_timer()
+        return metadata.build_sync_result(member)
+    future: asyncio.Future[SyncGroupResult] = group.shard.context.loop.create_future()
+    member.awaiting_sync_future = future
+    if metadata.leader == member.id and metadata.state is not ClassicGroupState.STABLE:
+        _store_assignments(group, request.assignments)
+    return future
 
 
 def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
-    roster = group.roster
-    if request.protocol_type not in (None, roster.protocol_type):
+    metadata = group.metadata
+    if request.protocol_type not in (None, metadata.protocol_type):
         raise InconsistentGroupProtocol()
-    if request.protocol not in (None, roster.protocol):
+    if request.protocol not in (None, metadata.protocol):
         raise InconsistentGroupProtocol()
 
 
-def _assign(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    complete = {each: assignments.get(each, b"") for each in group.roster.members}
+def _store_assignments(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+    all_assignments = {
+        member_id: assignments.get(member_id, b"") for member_id in group.metadata.members
+    }
     try:
-        written = group.store(complete)
-    except KafkaError as failure:
-        _refuse(group, failure)
+        append_info = group.store(all_assignments)
+    except KafkaError as error:
+        _fail_sync(group, error)
         return
-    group.assign(complete)
-    generation = group.roster.generation
-    group.home.log.when_replicated(written, partial(_hand_out, group, generation))
+    group.set_assignments(all_assignments)
+    generation = group.metadata.generation
+    group.shard.log.when_replicated(append_info, partial(_propagate_assignment, group, generation))
 
 
-def _hand_out(group: ClassicGroup, generation: int, failure: KafkaError | None) -> None:
-    roster = group.roster
-    if roster.state is not GroupState.STABLE or roster.generation != generation:
+def _propagate_assignment(group: ClassicGroup, generation: int, error: KafkaError | None) -> None:
+    metadata = group.metadata
+    if metadata.state is not ClassicGroupState.STABLE or metadata.generation != generation:
         return  # another rebalance has begun, and has sent everybody away
-    if failure is None:
-        group.hand_out()
+    if error is None:
+        group.propagate_assignment()
     else:
-        _refuse(group, failure)
+        _fail_sync(group, error)
 
 
-def _refuse(group: ClassicGroup, failure: KafkaError) -> None:
-    group.refuse_assignments(told(failure, OF_A_GROUP))
-    group.prepare_rebalance(f"its assignment could not be stored: {failure}")
+def _fail_sync(group: ClassicGroup, error: KafkaError) -> None:
+    group.reset_assignments_with_error(map_append_error(error, STORE_GROUP_ERRORS))
+    group.prepare_rebalance(f"failed to store the group assignment: {error}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions
 from odradek.protocol.types import Uuid
 
 
@@ -21,9 +21,9 @@ class Subscriber:
     """A member, as assignors see it."""
 
     #: Only topics that exist.
-    topics: frozenset[Uuid]
+    subscribed_topic_ids: frozenset[Uuid]
     #: What it was to have so far; it may contain what is neither subscribed to nor there any more.
-    has: Partitions = NOTHING
+    assigned_partitions: Partitions = NO_PARTITIONS
     instance_id: str | None = None
 
 
@@ -31,5 +31,5 @@ class Subscriber:
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[Uuid, int]], dict[str, Partitions]]
 
 
-def subscribe_to_the_same(subscribers: Mapping[str, Subscriber]) -> bool:
-    return len({each.topics for each in subscribers.values()}) <= 1
+def is_homogeneous(subscribers: Mapping[str, Subscriber]) -> bool:
+    return len({subscriber.subscribed_topic_ids for subscriber in subscribers.values()}) <= 1

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from odradek.broker.groups.consumer import assign_range, assign_uniform
+from odradek.broker.groups.consumer import range_assignor, uniform_assignor
 from odradek.broker.groups.consumer.assignor import Assignor
 
 ASSIGNORS: Mapping[str, Assignor] = {
-    "uniform": assign_uniform.assign,
-    "range": assign_range.assign,
+    "uniform": uniform_assignor.assign,
+    "range": range_assignor.assign,
 }
 #: Kafka's classes, which its own default names; since 4.0 the short names will do there too.
-_KAFKA_CLASSES = {
+_NAMES_BY_KAFKA_CLASS = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
@@ -35,17 +35,17 @@ class Assignors:
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
-    def preferred(self, wishes: Iterable[str | None]) -> str:
+    def preferred(self, requested_names: Iterable[str | None]) -> str:
         """What most members ask for; among equals, what the setting names first."""
-        votes = Counter(each for each in wishes if each in self.names)
+        votes = Counter(name for name in requested_names if name in self.names)
         return max(self.names, key=lambda name: votes[name])
 
 
 @cache
-def assignors_of(setting: tuple[str, ...]) -> Assignors:
+def parse_assignors(setting: tuple[str, ...]) -> Assignors:
     """Raises ValueError for one that there is not."""
-    names = tuple(dict.fromkeys(_KAFKA_CLASSES.get(each, each) for each in setting))
+    names = tuple(dict.fromkeys(_NAMES_BY_KAFKA_CLASS.get(name, name) for name in setting))
     for name in names:
         if name not in ASSIGNORS:
-            raise ValueError(f"{name} is none of {', '.join(ASSIGNORS)}")
+            raise ValueError(f"assignor {name}: must be one of {', '.join(ASSIGNORS)}")
     return Assignors(names or tuple(ASSIGNORS))

@@ -14,35 +14,40 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain
 
-from odradek.broker.groups.classic.outcomes import NO_MEMBER, Joined, JoinRequest, Synced
-from odradek.broker.groups.classic.subscriptions import CONSUMER
+from odradek.broker.groups.classic.messages import (
+    UNKNOWN_MEMBER_ID,
+    JoinGroupResult,
+    JoinRequest,
+    SyncGroupResult,
+)
+from odradek.broker.groups.classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from odradek.broker.groups.classic.sync import SyncRequest
-from odradek.broker.groups.consumer import target
-from odradek.broker.groups.consumer.classic_blobs import (
-    ReadSubscription,
-    read_subscription,
-    written_assignment,
+from odradek.broker.groups.consumer import target_assignment_builder
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
+from odradek.broker.groups.consumer.consumer_protocol_codec import (
+    MemberSubscription,
+    deserialize_subscription,
+    serialize_assignment,
 )
-from odradek.broker.groups.consumer.draft import Draft, Surroundings
 from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.consumer.group_update import DecisionContext, GroupUpdate
 from odradek.broker.groups.consumer.heartbeat import (
-    check_instance,
-    check_room,
-    lead,
-    note,
-    take_over,
+    check_group_not_full,
+    check_instance_id,
+    maybe_reconcile,
+    replace_static_member,
+    update_member_metadata,
 )
-from odradek.broker.groups.consumer.leaving import leaving_member
-from odradek.broker.groups.consumer.live_group import LiveGroup
 from odradek.broker.groups.consumer.member import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
-    Member,
+    ConsumerGroupMember,
     MemberMetadata,
     MemberState,
     Subscription,
 )
-from odradek.broker.groups.consumer.migration import downgrade, may_downgrade, protocols_of
+from odradek.broker.groups.consumer.member_removal import find_member
+from odradek.broker.groups.consumer.migration import classic_protocols_of, downgrade, may_downgrade
 from odradek.protocol.errors import (
     DecodeError,
     IllegalGeneration,
@@ -56,118 +61,154 @@ from odradek.protocol.errors import (
 # JoinGroup
 
 
-def join(live: LiveGroup, request: JoinRequest) -> Joined:
+def join(group_runtime: ConsumerGroupRuntime, request: JoinRequest) -> JoinGroupResult:
     try:
-        return _joined(live, request)
-    except KafkaError as failure:
-        return Joined(member_id=request.member_id, failure=failure)
+        return _try_join(group_runtime, request)
+    except KafkaError as error:
+        return JoinGroupResult(member_id=request.member_id, error=error)
 
 
-def _joined(live: LiveGroup, request: JoinRequest) -> Joined:
-    around = live.around
-    member_id = request.member_id or request.id_with(live.home.world.new_id())
-    check_room(live.group, member_id, around)
-    _check_protocols(live.group, request)
-    if request.member_id == NO_MEMBER and request.instance_id is None and request.requires_id:
-        live.hand_out(member_id)
-        return Joined(member_id=member_id, failure=MemberIdRequired())
-    is_fresh = request.member_id == NO_MEMBER or member_id in live.handed_out
-    draft, epoch = decide_join(live.group, member_id, request, around, is_fresh=is_fresh)
-    live.write(draft)
-    live.handed_out.discard(member_id)
-    member = live.group.members[member_id]
-    live.heard(member)
-    live.expect_rejoin(member, anew=True)
-    if may_downgrade(live, without=()):
-        return _downgraded(live, member_id, can_lead=request.can_skip_assignment)
-    return Joined(
+def _try_join(group_runtime: ConsumerGroupRuntime, request: JoinRequest) -> JoinGroupResult:
+    context = group_runtime.decision_context
+    member_id = request.member_id or request.generate_member_id(
+        group_runtime.shard.context.new_uuid()
+    )
+    check_group_not_full(group_runtime.group, member_id, context)
+    _check_protocols(group_runtime.group, request)
+    if (
+        request.member_id == UNKNOWN_MEMBER_ID
+        and request.instance_id is None
+        and request.requires_known_member_id
+    ):
+        group_runtime.add_pending_member_id(member_id)
+        return JoinGroupResult(member_id=member_id, error=MemberIdRequired())
+    is_new_member_id = (
+        request.member_id == UNKNOWN_MEMBER_ID or member_id in group_runtime.pending_member_ids
+    )
+    update, epoch = decide_join(
+        group_runtime.group, member_id, request, context, is_new_member_id=is_new_member_id
+    )
+    group_runtime.write(update)
+    group_runtime.pending_member_ids.discard(member_id)
+    member = group_runtime.group.members[member_id]
+    group_runtime.reset_session_timer(member)
+    group_runtime.schedule_rejoin_timeout(member, restart=True)
+    if may_downgrade(group_runtime, leaving_member_ids=()):
+        return _downgrade_and_join(
+            group_runtime,
+            member_id,
+            supports_skipping_assignment=request.supports_skipping_assignment,
+        )
+    return JoinGroupResult(
         member_id=member_id,
         generation=epoch,
-        protocol_type=CONSUMER,
-        protocol=request.offers[0].name,
-        is_of_the_log=True,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol=request.protocols[0].name,
+        waits_for_replication=True,
     )
 
 
-def _downgraded(live: LiveGroup, member_id: str, *, can_lead: bool) -> Joined:
+def _downgrade_and_join(
+    group_runtime: ConsumerGroupRuntime, member_id: str, *, supports_skipping_assignment: bool
+) -> JoinGroupResult:
     """A static member came back as a classic one, and was the last that was not.
 
     All have what they shall have: it leads, if it knows of leaders that have nothing to assign.
     """
-    roster = downgrade(live, without=(), leader=member_id if can_lead else None).roster
-    is_leader = roster.leader == member_id
-    joined = roster.joined(roster.members[member_id], skip_assignment=is_leader)
-    return replace(joined, is_of_the_log=True)
+    metadata = downgrade(
+        group_runtime,
+        leaving_member_ids=(),
+        leader=member_id if supports_skipping_assignment else None,
+    ).metadata
+    is_leader = metadata.leader == member_id
+    result = metadata.build_join_result(metadata.members[member_id], skip_assignment=is_leader)
+    return replace(result, waits_for_replication=True)
 
 
 def decide_join(
     group: ConsumerGroup,
     member_id: str,
     request: JoinRequest,
-    around: Surroundings,
+    context: DecisionContext,
     *,
-    is_fresh: bool,
-) -> tuple[Draft, int]:
+    is_new_member_id: bool,
+) -> tuple[GroupUpdate, int]:
     """What is to be written, and the member's epoch afterwards.  Raises what it is told.
 
     An id that ``is_fresh`` was made for this joining.
     """
-    draft = Draft(group)
-    member = _known_member(draft, member_id, request)
+    update = GroupUpdate(group)
+    member = _get_or_create_member(update, member_id, request)
     try:
-        said = read_subscription(request.offers[0].metadata, around.topics)
-    except DecodeError as broken:
-        raise InconsistentGroupProtocol(f"The subscription cannot be read: {broken}") from broken
-    if not is_fresh:
-        _check_is_new_or_known(draft.group, member_id, said)
-    has_changed = note(draft, member, _metadata(request, said), around)
-    if has_changed or group.seen is not around.topics:
-        target.raise_epoch(draft, around, has_changed=has_changed)
-    target.assign(draft, around)
-    return draft, lead(draft, member_id, said.owned).epoch
+        subscription = deserialize_subscription(request.protocols[0].metadata, context.topics)
+    except DecodeError as error:
+        raise InconsistentGroupProtocol(f"Failed to parse the subscription: {error}") from error
+    if not is_new_member_id:
+        _check_no_owned_partitions_if_unknown(update.group, member_id, subscription)
+    has_changed = update_member_metadata(
+        update, member, _member_metadata(request, subscription), context
+    )
+    if has_changed or group.last_seen_topics is not context.topics:
+        target_assignment_builder.maybe_bump_group_epoch(update, context, has_changed=has_changed)
+    target_assignment_builder.update_target_assignment(update, context)
+    return update, maybe_reconcile(update, member_id, subscription.owned_partitions).epoch
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     """One of those offered must be one that all classic members offer."""
-    classic = [member for member in group.members.values() if member.is_classic]
+    classic_members = [member for member in group.members.values() if member.is_classic]
     # Each once, however often a member offers it.
-    names = [{each.name for each in protocols_of(member)} for member in classic]
-    offered = Counter(chain.from_iterable(names))
-    is_common = any(offered[offer.name] == len(classic) for offer in request.offers)
-    if request.protocol_type != CONSUMER or not is_common:
+    names = [
+        {protocol.name for protocol in classic_protocols_of(member)} for member in classic_members
+    ]
+    supporter_counts = Counter(chain.from_iterable(names))
+    is_common = any(
+        supporter_counts[protocol.name] == len(classic_members) for protocol in request.protocols
+    )
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not is_common:
         raise InconsistentGroupProtocol()
 
 
-def _known_member(draft: Draft, member_id: str, request: JoinRequest) -> Member:
+def _get_or_create_member(
+    update: GroupUpdate, member_id: str, request: JoinRequest
+) -> ConsumerGroupMember:
     if request.instance_id is None:
-        return draft.group.members.get(member_id) or Member(member_id)
-    known = draft.group.static_member(request.instance_id)
-    if request.member_id != NO_MEMBER:
-        return check_instance(known, member_id, request.instance_id)
-    return Member(member_id) if known is None else take_over(draft, known, member_id)
+        return update.group.members.get(member_id) or ConsumerGroupMember(member_id)
+    static_member = update.group.static_member(request.instance_id)
+    if request.member_id != UNKNOWN_MEMBER_ID:
+        return check_instance_id(static_member, member_id, request.instance_id)
+    return (
+        ConsumerGroupMember(member_id)
+        if static_member is None
+        else replace_static_member(update, static_member, member_id)
+    )
 
 
-def _check_is_new_or_known(group: ConsumerGroup, member_id: str, said: ReadSubscription) -> None:
+def _check_no_owned_partitions_if_unknown(
+    group: ConsumerGroup, member_id: str, subscription: MemberSubscription
+) -> None:
     """Who is new reads nothing yet.  Who does has been missed, and others may read that by now.
 
     Refused once: some clients go on to name what they had when they join with a fresh id, and
     Kafka lets in all of them.
     """
-    if said.owned and member_id not in group.members:
-        raise UnknownMemberId(f"{member_id} is no longer in the group {group.id}.")
+    if subscription.owned_partitions and member_id not in group.members:
+        raise UnknownMemberId(f"Member {member_id} is no longer in group {group.id}.")
 
 
-def _metadata(request: JoinRequest, said: ReadSubscription) -> MemberMetadata:
+def _member_metadata(request: JoinRequest, subscription: MemberSubscription) -> MemberMetadata:
     return MemberMetadata(
         instance_id=request.instance_id,
-        rack_id=said.rack_id,
+        rack_id=subscription.rack_id,
         client_id=request.client.id,
         client_host=request.client.host,
-        subscription=Subscription(said.names),
-        rebalance_timeout_ms=request.timeouts.rebalance_ms,
-        classic=ClassicMember(
-            request.timeouts.session_ms,
-            tuple(ClassicProtocol(each.name, each.metadata) for each in request.offers),
+        subscription=Subscription(subscription.topic_names),
+        rebalance_timeout_ms=request.timeouts.rebalance_timeout_ms,
+        classic_metadata=ClassicMemberMetadata(
+            request.timeouts.session_timeout_ms,
+            tuple(
+                ClassicProtocol(protocol.name, protocol.metadata) for protocol in request.protocols
+            ),
         ),
     )
 
@@ -175,71 +216,80 @@ def _metadata(request: JoinRequest, said: ReadSubscription) -> MemberMetadata:
 # SyncGroup, Heartbeat, LeaveGroup
 
 
-def sync(live: LiveGroup, request: SyncRequest) -> Synced:
+def sync(group_runtime: ConsumerGroupRuntime, request: SyncRequest) -> SyncGroupResult:
     """Raises what the member is told."""
-    member = _classic_member(live, request.member_id, request.instance_id, request.generation)
+    member = _classic_member(
+        group_runtime, request.member_id, request.instance_id, request.generation
+    )
     if (
-        live.group.epoch > member.epoch
-        and member.current.state is not MemberState.UNREVOKED_PARTITIONS
+        group_runtime.group.epoch > member.epoch
+        and member.current_assignment.state is not MemberState.UNREVOKED_PARTITIONS
     ):
-        live.expect_rejoin(member, anew=False)
+        group_runtime.schedule_rejoin_timeout(member, restart=False)
         raise RebalanceInProgress()
     # After that, unlike in Kafka: who joined before an upgrade was told what its group had chosen,
     # and need not prefer it.  Clients give up if their protocol is refused.
-    first = protocols_of(member)[0]
-    if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, first.name):
+    preferred = classic_protocols_of(member)[0]
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol not in (
+        None,
+        preferred.name,
+    ):
         raise InconsistentGroupProtocol()
-    live.has_rejoined(member.id)
-    live.heard(member)
-    return Synced(
-        protocol_type=CONSUMER,
-        protocol=first.name,
-        assignment=written_assignment(
-            member.current.assigned, live.home.world.topics.now, like=first.metadata
+    group_runtime.cancel_rejoin_timeout(member.id)
+    group_runtime.reset_session_timer(member)
+    return SyncGroupResult(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol=preferred.name,
+        assignment=serialize_assignment(
+            member.current_assignment.assigned,
+            group_runtime.shard.context.topics_provider.current,
+            subscription_blob=preferred.metadata,
         ),
-        is_of_the_log=True,
+        waits_for_replication=True,
     )
 
 
-def heartbeat(live: LiveGroup, member_id: str, instance_id: str | None, generation: int) -> None:
+def heartbeat(
+    group_runtime: ConsumerGroupRuntime, member_id: str, instance_id: str | None, generation: int
+) -> None:
     """Raises what the member is told."""
-    member = _classic_member(live, member_id, instance_id, generation)
-    live.heard(member)
-    if must_join_again(live.group, member):
-        live.expect_rejoin(member, anew=False)
+    member = _classic_member(group_runtime, member_id, instance_id, generation)
+    group_runtime.reset_session_timer(member)
+    if must_rejoin(group_runtime.group, member):
+        group_runtime.schedule_rejoin_timeout(member, restart=False)
         raise RebalanceInProgress()
 
 
-def must_join_again(group: ConsumerGroup, member: Member) -> bool:
-    match member.current.state:
+def must_rejoin(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+    match member.current_assignment.state:
         case _ if member.epoch < group.epoch:
             return True
         case MemberState.UNREVOKED_PARTITIONS:
             return True
         case MemberState.UNRELEASED_PARTITIONS:
-            missing = group.target_of(member.id) - member.current.assigned
+            missing = group.target_assignment_of(member.id) - member.current_assignment.assigned
             return all(map(group.is_free_for(member.id), missing))
         case _:
             return False
 
 
-def leave(live: LiveGroup, member_id: str, instance_id: str | None) -> None:
+def leave(group_runtime: ConsumerGroupRuntime, member_id: str, instance_id: str | None) -> None:
     """Raises what is said against it."""
-    if member_id == NO_MEMBER and instance_id is not None:
-        known = live.group.static_member(instance_id)
-        if known is None:
+    if member_id == UNKNOWN_MEMBER_ID and instance_id is not None:
+        static_member = group_runtime.group.static_member(instance_id)
+        if static_member is None:
             raise UnknownMemberId()
-        member_id = known.id
-    member = leaving_member(live.group, member_id, instance_id)
-    live.remove([member.id])
+        member_id = static_member.id
+    member = find_member(group_runtime.group, member_id, instance_id)
+    group_runtime.remove_members([member.id])
 
 
 def _classic_member(
-    live: LiveGroup, member_id: str, instance_id: str | None, generation: int
-) -> Member:
-    member = leaving_member(live.group, member_id, instance_id)
+    group_runtime: ConsumerGroupRuntime, member_id: str, instance_id: str | None, generation: int
+) -> ConsumerGroupMember:
+    member = find_member(group_runtime.group, member_id, instance_id)
     if not member.is_classic:
-        raise UnknownMemberId(f"{member_id} does not speak the classic protocol.")
+        raise UnknownMemberId(f"Member {member_id} does not use the classic protocol.")
     if generation != member.epoch:
         raise IllegalGeneration()
     return member

@@ -20,20 +20,20 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
+from odradek.broker.coordinator.append_errors import STORE_GROUP_ERRORS, map_append_error
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.consumer import records
-from odradek.broker.groups.consumer.assignors import assignors_of
-from odradek.broker.groups.consumer.draft import Draft, Surroundings
-from odradek.broker.groups.consumer.group import ConsumerGroup, GroupState
-from odradek.broker.groups.consumer.leaving import decide_removal
-from odradek.broker.groups.consumer.member import Member, MemberState
+from odradek.broker.groups.consumer.assignors import parse_assignors
+from odradek.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from odradek.broker.groups.consumer.group_update import DecisionContext, GroupUpdate
+from odradek.broker.groups.consumer.member import ConsumerGroupMember, MemberState
+from odradek.broker.groups.consumer.member_removal import decide_removal
 from odradek.broker.groups.consumer.migration import downgrade, may_downgrade
-from odradek.broker.groups.consumer.records import Record, as_stored
-from odradek.broker.groups.deadline import Deadline
+from odradek.broker.groups.consumer.records import CoordinatorRecord, serialize_record
+from odradek.broker.groups.expiration_timer import ExpirationTimer
 from odradek.broker.groups.group import Committer, GroupType
-from odradek.broker.groups.home import Home
-from odradek.broker.groups.offsets import Commit
+from odradek.broker.groups.offsets import OffsetAndMetadata
+from odradek.broker.groups.owning_shard import OwningShard
 from odradek.protocol.errors import (
     IllegalGeneration,
     KafkaError,
@@ -42,33 +42,33 @@ from odradek.protocol.errors import (
     UnsupportedVersion,
 )
 from odradek.protocol.internal.consumer_group_log import ConsumerGroupCurrentMemberAssignmentKey
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 
 log = logging.getLogger(__name__)
 
 #: So many ids are remembered that nobody has joined with yet.
-HANDED_OUT_MAX = 1_000
+MAX_PENDING_MEMBER_IDS = 1_000
 
 
-class LiveGroup:
+class ConsumerGroupRuntime:
     """Of one id."""
 
     type = GroupType.CONSUMER
     protocol_type = "consumer"
 
-    def __init__(self, home: Home, group: ConsumerGroup) -> None:
-        self.home = home
+    def __init__(self, shard: OwningShard, group: ConsumerGroup) -> None:
+        self.shard = shard
         self.group = group
-        self._sessions: dict[str, Deadline] = {}
-        self._revocations: dict[str, Deadline] = {}
-        self._rejoins: dict[str, Deadline] = {}
+        self._session_timers: dict[str, ExpirationTimer] = {}
+        self._revocation_timers: dict[str, ExpirationTimer] = {}
+        self._rejoin_timers: dict[str, ExpirationTimer] = {}
         #: Ids that classic members were told to join with (KIP-394), and have not yet.
-        self.handed_out: set[str] = set()
+        self.pending_member_ids: set[str] = set()
 
-    def hand_out(self, member_id: str) -> None:
-        if len(self.handed_out) >= HANDED_OUT_MAX:
-            self.handed_out.clear()  # who comes later is refused once, and given another
-        self.handed_out.add(member_id)
+    def add_pending_member_id(self, member_id: str) -> None:
+        if len(self.pending_member_ids) >= MAX_PENDING_MEMBER_IDS:
+            self.pending_member_ids.clear()  # who comes later is refused once, and given another
+        self.pending_member_ids.add(member_id)
 
     # What any group can tell
 
@@ -82,172 +82,190 @@ class LiveGroup:
 
     @property
     def is_empty(self) -> bool:
-        return self.group.state is GroupState.EMPTY
+        return self.group.state is ConsumerGroupState.EMPTY
 
-    def check_commit(self, committer: Committer, *, is_transactional: bool) -> None:
-        if committer.generation < 0 and self.is_empty:
+    def validate_offset_commit(self, committer: Committer, *, is_transactional: bool) -> None:
+        if committer.generation_or_member_epoch < 0 and self.is_empty:
             return
         if is_transactional and not committer.is_member:
             return  # of a producer that does not tell of the group
-        member = self._member(committer.member_id)
-        if is_transactional and committer.generation != member.epoch:
+        member = self._get_member(committer.member_id)
+        if is_transactional and committer.generation_or_member_epoch != member.epoch:
             raise IllegalGeneration()  # producers know of generations alone
-        if not (is_transactional or member.is_classic or committer.knows_epochs):
+        if not (is_transactional or member.is_classic or committer.supports_member_epochs):
             raise UnsupportedVersion("Members of the consumer protocol commit by version 9 or up.")
-        _check_epoch(member, committer.generation)
+        _check_member_epoch(member, committer.generation_or_member_epoch)
 
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
             return
-        _check_epoch(self._member(member_id or ""), member_epoch)
+        _check_member_epoch(self._get_member(member_id or ""), member_epoch)
 
-    def check_offset_delete(self) -> None:
+    def validate_offset_delete(self) -> None:
         """What the members subscribe to is known."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.group.subscribed_topics()
 
-    def unused_since(self, topic: str, commit: Commit) -> int | None:
-        return None if self.is_subscribed_to(topic) else commit.committed_ms
+    def offset_expiration_base_ms(
+        self, topic: str, offset_and_metadata: OffsetAndMetadata
+    ) -> int | None:
+        return None if self.is_subscribed_to(topic) else offset_and_metadata.commit_timestamp_ms
 
-    def tombstones(self) -> list[bytes]:
-        return [as_stored(record)[0] for record in self.deletions()]
+    def tombstone_keys(self) -> list[bytes]:
+        return [serialize_record(record)[0] for record in self.deletion_records()]
 
-    def begin(self) -> None:
+    def on_loaded(self) -> None:
         for member in self.group.members.values():
-            self.heard(member)
-            self._watch_revocation(member)
+            self.reset_session_timer(member)
+            self._schedule_revocation_timeout(member)
 
-    def end(self) -> None:
-        for deadlines in (self._sessions, self._revocations, self._rejoins):
-            for deadline in deadlines.values():
-                deadline.call_off()
-            deadlines.clear()
+    def on_unloaded(self) -> None:
+        for timers in (self._session_timers, self._revocation_timers, self._rejoin_timers):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     # Decisions
 
     @property
-    def around(self) -> Surroundings:
+    def decision_context(self) -> DecisionContext:
         """What is decided by."""
-        world = self.home.world
-        settings = world.consumer_settings
-        return Surroundings(
-            world.topics.now,
-            world.now_ms(),
-            assignors_of(settings.assignors),
+        context = self.shard.context
+        settings = context.consumer_settings
+        return DecisionContext(
+            context.topics_provider.current,
+            context.now_ms(),
+            parse_assignors(settings.assignors),
             settings.max_size,
         )
 
-    def deletions(self) -> list[Record]:
+    def deletion_records(self) -> list[CoordinatorRecord]:
         """Of the group, with all that is in it."""
-        return records.without_group(self.id, self.group.members, self.group.expressions)
+        return records.new_group_tombstones(
+            self.id, self.group.members, self.group.resolved_regexes
+        )
 
-    def write(self, draft: Draft) -> Written | None:
+    def write(self, update: GroupUpdate) -> LogAppendInfo | None:
         """What was drafted is the group now; raises what the members are told, and it is not."""
-        if not draft.records:
+        if not update.records:
             return None
-        place = self._append([as_stored(record) for record in draft.records])
-        self.adopt(draft)
-        return place
+        append_info = self._append([serialize_record(record) for record in update.records])
+        self.apply_update(update)
+        return append_info
 
-    def _append(self, stored: Sequence[KeyValue]) -> Written:
+    def _append(self, encoded_records: Sequence[KeyValue]) -> LogAppendInfo:
         try:
-            return self.home.log.append(stored)
-        except KafkaError as failure:
-            raise told(failure, OF_A_GROUP) from failure
+            return self.shard.log.append(encoded_records)
+        except KafkaError as error:
+            raise map_append_error(error, STORE_GROUP_ERRORS) from error
 
-    def adopt(self, draft: Draft) -> None:
+    def apply_update(self, update: GroupUpdate) -> None:
         """Its records are in the log."""
-        self.group = draft.group
-        for record in draft.records:
+        self.group = update.group
+        for record in update.records:
             if isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey):
                 member = self.group.members.get(record.key.member_id)
                 if member is None:
-                    self._forget(record.key.member_id)
+                    self._cancel_timers(record.key.member_id)
                 else:
-                    self._watch_revocation(member)
+                    self._schedule_revocation_timeout(member)
 
     def delete(self) -> None:
         """All but its offsets, to make room for a classic group of its name."""
-        self._append([(key, None) for key in self.tombstones()])
-        self.end()
-        del self.home.groups[self.id]
+        self._append([(key, None) for key in self.tombstone_keys()])
+        self.on_unloaded()
+        del self.shard.groups[self.id]
 
-    def remove(self, member_ids: Sequence[str]) -> None:
+    def remove_members(self, member_ids: Sequence[str]) -> None:
         """For good; those who stay may be a classic group then."""
-        if may_downgrade(self, without=member_ids):
-            downgrade(self, without=member_ids)
+        if may_downgrade(self, leaving_member_ids=member_ids):
+            downgrade(self, leaving_member_ids=member_ids)
         else:
-            self.write(decide_removal(self.group, member_ids, self.around))
+            self.write(decide_removal(self.group, member_ids, self.decision_context))
 
     # Timers
 
-    def heard(self, member: Member) -> None:
+    def reset_session_timer(self, member: ConsumerGroupMember) -> None:
         """Its session begins anew."""
-        deadline = self._sessions.get(member.id)
-        if deadline is None:
-            deadline = self._sessions[member.id] = self._deadline(member.id, "was not heard")
-        classic = member.metadata.classic
-        default_ms = self.home.world.timings_of(self.id).session_timeout_ms
-        deadline.put_off(by_ms=default_ms if classic is None else classic.session_timeout_ms)
+        timer = self._session_timers.get(member.id)
+        if timer is None:
+            timer = self._session_timers[member.id] = self._new_timer(member.id, "was not heard")
+        classic_metadata = member.metadata.classic_metadata
+        default_ms = self.shard.context.group_settings_for(self.id).session_timeout_ms
+        timer.reset(
+            timeout_ms=default_ms
+            if classic_metadata is None
+            else classic_metadata.session_timeout_ms
+        )
 
-    def expect_rejoin(self, member: Member, *, anew: bool) -> None:
+    def schedule_rejoin_timeout(self, member: ConsumerGroupMember, *, restart: bool) -> None:
         """Within its rebalance timeout, from now if ``anew``, else if it was not expected yet."""
-        deadline = self._rejoins.get(member.id)
-        if deadline is None:
-            deadline = self._rejoins[member.id] = self._deadline(member.id, "has not joined again")
-        if anew or not deadline.is_set:
-            deadline.put_off(by_ms=member.metadata.rebalance_timeout_ms)
+        timer = self._rejoin_timers.get(member.id)
+        if timer is None:
+            timer = self._rejoin_timers[member.id] = self._new_timer(
+                member.id, "has not joined again"
+            )
+        if restart or not timer.is_scheduled:
+            timer.reset(timeout_ms=member.metadata.rebalance_timeout_ms)
 
-    def has_rejoined(self, member_id: str) -> None:
-        _call_off(self._rejoins, member_id)
+    def cancel_rejoin_timeout(self, member_id: str) -> None:
+        _cancel_timer(self._rejoin_timers, member_id)
 
-    def _watch_revocation(self, member: Member) -> None:
-        _call_off(self._revocations, member.id)
-        if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
-            reason = f"has not given up its partitions in epoch {member.epoch}"
-            deadline = self._revocations[member.id] = self._deadline(member.id, reason)
-            deadline.put_off(by_ms=member.metadata.rebalance_timeout_ms)
+    def _schedule_revocation_timeout(self, member: ConsumerGroupMember) -> None:
+        _cancel_timer(self._revocation_timers, member.id)
+        if (
+            member.current_assignment.state is MemberState.UNREVOKED_PARTITIONS
+            and not member.is_classic
+        ):
+            reason = f"did not revoke its partitions in epoch {member.epoch} in time"
+            timer = self._revocation_timers[member.id] = self._new_timer(member.id, reason)
+            timer.reset(timeout_ms=member.metadata.rebalance_timeout_ms)
 
-    def _deadline(self, member_id: str, reason: str) -> Deadline:
-        return Deadline(self.home.world.loop, partial(self._is_late, member_id, reason))
+    def _new_timer(self, member_id: str, reason: str) -> ExpirationTimer:
+        return ExpirationTimer(
+            self.shard.context.loop, partial(self._on_timeout, member_id, reason)
+        )
 
-    def _is_late(self, member_id: str, reason: str) -> None:
+    def _on_timeout(self, member_id: str, reason: str) -> None:
         log.info("Member %s of %r %s, and is out", member_id, self.id, reason)
         try:
-            self.remove([member_id])
-        except KafkaError as failure:
-            log.warning("Member %s of %r could not be removed: %s", member_id, self.id, failure)
-            self._watch_again(self.group.members[member_id])
+            self.remove_members([member_id])
+        except KafkaError as error:
+            log.warning("Member %s of %r could not be removed: %s", member_id, self.id, error)
+            self._reschedule_timers(self.group.members[member_id])
 
-    def _watch_again(self, member: Member) -> None:
+    def _reschedule_timers(self, member: ConsumerGroupMember) -> None:
         """Each of its moments that has passed is waited for once more."""
-        session, rejoin = self._sessions.get(member.id), self._rejoins.get(member.id)
-        if session is None or not session.is_set:
-            self.heard(member)
-        if member.id in self._revocations and not self._revocations[member.id].is_set:
-            self._watch_revocation(member)
+        session, rejoin = self._session_timers.get(member.id), self._rejoin_timers.get(member.id)
+        if session is None or not session.is_scheduled:
+            self.reset_session_timer(member)
+        if (
+            member.id in self._revocation_timers
+            and not self._revocation_timers[member.id].is_scheduled
+        ):
+            self._schedule_revocation_timeout(member)
         if rejoin is not None:
-            self.expect_rejoin(member, anew=False)
+            self.schedule_rejoin_timeout(member, restart=False)
 
-    def _forget(self, member_id: str) -> None:
-        for deadlines in (self._sessions, self._revocations, self._rejoins):
-            _call_off(deadlines, member_id)
+    def _cancel_timers(self, member_id: str) -> None:
+        for timers in (self._session_timers, self._revocation_timers, self._rejoin_timers):
+            _cancel_timer(timers, member_id)
 
-    def _member(self, member_id: str) -> Member:
+    def _get_member(self, member_id: str) -> ConsumerGroupMember:
         member = self.group.members.get(member_id)
         if member is None:
-            raise UnknownMemberId(f"{member_id} is not in the group {self.id}.")
+            raise UnknownMemberId(f"Member {member_id} is not in group {self.id}.")
         return member
 
 
-def _check_epoch(member: Member, epoch: int) -> None:
+def _check_member_epoch(member: ConsumerGroupMember, epoch: int) -> None:
     if epoch != member.epoch:
-        text = f"The member is in epoch {member.epoch}, not {epoch}."
-        raise IllegalGeneration(text) if member.is_classic else StaleMemberEpoch(text)
+        message = f"The coordinator has member epoch {member.epoch}, the request has {epoch}."
+        raise IllegalGeneration(message) if member.is_classic else StaleMemberEpoch(message)
 
 
-def _call_off(deadlines: dict[str, Deadline], member_id: str) -> None:
-    deadline = deadlines.pop(member_id, None)
-    if deadline is not None:
-        deadline.call_off()
+def _cancel_timer(timers: dict[str, ExpirationTimer], member_id: str) -> None:
+    timer = timers.pop(member_id, None)
+    if timer is not None:
+        timer.cancel()

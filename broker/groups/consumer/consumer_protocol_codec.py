@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from odradek.broker.groups.consumer.partitions import (
-    NOTHING,
+    NO_PARTITIONS,
     Partitions,
     TopicIdPartition,
-    of_topic,
+    topic_partitions,
 )
-from odradek.broker.groups.consumer.topics import Topics
+from odradek.broker.groups.consumer.topics import TopicsSnapshot
 from odradek.protocol.codec import encode_bytes
 from odradek.protocol.compiler import prefix_decoder
 from odradek.protocol.errors import DecodeError
@@ -25,74 +25,78 @@ from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from odradek.protocol.internal.log_record import VERSION, part_version
+from odradek.protocol.internal.coordinator_record import VERSION, read_version_prefix
 from odradek.protocol.schema import Message
 
-_NEWEST = 3
+_HIGHEST_SUPPORTED_VERSION = 3
 
 M = TypeVar("M", bound=Message)
 
 
-class ReadSubscription(NamedTuple):
+class MemberSubscription(NamedTuple):
     """What a member says when it joins."""
 
-    names: frozenset[str]
-    owned: Partitions
+    topic_names: frozenset[str]
+    owned_partitions: Partitions
     rack_id: str | None
 
 
-def read_subscription(blob: bytes, topics: Topics) -> ReadSubscription:
+def deserialize_subscription(blob: bytes, topics: TopicsSnapshot) -> MemberSubscription:
     """Raises DecodeError."""
-    told = _read(ConsumerProtocolSubscription, blob)
+    subscription = _deserialize(ConsumerProtocolSubscription, blob)
     owned = frozenset(
-        place
-        for topic in told.owned_partitions
-        for place in _places(topic.topic, topic.partitions, topics)
+        partition
+        for topic in subscription.owned_partitions
+        for partition in _partitions_of_topic(topic.topic, topic.partitions, topics)
     )
-    return ReadSubscription(frozenset(told.topics), owned, told.rack_id)
+    return MemberSubscription(frozenset(subscription.topics), owned, subscription.rack_id)
 
 
-def read_assignment(blob: bytes, topics: Topics) -> Partitions:
+def deserialize_assignment(blob: bytes, topics: TopicsSnapshot) -> Partitions:
     """Of topics that exist; none at all if the member was given nothing.  Raises DecodeError."""
     if not blob:
-        return NOTHING
+        return NO_PARTITIONS
     return frozenset(
-        place
-        for topic in _read(ConsumerProtocolAssignment, blob).assigned_partitions
-        for place in _places(topic.topic, topic.partitions, topics)
+        partition
+        for topic in _deserialize(ConsumerProtocolAssignment, blob).assigned_partitions
+        for partition in _partitions_of_topic(topic.topic, topic.partitions, topics)
     )
 
 
-def written_assignment(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
+def serialize_assignment(
+    partitions: Partitions, topics: TopicsSnapshot, *, subscription_blob: bytes
+) -> bytes:
     """In the version of the subscription ``like`` which it answers."""
     by_name: dict[str, list[int]] = {}
     for topic_id, partition in sorted(partitions):
-        name = topics.name_of(topic_id)
+        name = topics.topic_name(topic_id)
         if name is not None:
             by_name.setdefault(name, []).append(partition)
-    version = _version(like)
+    version = _version(subscription_blob)
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[
-            ConsumerProtocolAssignment.TopicPartitions(topic=name, partitions=numbers)
-            for name, numbers in sorted(by_name.items())
+            ConsumerProtocolAssignment.TopicPartitions(topic=name, partitions=partition_indexes)
+            for name, partition_indexes in sorted(by_name.items())
         ]
     )
     return VERSION.pack(version) + encode_bytes(assignment, version)
 
 
-def _read(message: type[M], blob: bytes) -> M:
+def _deserialize(message: type[M], blob: bytes) -> M:
     decoded: M
     decoded, _ = prefix_decoder(message, _version(blob))(blob, VERSION.size)
     return decoded
 
 
 def _version(blob: bytes) -> int:
-    version = part_version(blob)
+    version = read_version_prefix(blob)
     if version < 0:
-        raise DecodeError(f"there is no version {version}")
-    return min(version, _NEWEST)
+        raise DecodeError(f"version {version}: must be at least 0")
+    return min(version, _HIGHEST_SUPPORTED_VERSION)
 
 
-def _places(name: str, partitions: list[int], topics: Topics) -> Iterable[TopicIdPartition]:
-    topic_id = topics.id_of(name)
-    return () if topic_id is None else of_topic(topic_id, partitions)
+def _partitions_of_topic(
+    name: str, partitions: list[int], topics: TopicsSnapshot
+) -> Iterable[TopicIdPartition]:
+    topic_id = topics.topic_id(name)
+    return () if topic_id is None else topic_partitions(topic_id, partitions)

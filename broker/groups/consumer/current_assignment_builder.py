@@ -19,18 +19,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odradek.broker.groups.consumer.member import CurrentAssignment, MemberState
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions, TopicIdPartition
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
 from odradek.protocol.errors import FencedMemberEpoch
 
 #: Whether something is not free yet, of a member that has nothing to give up -> its state
-_REACHED: Mapping[bool, MemberState] = {
+_STATE_BY_HAS_UNRELEASED: Mapping[bool, MemberState] = {
     False: MemberState.STABLE,
     True: MemberState.UNRELEASED_PARTITIONS,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetAssignment:
     """What a member shall have, as of an epoch of the group."""
 
     epoch: int
@@ -39,53 +39,61 @@ class Target:
 
 def reconcile(
     current: CurrentAssignment,
-    target: Target,
+    target: TargetAssignment,
     *,
     is_free: Callable[[TopicIdPartition], bool],
-    owned: Partitions | None,
+    owned_partitions: Partitions | None,
 ) -> CurrentAssignment:
     """The next step.  ``owned`` is what the member says it has; None if it says nothing of it."""
     match current.state:
         case MemberState.STABLE if current.epoch == target.epoch:
             return current
-        case MemberState.UNREVOKED_PARTITIONS if _still_has(current.to_revoke, owned):
+        case MemberState.UNREVOKED_PARTITIONS if _owns_revoked_partitions(
+            current.pending_revocation, owned_partitions
+        ):
             return current
         case MemberState.UNREVOKED_PARTITIONS:
-            return _next(current, target, is_free, owned, unless_reached=current.epoch + 1)
-        case MemberState.UNKNOWN if owned is None or owned:
+            return _compute_next_assignment(
+                current, target, is_free, owned_partitions, unrevoked_epoch=current.epoch + 1
+            )
+        case MemberState.UNKNOWN if owned_partitions is None or owned_partitions:
             raise FencedMemberEpoch("The state of this member is not known: it must join anew.")
         case _:
-            return _next(current, target, is_free, owned, unless_reached=current.epoch)
+            return _compute_next_assignment(
+                current, target, is_free, owned_partitions, unrevoked_epoch=current.epoch
+            )
 
 
-def _next(
+def _compute_next_assignment(
     current: CurrentAssignment,
-    target: Target,
+    target: TargetAssignment,
     is_free: Callable[[TopicIdPartition], bool],
-    owned: Partitions | None,
-    unless_reached: int,
+    owned_partitions: Partitions | None,
+    unrevoked_epoch: int,
 ) -> CurrentAssignment:
     """``unless_reached`` is the epoch of a member that has something to give up."""
-    kept = current.assigned & target.partitions
-    to_revoke = current.assigned - kept
-    if to_revoke and _still_has(to_revoke, owned):
+    retained = current.assigned & target.partitions
+    to_revoke = current.assigned - retained
+    if to_revoke and _owns_revoked_partitions(to_revoke, owned_partitions):
         return CurrentAssignment(
-            epoch=unless_reached,
+            epoch=unrevoked_epoch,
             previous_epoch=current.epoch,
             state=MemberState.UNREVOKED_PARTITIONS,
-            assigned=kept,
-            to_revoke=to_revoke,
+            assigned=retained,
+            pending_revocation=to_revoke,
         )
-    missing = target.partitions - kept
-    given = frozenset(filter(is_free, missing))
+    missing = target.partitions - retained
+    newly_assigned = frozenset(filter(is_free, missing))
     return CurrentAssignment(
         epoch=target.epoch,
         previous_epoch=current.epoch,
-        state=_REACHED[len(given) < len(missing)],
-        assigned=kept | given,
-        to_revoke=NOTHING,
+        state=_STATE_BY_HAS_UNRELEASED[len(newly_assigned) < len(missing)],
+        assigned=retained | newly_assigned,
+        pending_revocation=NO_PARTITIONS,
     )
 
 
-def _still_has(to_revoke: Partitions, owned: Partitions | None) -> bool:
-    return owned is None or not to_revoke.isdisjoint(owned)
+def _owns_revoked_partitions(
+    pending_revocation: Partitions, owned_partitions: Partitions | None
+) -> bool:
+    return owned_partitions is None or not pending_revocation.isdisjoint(owned_partitions)

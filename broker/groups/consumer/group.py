@@ -18,24 +18,29 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from odradek.broker.groups.consumer.member import LEAVING, CurrentAssignment, Member, Subscription
+from odradek.broker.groups.consumer.member import (
+    LEAVE_GROUP_MEMBER_EPOCH,
+    ConsumerGroupMember,
+    CurrentAssignment,
+    Subscription,
+)
 from odradek.broker.groups.consumer.partitions import (
-    NOTHING,
+    NO_PARTITIONS,
     Partitions,
     TopicIdPartition,
-    from_topics,
+    partitions_from_topics,
 )
 from odradek.broker.groups.consumer.records import (
-    Record,
-    Resolved,
+    CoordinatorRecord,
+    ResolvedRegularExpression,
     read_current_assignment,
     read_member_metadata,
 )
-from odradek.broker.groups.consumer.topics import Topics
+from odradek.broker.groups.consumer.topics import TopicsSnapshot
 from odradek.protocol.internal import consumer_group_log as log
 
 
-class GroupState(Enum):
+class ConsumerGroupState(Enum):
     """The value is its name in answers."""
 
     EMPTY = "Empty"
@@ -54,165 +59,191 @@ class ConsumerGroup:
         self.epoch = 0
         self.metadata_hash = 0
         self.assignment_epoch = 0
-        self.members: dict[str, Member] = {}
-        self.target: dict[str, Partitions] = {}
-        self.expressions: dict[str, Resolved] = {}
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.target_assignment: dict[str, Partitions] = {}
+        self.resolved_regexes: dict[str, ResolvedRegularExpression] = {}
         #: Whether the log still has a record of the topics, as Kafka wrote them before 4.1.
         self.has_partition_metadata = False
         # What follows is derived from the above.
-        self.holders: dict[TopicIdPartition, str] = {}
+        self.partition_owners: dict[TopicIdPartition, str] = {}
         self.static_members: dict[str, str] = {}
         self.subscriptions: Counter[Subscription] = Counter()
-        self._subscribed: frozenset[str] | None = None
+        self._cached_subscribed_topics: frozenset[str] | None = None
         #: The topics by which the epoch was last looked at; not in the log.
-        self.seen: Topics | None = None
+        self.last_seen_topics: TopicsSnapshot | None = None
 
     def copy(self) -> ConsumerGroup:
         """Members and sets are shared: they never change."""
-        twin = copy(self)
-        for name in ("members", "target", "expressions", "holders", "static_members"):
-            setattr(twin, name, getattr(self, name).copy())
-        twin.subscriptions = self.subscriptions.copy()
-        return twin
+        clone = copy(self)
+        for name in (
+            "members",
+            "target_assignment",
+            "resolved_regexes",
+            "partition_owners",
+            "static_members",
+        ):
+            setattr(clone, name, getattr(self, name).copy())
+        clone.subscriptions = self.subscriptions.copy()
+        return clone
 
     # Questions
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         if not self.members:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         if all(
-            each.current.is_reconciled_to(self.assignment_epoch) for each in self.members.values()
+            member.current_assignment.is_reconciled_to(self.assignment_epoch)
+            for member in self.members.values()
         ):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         return self.members.get(self.static_members.get(instance_id, ""))
 
-    def target_of(self, member_id: str) -> Partitions:
-        return self.target.get(member_id, NOTHING)
+    def target_assignment_of(self, member_id: str) -> Partitions:
+        return self.target_assignment.get(member_id, NO_PARTITIONS)
 
     def is_free_for(self, member_id: str) -> Callable[[TopicIdPartition], bool]:
         """Whether the member may be given a partition: nobody else holds it."""
-        holders = self.holders
-        return lambda partition: holders.get(partition, member_id) == member_id
+        owners = self.partition_owners
+        return lambda partition: owners.get(partition, member_id) == member_id
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
         """By name; some may not exist."""
-        resolved = self.expressions.get(subscription.expression)
-        return subscription.names if resolved is None else subscription.names | resolved.topics
+        resolved = self.resolved_regexes.get(subscription.topic_regex)
+        return (
+            subscription.topic_names
+            if resolved is None
+            else subscription.topic_names | resolved.topics
+        )
 
     def subscribed_topics(self) -> frozenset[str]:
-        if self._subscribed is None:
-            self._subscribed = frozenset().union(*map(self.topics_of, self.subscriptions))
-        return self._subscribed
+        if self._cached_subscribed_topics is None:
+            self._cached_subscribed_topics = frozenset().union(
+                *map(self.topics_of, self.subscriptions)
+            )
+        return self._cached_subscribed_topics
 
-    def used_expressions(self) -> set[str]:
-        return {each.expression for each in self.subscriptions if each.expression}
+    def subscribed_regexes(self) -> set[str]:
+        return {
+            subscription.topic_regex
+            for subscription in self.subscriptions
+            if subscription.topic_regex
+        }
 
     # Changes
 
-    def apply(self, record: Record) -> None:
-        _CHANGES[type(record.key)](self, record.key, record.value)
+    def apply(self, record: CoordinatorRecord) -> None:
+        _RECORD_APPLIERS[type(record.key)](self, record.key, record.value)
 
-    def _change_epoch(
+    def _apply_group_epoch(
         self, _: log.ConsumerGroupMetadataKey, value: log.ConsumerGroupMetadataValue | None
     ) -> None:
         self.epoch = 0 if value is None else value.epoch
         self.metadata_hash = 0 if value is None else value.metadata_hash
 
-    def _change_partition_metadata(
+    def _apply_partition_metadata(
         self,
         _: log.ConsumerGroupPartitionMetadataKey,
         value: log.ConsumerGroupPartitionMetadataValue | None,
     ) -> None:
         self.has_partition_metadata = value is not None
 
-    def _change_member(
+    def _apply_member_metadata(
         self,
         key: log.ConsumerGroupMemberMetadataKey,
         value: log.ConsumerGroupMemberMetadataValue | None,
     ) -> None:
         before = self.members.get(key.member_id)
         if value is None:
-            self._replace(before, None)
+            self._replace_member(before, None)
         else:
-            told = read_member_metadata(value)
-            self._replace(before, replace(before or Member(key.member_id), metadata=told))
+            metadata = read_member_metadata(value)
+            self._replace_member(
+                before, replace(before or ConsumerGroupMember(key.member_id), metadata=metadata)
+            )
 
-    def _change_current(
+    def _apply_current_assignment(
         self,
         key: log.ConsumerGroupCurrentMemberAssignmentKey,
         value: log.ConsumerGroupCurrentMemberAssignmentValue | None,
     ) -> None:
         before = self.members.get(key.member_id)
         if value is not None:
-            has = read_current_assignment(value)
-            self._replace(before, replace(before or Member(key.member_id), current=has))
+            current = read_current_assignment(value)
+            self._replace_member(
+                before,
+                replace(before or ConsumerGroupMember(key.member_id), current_assignment=current),
+            )
         elif before is not None:
-            gone = CurrentAssignment(epoch=LEAVING, previous_epoch=LEAVING)
-            self._replace(before, replace(before, current=gone))
+            left = CurrentAssignment(
+                epoch=LEAVE_GROUP_MEMBER_EPOCH, previous_epoch=LEAVE_GROUP_MEMBER_EPOCH
+            )
+            self._replace_member(before, replace(before, current_assignment=left))
 
-    def _change_target_epoch(
+    def _apply_target_assignment_epoch(
         self,
         _: log.ConsumerGroupTargetAssignmentMetadataKey,
         value: log.ConsumerGroupTargetAssignmentMetadataValue | None,
     ) -> None:
         self.assignment_epoch = 0 if value is None else value.assignment_epoch
 
-    def _change_target(
+    def _apply_target_assignment(
         self,
         key: log.ConsumerGroupTargetAssignmentMemberKey,
         value: log.ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
         if value is None:
-            self.target.pop(key.member_id, None)
+            self.target_assignment.pop(key.member_id, None)
         else:
-            self.target[key.member_id] = from_topics(value.topic_partitions)
+            self.target_assignment[key.member_id] = partitions_from_topics(value.topic_partitions)
 
-    def _change_expression(
+    def _apply_regular_expression(
         self,
         key: log.ConsumerGroupRegularExpressionKey,
         value: log.ConsumerGroupRegularExpressionValue | None,
     ) -> None:
-        self._subscribed = None
+        self._cached_subscribed_topics = None
         if value is None:
-            self.expressions.pop(key.regular_expression, None)
+            self.resolved_regexes.pop(key.regular_expression, None)
         else:
-            found = Resolved(frozenset(value.topics), value.timestamp)
-            self.expressions[key.regular_expression] = found
+            resolved = ResolvedRegularExpression(frozenset(value.topics), value.timestamp)
+            self.resolved_regexes[key.regular_expression] = resolved
 
-    def _replace(self, before: Member | None, after: Member | None) -> None:
+    def _replace_member(
+        self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
+    ) -> None:
         """Another member in its place, or none; at least one of them is there, or nothing is."""
-        is_that_instance = before is None or self._is_its_instance(before)
+        owns_instance_id = before is None or self._owns_instance_id(before)
         if before is not None:
-            self._forget(before)
+            self._remove_member(before)
         if after is not None:
             self.members[after.id] = after
             self.subscriptions[after.subscription] += 1
             if self.subscriptions[after.subscription] == 1:
-                self._subscribed = None
-            self.holders.update(dict.fromkeys(after.current.held, after.id))
-            if after.instance_id is not None and is_that_instance:
+                self._cached_subscribed_topics = None
+            self.partition_owners.update(dict.fromkeys(after.current_assignment.held, after.id))
+            if after.instance_id is not None and owns_instance_id:
                 self.static_members[after.instance_id] = after.id
 
-    def _forget(self, member: Member) -> None:
+    def _remove_member(self, member: ConsumerGroupMember) -> None:
         """What another holds or is by now, it keeps: a compacted log tells of that first."""
-        if member.instance_id is not None and self._is_its_instance(member):
+        if member.instance_id is not None and self._owns_instance_id(member):
             self.static_members.pop(member.instance_id, None)
         del self.members[member.id]
         self.subscriptions[member.subscription] -= 1
         if not self.subscriptions[member.subscription]:
             del self.subscriptions[member.subscription]
-            self._subscribed = None
-        for partition in member.current.held:
-            if self.holders.get(partition) == member.id:
-                del self.holders[partition]
+            self._cached_subscribed_topics = None
+        for partition in member.current_assignment.held:
+            if self.partition_owners.get(partition) == member.id:
+                del self.partition_owners[partition]
 
-    def _is_its_instance(self, member: Member) -> bool:
+    def _owns_instance_id(self, member: ConsumerGroupMember) -> bool:
         return (
             member.instance_id is None
             or self.static_members.get(member.instance_id, member.id) == member.id
@@ -220,12 +251,12 @@ class ConsumerGroup:
 
 
 #: The class of the key -> what its record changes
-_CHANGES: Mapping[type, Callable[[ConsumerGroup, Any, Any], None]] = {
-    log.ConsumerGroupMetadataKey: ConsumerGroup._change_epoch,
-    log.ConsumerGroupPartitionMetadataKey: ConsumerGroup._change_partition_metadata,
-    log.ConsumerGroupMemberMetadataKey: ConsumerGroup._change_member,
-    log.ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroup._change_target_epoch,
-    log.ConsumerGroupTargetAssignmentMemberKey: ConsumerGroup._change_target,
-    log.ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroup._change_current,
-    log.ConsumerGroupRegularExpressionKey: ConsumerGroup._change_expression,
+_RECORD_APPLIERS: Mapping[type, Callable[[ConsumerGroup, Any, Any], None]] = {
+    log.ConsumerGroupMetadataKey: ConsumerGroup._apply_group_epoch,
+    log.ConsumerGroupPartitionMetadataKey: ConsumerGroup._apply_partition_metadata,
+    log.ConsumerGroupMemberMetadataKey: ConsumerGroup._apply_member_metadata,
+    log.ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroup._apply_target_assignment_epoch,
+    log.ConsumerGroupTargetAssignmentMemberKey: ConsumerGroup._apply_target_assignment,
+    log.ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroup._apply_current_assignment,
+    log.ConsumerGroupRegularExpressionKey: ConsumerGroup._apply_regular_expression,
 }

@@ -16,60 +16,66 @@ from dataclasses import dataclass
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.assignors import Assignors
 from odradek.broker.groups.consumer.group import ConsumerGroup
-from odradek.broker.groups.consumer.member import CurrentAssignment, Member, MemberMetadata
+from odradek.broker.groups.consumer.member import (
+    ConsumerGroupMember,
+    CurrentAssignment,
+    MemberMetadata,
+)
 from odradek.broker.groups.consumer.partitions import Partitions
-from odradek.broker.groups.consumer.records import Record
-from odradek.broker.groups.consumer.topics import Topics
+from odradek.broker.groups.consumer.records import CoordinatorRecord
+from odradek.broker.groups.consumer.topics import TopicsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class DecisionContext:
     """What a decision depends on beside the group and the request."""
 
-    topics: Topics
+    topics: TopicsSnapshot
     now_ms: int
     assignors: Assignors
-    members_max: int
+    max_group_size: int
 
 
-class Draft:
+class GroupUpdate:
     """``group`` is read only; it is written by the methods below."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.records: list[Record] = []
+        self.records: list[CoordinatorRecord] = []
 
-    def write(self, written: Iterable[Record]) -> None:
-        for record in written:
-            self._note(record)
+    def write(self, new_records: Iterable[CoordinatorRecord]) -> None:
+        for record in new_records:
+            self._add_record(record)
             self.group.apply(record)
 
-    def _note(self, record: Record) -> None:
+    def _add_record(self, record: CoordinatorRecord) -> None:
         if not self.records:
             self.group = self.group.copy()
         self.records.append(record)
 
-    def put_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
-        self.write([records.member_metadata(self.group.id, member_id, metadata)])
+    def put_member_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
+        self.write([records.new_member_subscription_record(self.group.id, member_id, metadata)])
 
-    def put_current(self, member_id: str, current: CurrentAssignment) -> None:
-        self.write([records.current_assignment(self.group.id, member_id, current)])
+    def put_current_assignment(self, member_id: str, current: CurrentAssignment) -> None:
+        self.write([records.new_current_assignment_record(self.group.id, member_id, current)])
 
-    def put_target(self, member_id: str, partitions: Partitions) -> None:
+    def put_target_assignment(self, member_id: str, partitions: Partitions) -> None:
         """As by its record, but the partitions need not be read out of that again."""
-        self._note(records.target_member(self.group.id, member_id, partitions))
-        self.group.target[member_id] = partitions
+        self._add_record(records.new_target_assignment_record(self.group.id, member_id, partitions))
+        self.group.target_assignment[member_id] = partitions
 
-    def put_epoch(self, epoch: int, metadata_hash: int) -> None:
-        self.write([records.group_epoch(self.group.id, epoch, metadata_hash)])
+    def put_group_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self.write([records.new_group_epoch_record(self.group.id, epoch, metadata_hash)])
 
-    def replace_member(self, gone: Member, successor: Member) -> None:
+    def replace_member(
+        self, old_member: ConsumerGroupMember, new_member: ConsumerGroupMember
+    ) -> None:
         """Another takes the place of a static member, with all that it has and shall have."""
-        group_id, target = self.group.id, self.group.target_of(gone.id)
-        self.write(records.without_member(group_id, gone.id))
-        self.put_metadata(successor.id, successor.metadata)
-        self.put_target(successor.id, target)
-        self.put_current(successor.id, successor.current)
+        group_id, target = self.group.id, self.group.target_assignment_of(old_member.id)
+        self.write(records.new_member_tombstones(group_id, old_member.id))
+        self.put_member_metadata(new_member.id, new_member.metadata)
+        self.put_target_assignment(new_member.id, target)
+        self.put_current_assignment(new_member.id, new_member.current_assignment)
 
     def remove_member(self, member_id: str) -> None:
-        self.write(records.without_member(self.group.id, member_id))
+        self.write(records.new_member_tombstones(self.group.id, member_id))

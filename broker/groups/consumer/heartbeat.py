@@ -14,19 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from odradek.broker.groups.consumer import target
-from odradek.broker.groups.consumer.draft import Draft, Surroundings
+from odradek.broker.groups.consumer import target_assignment_builder
+from odradek.broker.groups.consumer.current_assignment_builder import TargetAssignment, reconcile
 from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.consumer.group_update import DecisionContext, GroupUpdate
 from odradek.broker.groups.consumer.member import (
-    JOINING,
-    LEAVING_FOR_A_WHILE,
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
     MemberMetadata,
     Subscription,
 )
 from odradek.broker.groups.consumer.partitions import Partitions
-from odradek.broker.groups.consumer.reconcile import Target, reconcile
 from odradek.protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -35,7 +35,7 @@ from odradek.protocol.errors import (
     UnreleasedInstanceId,
 )
 
-Said = TypeVar("Said")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,175 +43,211 @@ class Heartbeat:
     """What a member says; None is what it does not say, since it has not changed."""
 
     member_id: str
-    epoch: int
+    member_epoch: int
     client_id: str
     client_host: str
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int | None = None
-    names: frozenset[str] | None = None
-    expression: str | None = None
+    subscribed_topic_names: frozenset[str] | None = None
+    subscribed_topic_regex: str | None = None
     assignor: str | None = None
-    owned: Partitions | None = None
+    owned_partitions: Partitions | None = None
 
     @property
-    def is_full(self) -> bool:
+    def is_full_request(self) -> bool:
         """Whether everything is said, as by a member that wants to be told everything."""
-        has_subscription = self.names is not None or self.expression is not None
-        has_rest = self.rebalance_timeout_ms is not None and self.owned is not None
-        return self.epoch == JOINING or (has_subscription and has_rest)
+        has_subscription = (
+            self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
+        )
+        has_rest = self.rebalance_timeout_ms is not None and self.owned_partitions is not None
+        return self.member_epoch == JOIN_GROUP_MEMBER_EPOCH or (has_subscription and has_rest)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HeartbeatResult:
     """The answer; ``assigned`` is None where the member knows it already."""
 
     member_id: str
-    epoch: int
+    member_epoch: int
     assigned: Partitions | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CoordinatorResult:
     """To be written and answered, in this order."""
 
-    draft: Draft
-    told: Told
+    update: GroupUpdate
+    result: HeartbeatResult
 
 
-def decide_heartbeat(group: ConsumerGroup, heartbeat: Heartbeat, around: Surroundings) -> Decision:
-    check_room(group, heartbeat.member_id, around)
-    draft = Draft(group)
-    member = _known_member(draft, heartbeat)
-    has_changed = note(draft, member, _told_metadata(member.metadata, heartbeat), around)
-    if has_changed or group.seen is not around.topics:
-        has_changed |= target.resolve_expressions(draft, around)
-        target.raise_epoch(draft, around, has_changed=has_changed)
-    target.assign(draft, around)
-    after = lead(draft, member.id, heartbeat.owned)
-    is_news = heartbeat.is_full or after.assigned != member.current.assigned
-    told = Told(member.id, after.epoch, after.assigned if is_news else None)
-    return Decision(draft, told)
+def decide_heartbeat(
+    group: ConsumerGroup, heartbeat: Heartbeat, context: DecisionContext
+) -> CoordinatorResult:
+    check_group_not_full(group, heartbeat.member_id, context)
+    update = GroupUpdate(group)
+    member = _get_or_create_member(update, heartbeat)
+    has_changed = update_member_metadata(
+        update, member, _merge_metadata(member.metadata, heartbeat), context
+    )
+    if has_changed or group.last_seen_topics is not context.topics:
+        has_changed |= target_assignment_builder.resolve_regexes(update, context)
+        target_assignment_builder.maybe_bump_group_epoch(update, context, has_changed=has_changed)
+    target_assignment_builder.update_target_assignment(update, context)
+    after = maybe_reconcile(update, member.id, heartbeat.owned_partitions)
+    includes_assignment = (
+        heartbeat.is_full_request or after.assigned != member.current_assignment.assigned
+    )
+    result = HeartbeatResult(
+        member.id, after.epoch, after.assigned if includes_assignment else None
+    )
+    return CoordinatorResult(update, result)
 
 
-def check_room(group: ConsumerGroup, member_id: str, around: Surroundings) -> None:
-    if len(group.members) >= around.members_max and member_id not in group.members:
-        raise GroupMaxSizeReached(f"The group has {around.members_max} members, as many as it may.")
+def check_group_not_full(group: ConsumerGroup, member_id: str, context: DecisionContext) -> None:
+    if len(group.members) >= context.max_group_size and member_id not in group.members:
+        raise GroupMaxSizeReached(
+            f"The group already has {context.max_group_size} members, "
+            "which is its maximum (group.consumer.max.size)."
+        )
 
 
-def note(draft: Draft, member: Member, told: MemberMetadata, around: Surroundings) -> bool:
+def update_member_metadata(
+    update: GroupUpdate,
+    member: ConsumerGroupMember,
+    metadata: MemberMetadata,
+    context: DecisionContext,
+) -> bool:
     """Whether the subscription is another one.  Raises InvalidRegularExpression."""
-    is_new = member.id not in draft.group.members
-    if told.subscription.expression != member.subscription.expression:
-        check_expression(draft.group, told.subscription.expression, around)
-    if is_new or told != member.metadata:
-        draft.put_metadata(member.id, told)
-    return told.subscription != member.subscription
+    is_new = member.id not in update.group.members
+    if metadata.subscription.topic_regex != member.subscription.topic_regex:
+        check_regex(update.group, metadata.subscription.topic_regex, context)
+    if is_new or metadata != member.metadata:
+        update.put_member_metadata(member.id, metadata)
+    return metadata.subscription != member.subscription
 
 
-def check_expression(group: ConsumerGroup, expression: str, around: Surroundings) -> None:
-    if expression and expression not in group.expressions:
-        around.topics.matching(expression)
+def check_regex(group: ConsumerGroup, regex: str, context: DecisionContext) -> None:
+    if regex and regex not in group.resolved_regexes:
+        context.topics.matching_topics(regex)
 
 
-def lead(draft: Draft, member_id: str, owned: Partitions | None) -> CurrentAssignment:
+def maybe_reconcile(
+    update: GroupUpdate, member_id: str, owned_partitions: Partitions | None
+) -> CurrentAssignment:
     """One step towards the member's target."""
-    group = draft.group
-    before = group.members[member_id].current
+    group = update.group
+    before = group.members[member_id].current_assignment
     if before.is_reconciled_to(group.assignment_epoch):
         return before
     after = reconcile(
         before,
-        Target(group.assignment_epoch, group.target_of(member_id)),
+        TargetAssignment(group.assignment_epoch, group.target_assignment_of(member_id)),
         is_free=group.is_free_for(member_id),
-        owned=owned,
+        owned_partitions=owned_partitions,
     )
     if after != before:
-        draft.put_current(member_id, after)
+        update.put_current_assignment(member_id, after)
     return after
 
 
 # Who it is
 
 
-def _known_member(draft: Draft, heartbeat: Heartbeat) -> Member:
+def _get_or_create_member(update: GroupUpdate, heartbeat: Heartbeat) -> ConsumerGroupMember:
     """A member that joins is not in the group yet."""
     if heartbeat.instance_id is not None:
-        return _known_static_member(draft, heartbeat, heartbeat.instance_id)
-    member = draft.group.members.get(heartbeat.member_id)
-    if member is None and heartbeat.epoch == JOINING:
-        return Member(heartbeat.member_id)
+        return _get_or_create_static_member(update, heartbeat, heartbeat.instance_id)
+    member = update.group.members.get(heartbeat.member_id)
+    if member is None and heartbeat.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
+        return ConsumerGroupMember(heartbeat.member_id)
     if member is None:
-        raise UnknownMemberId(f"{heartbeat.member_id} is not in the group {draft.group.id}.")
-    _check_epoch(member, heartbeat)
+        raise UnknownMemberId(f"Member {heartbeat.member_id} is not in group {update.group.id}.")
+    _check_member_epoch(member, heartbeat)
     return member
 
 
-def _known_static_member(draft: Draft, heartbeat: Heartbeat, instance_id: str) -> Member:
-    known = draft.group.static_member(instance_id)
-    if heartbeat.epoch != JOINING:
-        member = check_instance(known, heartbeat.member_id, instance_id)
-        _check_epoch(member, heartbeat)
+def _get_or_create_static_member(
+    update: GroupUpdate, heartbeat: Heartbeat, instance_id: str
+) -> ConsumerGroupMember:
+    static_member = update.group.static_member(instance_id)
+    if heartbeat.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
+        member = check_instance_id(static_member, heartbeat.member_id, instance_id)
+        _check_member_epoch(member, heartbeat)
         return member
-    if known is None:
-        return draft.group.members.get(heartbeat.member_id) or Member(heartbeat.member_id)
-    if known.epoch != LEAVING_FOR_A_WHILE and not known.is_classic:
-        raise UnreleasedInstanceId(f"{instance_id} is {known.id}, which has not left.")
-    return take_over(draft, known, heartbeat.member_id)
+    if static_member is None:
+        return update.group.members.get(heartbeat.member_id) or ConsumerGroupMember(
+            heartbeat.member_id
+        )
+    if static_member.epoch != LEAVE_GROUP_STATIC_MEMBER_EPOCH and not static_member.is_classic:
+        raise UnreleasedInstanceId(
+            f"Instance id {instance_id} belongs to member {static_member.id}, which has not left."
+        )
+    return replace_static_member(update, static_member, heartbeat.member_id)
 
 
-def take_over(draft: Draft, gone: Member, member_id: str) -> Member:
+def replace_static_member(
+    update: GroupUpdate, old_member: ConsumerGroupMember, member_id: str
+) -> ConsumerGroupMember:
     """The same static member under another id, with all that it had."""
-    has = replace(gone.current, epoch=JOINING, previous_epoch=JOINING)
-    successor = Member(member_id, gone.metadata, has)
-    draft.replace_member(gone, successor)
-    return successor
-
-
-def check_instance(known: Member | None, member_id: str, instance_id: str) -> Member:
-    if known is None:
-        raise UnknownMemberId(f"No member has the instance id {instance_id}.")
-    if known.id != member_id:
-        raise FencedInstanceId(f"{instance_id} is {known.id} now, no longer {member_id}.")
-    return known
-
-
-def _check_epoch(member: Member, heartbeat: Heartbeat) -> None:
-    """The epoch before is good too if nothing else is lost: its answer may not have arrived."""
-    if heartbeat.epoch == member.epoch:
-        return
-    owned = heartbeat.owned
-    has_missed_an_answer = (
-        heartbeat.epoch < member.epoch
-        and heartbeat.epoch == member.current.previous_epoch
-        and owned is not None
-        and owned <= member.current.assigned
+    current = replace(
+        old_member.current_assignment,
+        epoch=JOIN_GROUP_MEMBER_EPOCH,
+        previous_epoch=JOIN_GROUP_MEMBER_EPOCH,
     )
-    if not has_missed_an_answer:
+    new_member = ConsumerGroupMember(member_id, old_member.metadata, current)
+    update.replace_member(old_member, new_member)
+    return new_member
+
+
+def check_instance_id(
+    static_member: ConsumerGroupMember | None, member_id: str, instance_id: str
+) -> ConsumerGroupMember:
+    if static_member is None:
+        raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
+    if static_member.id != member_id:
+        raise FencedInstanceId(
+            f"Instance id {instance_id} belongs to member {static_member.id}, not to {member_id}."
+        )
+    return static_member
+
+
+def _check_member_epoch(member: ConsumerGroupMember, heartbeat: Heartbeat) -> None:
+    """The epoch before is good too if nothing else is lost: its answer may not have arrived."""
+    if heartbeat.member_epoch == member.epoch:
+        return
+    owned = heartbeat.owned_partitions
+    has_missed_response = (
+        heartbeat.member_epoch < member.epoch
+        and heartbeat.member_epoch == member.current_assignment.previous_epoch
+        and owned is not None
+        and owned <= member.current_assignment.assigned
+    )
+    if not has_missed_response:
         raise FencedMemberEpoch(
-            f"The member is in epoch {member.epoch}, not {heartbeat.epoch}: "
-            "it must give up all its partitions and join anew."
+            f"The coordinator has member epoch {member.epoch}, the request has "
+            f"{heartbeat.member_epoch}: the member must abandon all its partitions and rejoin."
         )
 
 
-def _told_metadata(known: MemberMetadata, heartbeat: Heartbeat) -> MemberMetadata:
+def _merge_metadata(current: MemberMetadata, heartbeat: Heartbeat) -> MemberMetadata:
     subscription = Subscription(
-        _said_or_known(heartbeat.names, known.subscription.names),
-        _said_or_known(heartbeat.expression, known.subscription.expression),
+        _value_or_current(heartbeat.subscribed_topic_names, current.subscription.topic_names),
+        _value_or_current(heartbeat.subscribed_topic_regex, current.subscription.topic_regex),
     )
     return MemberMetadata(
-        instance_id=_said_or_known(heartbeat.instance_id, known.instance_id),
-        rack_id=_said_or_known(heartbeat.rack_id, known.rack_id),
+        instance_id=_value_or_current(heartbeat.instance_id, current.instance_id),
+        rack_id=_value_or_current(heartbeat.rack_id, current.rack_id),
         client_id=heartbeat.client_id,
         client_host=heartbeat.client_host,
         subscription=subscription,
-        rebalance_timeout_ms=_said_or_known(
-            heartbeat.rebalance_timeout_ms, known.rebalance_timeout_ms
+        rebalance_timeout_ms=_value_or_current(
+            heartbeat.rebalance_timeout_ms, current.rebalance_timeout_ms
         ),
-        assignor=_said_or_known(heartbeat.assignor, known.assignor),
-        classic=None,
+        assignor=_value_or_current(heartbeat.assignor, current.assignor),
+        classic_metadata=None,
     )
 
 
-def _said_or_known(said: Said | None, known: Said) -> Said:
-    return known if said is None else said
+def _value_or_current(value: Value | None, current: Value) -> Value:
+    return current if value is None else value

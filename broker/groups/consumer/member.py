@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from odradek.broker.groups.consumer.partitions import NOTHING, Partitions
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions
 
-JOINING = 0
-LEAVING = -1
-LEAVING_FOR_A_WHILE = -2
+JOIN_GROUP_MEMBER_EPOCH = 0
+LEAVE_GROUP_MEMBER_EPOCH = -1
+LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
 
 
 class MemberState(IntEnum):
@@ -32,19 +32,19 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def of_record(cls, number: int) -> MemberState:
-        return cls(number) if number in _NUMBERS else cls.UNKNOWN
+    def from_value(cls, value: int) -> MemberState:
+        return cls(value) if value in _STATE_VALUES else cls.UNKNOWN
 
 
-_NUMBERS = frozenset(state.value for state in MemberState)
+_STATE_VALUES = frozenset(state.value for state in MemberState)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """``expression`` is empty where there is none."""
 
-    names: frozenset[str] = frozenset()
-    expression: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ClassicProtocol:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicMember:
+class ClassicMemberMetadata:
     """What is known of a member that speaks the classic protocol in a group of the new one."""
 
     session_timeout_ms: int
@@ -74,36 +74,36 @@ class MemberMetadata:
     subscription: Subscription = field(default_factory=Subscription)
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicMember | None = None
+    classic_metadata: ClassicMemberMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
     """What a member has: ``assigned``, and until it has given it up also ``to_revoke``."""
 
-    epoch: int = JOINING
+    epoch: int = JOIN_GROUP_MEMBER_EPOCH
     #: Still good from a member that may not have seen the answer which told of ``epoch``.
-    previous_epoch: int = JOINING
+    previous_epoch: int = JOIN_GROUP_MEMBER_EPOCH
     state: MemberState = MemberState.STABLE
-    assigned: Partitions = NOTHING
-    to_revoke: Partitions = NOTHING
+    assigned: Partitions = NO_PARTITIONS
+    pending_revocation: Partitions = NO_PARTITIONS
 
     @property
     def held(self) -> Partitions:
         """What nobody else may be given."""
-        return self.assigned | self.to_revoke
+        return self.assigned | self.pending_revocation
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerGroupMember:
     """One member at one moment."""
 
     id: str
     metadata: MemberMetadata = field(default_factory=MemberMetadata)
-    current: CurrentAssignment = field(default_factory=CurrentAssignment)
+    current_assignment: CurrentAssignment = field(default_factory=CurrentAssignment)
 
     @property
     def instance_id(self) -> str | None:
@@ -111,7 +111,7 @@ class Member:
 
     @property
     def epoch(self) -> int:
-        return self.current.epoch
+        return self.current_assignment.epoch
 
     @property
     def subscription(self) -> Subscription:
@@ -119,4 +119,4 @@ class Member:
 
     @property
     def is_classic(self) -> bool:
-        return self.metadata.classic is not None
+        return self.metadata.classic_metadata is not None

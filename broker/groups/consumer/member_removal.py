@@ -11,45 +11,63 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from odradek.broker.groups.consumer import target
-from odradek.broker.groups.consumer.draft import Draft, Surroundings
+from odradek.broker.groups.consumer import target_assignment_builder
 from odradek.broker.groups.consumer.group import ConsumerGroup
-from odradek.broker.groups.consumer.heartbeat import Decision, Heartbeat, Told, check_instance
-from odradek.broker.groups.consumer.member import LEAVING_FOR_A_WHILE, Member, MemberState
-from odradek.broker.groups.consumer.partitions import NOTHING
+from odradek.broker.groups.consumer.group_update import DecisionContext, GroupUpdate
+from odradek.broker.groups.consumer.heartbeat import (
+    CoordinatorResult,
+    Heartbeat,
+    HeartbeatResult,
+    check_instance_id,
+)
+from odradek.broker.groups.consumer.member import (
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroupMember,
+    MemberState,
+)
+from odradek.broker.groups.consumer.partitions import NO_PARTITIONS
 from odradek.protocol.errors import UnknownMemberId
 
 
-def decide_leave(group: ConsumerGroup, heartbeat: Heartbeat, around: Surroundings) -> Decision:
-    member = leaving_member(group, heartbeat.member_id, heartbeat.instance_id)
-    told = Told(member.id, heartbeat.epoch)
-    if heartbeat.epoch == LEAVING_FOR_A_WHILE:
-        return Decision(_gone_for_a_while(group, member), told)
-    return Decision(decide_removal(group, [member.id], around), told)
+def decide_leave(
+    group: ConsumerGroup, heartbeat: Heartbeat, context: DecisionContext
+) -> CoordinatorResult:
+    member = find_member(group, heartbeat.member_id, heartbeat.instance_id)
+    result = HeartbeatResult(member.id, heartbeat.member_epoch)
+    if heartbeat.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+        return CoordinatorResult(_leave_temporarily(group, member), result)
+    return CoordinatorResult(decide_removal(group, [member.id], context), result)
 
 
-def leaving_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+def find_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerGroupMember:
     if instance_id is not None:
-        return check_instance(group.static_member(instance_id), member_id, instance_id)
+        return check_instance_id(group.static_member(instance_id), member_id, instance_id)
     member = group.members.get(member_id)
     if member is None:
         raise UnknownMemberId(f"{member_id} is not in the group {group.id}.")
     return member
 
 
-def decide_removal(group: ConsumerGroup, members: Iterable[str], around: Surroundings) -> Draft:
+def decide_removal(
+    group: ConsumerGroup, member_ids: Iterable[str], context: DecisionContext
+) -> GroupUpdate:
     """Of members that are in the group."""
-    draft = Draft(group)
-    for member in members:
-        draft.remove_member(member)
-    target.raise_epoch(draft, around, has_changed=True)
-    return draft
+    update = GroupUpdate(group)
+    for member_id in member_ids:
+        update.remove_member(member_id)
+    target_assignment_builder.maybe_bump_group_epoch(update, context, has_changed=True)
+    return update
 
 
-def _gone_for_a_while(group: ConsumerGroup, member: Member) -> Draft:
-    draft = Draft(group)
-    away = replace(
-        member.current, epoch=LEAVING_FOR_A_WHILE, state=MemberState.STABLE, to_revoke=NOTHING
+def _leave_temporarily(group: ConsumerGroup, member: ConsumerGroupMember) -> GroupUpdate:
+    update = GroupUpdate(group)
+    current = replace(
+        member.current_assignment,
+        epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+        state=MemberState.STABLE,
+        pending_revocation=NO_PARTITIONS,
     )
-    draft.put_current(member.id, away)
-    return draft
+    update.put_current_assignment(member.id, current)
+    return update

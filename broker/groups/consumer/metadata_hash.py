@@ -26,32 +26,34 @@ from odradek.protocol.types import Uuid
 _INT32 = Struct("<i")
 _UINT64 = Struct("<Q")
 _ID = Struct(">QQ")
-_ID_TURNED = Struct("<QQ")
-_BEGINNING = b"\0"
+_ID_LITTLE_ENDIAN = Struct("<QQ")
+_MAGIC_BYTE = b"\0"
 
 
-def hash_of_topic(name: str, topic_id: Uuid, racks: Sequence[Iterable[str]]) -> int:
+def compute_topic_hash(name: str, topic_id: Uuid, racks: Sequence[Iterable[str]]) -> int:
     """``racks`` has those of the replicas for each partition, doubles included."""
-    parts = [_BEGINNING, _ID_TURNED.pack(*_ID.unpack(topic_id)), _text(name)]
+    parts = [_MAGIC_BYTE, _ID_LITTLE_ENDIAN.pack(*_ID.unpack(topic_id)), _encode_text(name)]
     parts.append(_INT32.pack(len(racks)))
-    for partition, theirs in enumerate(racks):
+    for partition, partition_racks in enumerate(racks):
         parts.append(_INT32.pack(partition))
-        for rack in sorted(theirs):
-            parts += (_INT32.pack(_length(rack)), _text(rack))
+        for rack in sorted(partition_racks):
+            parts += (_INT32.pack(_utf16_length(rack)), _encode_text(rack))
     return xxh3_64_intdigest(b"".join(parts))
 
 
-def hash_of_group(topics: Mapping[str, int]) -> int:
+def compute_group_hash(topic_hashes: Mapping[str, int]) -> int:
     """As an int64 in a record; ``topics`` are hashes by name."""
-    if not topics:
+    if not topic_hashes:
         return 0
-    number = xxh3_64_intdigest(b"".join(_UINT64.pack(topics[name]) for name in sorted(topics)))
-    return number - 2**64 if number >= 2**63 else number
+    group_hash = xxh3_64_intdigest(
+        b"".join(_UINT64.pack(topic_hashes[name]) for name in sorted(topic_hashes))
+    )
+    return group_hash - 2**64 if group_hash >= 2**63 else group_hash
 
 
-def _text(text: str) -> bytes:
-    return text.encode("utf-16-le") + _INT32.pack(_length(text))
+def _encode_text(text: str) -> bytes:
+    return text.encode("utf-16-le") + _INT32.pack(_utf16_length(text))
 
 
-def _length(text: str) -> int:
+def _utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2

@@ -18,218 +18,295 @@ import logging
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
+from odradek.broker.coordinator.append_errors import STORE_GROUP_ERRORS, map_append_error
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.outcomes import Joined, Offer, Synced, Timeouts
-from odradek.broker.groups.classic.roster import Roster
-from odradek.broker.groups.classic.subscriptions import CONSUMER
-from odradek.broker.groups.consumer import records
-from odradek.broker.groups.consumer.classic_blobs import (
-    read_assignment,
-    read_subscription,
-    written_assignment,
+from odradek.broker.groups.classic.group_metadata import GroupMetadata
+from odradek.broker.groups.classic.messages import (
+    JoinGroupResult,
+    MemberProtocol,
+    SyncGroupResult,
+    Timeouts,
 )
-from odradek.broker.groups.consumer.group import ConsumerGroup, GroupState
+from odradek.broker.groups.classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from odradek.broker.groups.consumer import records
+from odradek.broker.groups.consumer.consumer_protocol_codec import (
+    deserialize_assignment,
+    deserialize_subscription,
+    serialize_assignment,
+)
+from odradek.broker.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from odradek.broker.groups.consumer.member import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
+    ConsumerGroupMember,
     CurrentAssignment,
-    Member,
     MemberMetadata,
     Subscription,
 )
 from odradek.broker.groups.consumer.partitions import TopicIdPartition
-from odradek.broker.groups.consumer.records import Record, as_stored
-from odradek.broker.groups.consumer.topics import Topics
+from odradek.broker.groups.consumer.records import CoordinatorRecord, serialize_record
+from odradek.broker.groups.consumer.topics import TopicsSnapshot
 from odradek.broker.groups.records import group_key, group_value
 from odradek.protocol.errors import DecodeError, GroupIdNotFound, KafkaError, RebalanceInProgress
 from odradek.protocol.internal.group_log import GroupMetadataValue
 
 if TYPE_CHECKING:
-    from odradek.broker.groups.classic.member import Member as MemberOfClassic
-    from odradek.broker.groups.consumer.live_group import LiveGroup
+    from odradek.broker.groups.classic.member import ClassicGroupMember as MemberOfClassic
+    from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
 
 log = logging.getLogger(__name__)
 
 #: The hash of no topics, so that the first heartbeat has them shared.  What the members have was
 #: shared by one of them, of topics that may have grown since, and perhaps among others.
-_SHARED_BY_OTHERS = 0
+_UNKNOWN_METADATA_HASH = 0
 
 
 # From classic to consumer
 
 
-def check_upgrade(classic: ClassicGroup) -> None:
+def check_upgrade(classic_group: ClassicGroup) -> None:
     """Raises GroupIdNotFound, as to whoever asks for a consumer group where there is none."""
-    settings = classic.home.world.consumer_settings
+    settings = classic_group.shard.context.consumer_settings
     if not settings.may_upgrade:
-        raise GroupIdNotFound(f"{classic.id} is a classic group, and may not be upgraded.")
-    if classic.protocol_type != CONSUMER:
-        raise GroupIdNotFound(f"{classic.id} is a classic group, and not one of consumers.")
-    if len(classic.roster.members) > settings.max_size:
-        raise GroupIdNotFound(f"{classic.id} is a classic group, and too large to be upgraded.")
+        raise GroupIdNotFound(
+            f"Group {classic_group.id} is a classic group, "
+            "and group.consumer.migration.policy does not allow its upgrade."
+        )
+    if classic_group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise GroupIdNotFound(
+            f"Group {classic_group.id} is a classic group, and its protocol type is not consumer."
+        )
+    if len(classic_group.metadata.members) > settings.max_size:
+        raise GroupIdNotFound(
+            f"Group {classic_group.id} is a classic group "
+            "with more members than group.consumer.max.size."
+        )
 
 
-def upgraded(classic: ClassicGroup, topics: Topics) -> tuple[ConsumerGroup, list[Record]]:
+def convert_to_consumer_group(
+    classic_group: ClassicGroup, topics: TopicsSnapshot
+) -> tuple[ConsumerGroup, list[CoordinatorRecord]]:
     """The group as one of ours, and its records.  Raises GroupIdNotFound."""
     try:
-        members = list(_members(classic.roster, topics))
-    except DecodeError as broken:
+        members = list(_convert_members(classic_group.metadata, topics))
+    except DecodeError as error:
         raise GroupIdNotFound(
-            f"{classic.id} is a classic group whose members speak otherwise: {broken}"
-        ) from broken
-    group, epoch = ConsumerGroup(classic.id), classic.roster.generation
-    written = [
-        *(records.member_metadata(group.id, each.id, each.metadata) for each in members),
-        records.group_epoch(group.id, epoch, _SHARED_BY_OTHERS),
-        *(records.target_member(group.id, each.id, each.current.assigned) for each in members),
-        records.target_epoch(group.id, epoch),
-        *(records.current_assignment(group.id, each.id, each.current) for each in members),
+            f"Group {classic_group.id} is a classic group with an unknown metadata format: {error}"
+        ) from error
+    group, epoch = ConsumerGroup(classic_group.id), classic_group.metadata.generation
+    new_records = [
+        *(
+            records.new_member_subscription_record(group.id, member.id, member.metadata)
+            for member in members
+        ),
+        records.new_group_epoch_record(group.id, epoch, _UNKNOWN_METADATA_HASH),
+        *(
+            records.new_target_assignment_record(
+                group.id, member.id, member.current_assignment.assigned
+            )
+            for member in members
+        ),
+        records.new_target_assignment_epoch_record(group.id, epoch),
+        *(
+            records.new_current_assignment_record(group.id, member.id, member.current_assignment)
+            for member in members
+        ),
     ]
-    for record in written:
+    for record in new_records:
         group.apply(record)
-    return group, written
+    return group, new_records
 
 
-def dismiss(classic: ClassicGroup) -> None:
+def retire_classic_group(classic_group: ClassicGroup) -> None:
     """It has become one of ours: whoever waits joins again, and finds it so."""
-    for member in [*classic.roster.members.values()]:
-        failure = RebalanceInProgress()
-        classic.roster.answer_join(member, Joined(member_id=member.id, failure=failure))
-        member.answer_sync(Synced(failure=failure))
-    classic.end()
+    for member in [*classic_group.metadata.members.values()]:
+        error = RebalanceInProgress()
+        classic_group.metadata.complete_join_future(
+            member, JoinGroupResult(member_id=member.id, error=error)
+        )
+        member.complete_sync_future(SyncGroupResult(error=error))
+    classic_group.on_unloaded()
 
 
-def _members(roster: Roster, topics: Topics) -> Iterator[Member]:
-    given = {each.id: read_assignment(each.assignment, topics) for each in roster.members.values()}
-    of_somebody = frozenset().union(*given.values())
+def _convert_members(
+    metadata: GroupMetadata, topics: TopicsSnapshot
+) -> Iterator[ConsumerGroupMember]:
+    assignments = {
+        member.id: deserialize_assignment(member.assignment, topics)
+        for member in metadata.members.values()
+    }
+    all_assigned = frozenset().union(*assignments.values())
     taken: set[TopicIdPartition] = set()
-    for member in roster.members.values():
-        offered = {each.name: each.metadata for each in member.offers}
+    for member in metadata.members.values():
+        metadata_by_protocol = {
+            protocol.name: protocol.metadata for protocol in member.supported_protocols
+        }
         # One that came for the next generation need not offer what was chosen for this one.
-        told_by = offered.get(roster.protocol or "", member.offers[0].metadata)
-        subscription = read_subscription(told_by, topics)
+        member_metadata = metadata_by_protocol.get(
+            metadata.protocol or "", member.supported_protocols[0].metadata
+        )
+        subscription = deserialize_subscription(member_metadata, topics)
         # A cooperative member reads on what it had when it joined, and may commit that, until it
         # joins again: what the leader is about to move, or has not come to assign anew.
-        held = given[member.id] | (subscription.owned - of_somebody)
+        held = assignments[member.id] | (subscription.owned_partitions - all_assigned)
         assigned = held - taken
         taken |= assigned
-        yield Member(
+        yield ConsumerGroupMember(
             member.id,
             MemberMetadata(
                 instance_id=member.instance_id,
                 rack_id=subscription.rack_id,
                 client_id=member.client.id,
                 client_host=member.client.host,
-                subscription=Subscription(subscription.names),
-                rebalance_timeout_ms=member.timeouts.rebalance_ms,
-                classic=_classic(member),
+                subscription=Subscription(subscription.topic_names),
+                rebalance_timeout_ms=member.timeouts.rebalance_timeout_ms,
+                classic_metadata=_classic_member_metadata(member),
             ),
-            CurrentAssignment(roster.generation, roster.generation, assigned=assigned),
+            CurrentAssignment(metadata.generation, metadata.generation, assigned=assigned),
         )
 
 
-def _classic(member: MemberOfClassic) -> ClassicMember:
-    return ClassicMember(
-        member.timeouts.session_ms,
-        tuple(ClassicProtocol(each.name, each.metadata) for each in member.offers),
+def _classic_member_metadata(member: MemberOfClassic) -> ClassicMemberMetadata:
+    return ClassicMemberMetadata(
+        member.timeouts.session_timeout_ms,
+        tuple(
+            ClassicProtocol(protocol.name, protocol.metadata)
+            for protocol in member.supported_protocols
+        ),
     )
 
 
 # From consumer to classic
 
 
-def may_downgrade(live: LiveGroup, *, without: Collection[str]) -> bool:
+def may_downgrade(
+    group_runtime: ConsumerGroupRuntime, *, leaving_member_ids: Collection[str]
+) -> bool:
     """Whether those who would be left, if these go, all speak the classic protocol."""
-    world, members = live.home.world, live.group.members
-    left = [member for member in members.values() if member.id not in without]
+    context, members = group_runtime.shard.context, group_runtime.group.members
+    remaining_members = [
+        member for member in members.values() if member.id not in leaving_member_ids
+    ]
     return (
-        world.consumer_settings.may_downgrade
-        and 0 < len(left) <= world.settings.max_size
-        and all(member.is_classic for member in left)
+        context.consumer_settings.may_downgrade
+        and 0 < len(remaining_members) <= context.settings.max_size
+        and all(member.is_classic for member in remaining_members)
     )
 
 
 def downgrade(
-    live: LiveGroup, *, without: Collection[str], leader: str | None = None
+    group_runtime: ConsumerGroupRuntime,
+    *,
+    leaving_member_ids: Collection[str],
+    leader: str | None = None,
 ) -> ClassicGroup:
     """Raises what the members are told, and nothing has changed then.
 
     ``leader`` is one that will be told so: without any, or if there is something to share, the
     group rebalances.  A leader that did not know would not see topics grow.
     """
-    topics = live.around.topics
-    left = [member for member in live.group.members.values() if member.id not in without]
-    roster = _roster(
-        live.group,
-        left,
+    topics = group_runtime.decision_context.topics
+    remaining_members = [
+        member
+        for member in group_runtime.group.members.values()
+        if member.id not in leaving_member_ids
+    ]
+    metadata = _group_metadata(
+        group_runtime.group,
+        remaining_members,
         topics,
-        leader=leader if live.group.state is GroupState.STABLE else None,
-        now_ms=live.home.world.now_ms(),
+        leader=leader if group_runtime.group.state is ConsumerGroupState.STABLE else None,
+        now_ms=group_runtime.shard.context.now_ms(),
     )
-    deleted = [(as_stored(record)[0], None) for record in live.deletions()]
-    stored = (group_key(live.id), group_value(roster.stored()))
+    tombstones = [
+        (serialize_record(record)[0], None) for record in group_runtime.deletion_records()
+    ]
+    record = (group_key(group_runtime.id), group_value(metadata.to_record_value()))
     try:
-        live.home.log.append([*deleted, stored])
-    except KafkaError as failure:
-        raise told(failure, OF_A_GROUP) from failure
-    log.info("Group %r is a classic one again, with %d members", live.id, len(left))
-    live.end()
-    classic = ClassicGroup(live.home, live.id, roster)
-    live.home.groups[live.id] = classic
-    classic.begin()
-    return classic
+        group_runtime.shard.log.append([*tombstones, record])
+    except KafkaError as error:
+        raise map_append_error(error, STORE_GROUP_ERRORS) from error
+    log.info(
+        "Group %r is a classic one again, with %d members", group_runtime.id, len(remaining_members)
+    )
+    group_runtime.on_unloaded()
+    classic_group = ClassicGroup(group_runtime.shard, group_runtime.id, metadata)
+    group_runtime.shard.groups[group_runtime.id] = classic_group
+    classic_group.on_loaded()
+    return classic_group
 
 
-def _roster(
-    group: ConsumerGroup, left: list[Member], topics: Topics, *, leader: str | None, now_ms: int
-) -> Roster:
-    protocol = _common_protocol(left)
-    roster = Roster.restored(
+def _group_metadata(
+    group: ConsumerGroup,
+    remaining_members: list[ConsumerGroupMember],
+    topics: TopicsSnapshot,
+    *,
+    leader: str | None,
+    now_ms: int,
+) -> GroupMetadata:
+    protocol = _common_protocol(remaining_members)
+    metadata = GroupMetadata.from_record_value(
         GroupMetadataValue(
-            protocol_type=CONSUMER,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             generation=group.epoch,
             protocol=protocol,
             leader=leader,
             current_state_timestamp=now_ms,
-            members=[_stored_member(member, protocol, topics) for member in left],
+            members=[_member_record(member, protocol, topics) for member in remaining_members],
         )
     )
-    for member in left:
-        assert member.metadata.classic is not None
-        offers = [Offer(each.name, each.metadata) for each in member.metadata.classic.protocols]
+    for member in remaining_members:
+        assert member.metadata.classic_metadata is not None
+        protocols = [
+            MemberProtocol(protocol.name, protocol.metadata)
+            for protocol in member.metadata.classic_metadata.protocols
+        ]
         timeouts = Timeouts(
-            member.metadata.classic.session_timeout_ms, member.metadata.rebalance_timeout_ms
+            member.metadata.classic_metadata.session_timeout_ms,
+            member.metadata.rebalance_timeout_ms,
         )
-        roster.update(roster.members[member.id], offers, timeouts)
-    return roster
+        metadata.update_member(metadata.members[member.id], protocols, timeouts)
+    return metadata
 
 
-def _common_protocol(members: list[Member]) -> str:
+def _common_protocol(members: list[ConsumerGroupMember]) -> str:
     """One that all offer, as was checked when they joined."""
-    offered = [[each.name for each in protocols_of(member)] for member in members]
-    return next((name for name in offered[0] if all(name in each for each in offered)), "")
+    names_by_member = [
+        [protocol.name for protocol in classic_protocols_of(member)] for member in members
+    ]
+    return next(
+        (name for name in names_by_member[0] if all(name in names for names in names_by_member)), ""
+    )
 
 
-def _stored_member(
-    member: Member, protocol: str, topics: Topics
+def _member_record(
+    member: ConsumerGroupMember, protocol: str, topics: TopicsSnapshot
 ) -> GroupMetadataValue.MemberMetadata:
-    blob = next((each.metadata for each in protocols_of(member) if each.name == protocol), b"")
-    classic = member.metadata.classic
+    subscription = next(
+        (
+            supported.metadata
+            for supported in classic_protocols_of(member)
+            if supported.name == protocol
+        ),
+        b"",
+    )
+    classic_metadata = member.metadata.classic_metadata
     return GroupMetadataValue.MemberMetadata(
         member_id=member.id,
         group_instance_id=member.instance_id,
         client_id=member.metadata.client_id,
         client_host=member.metadata.client_host,
         rebalance_timeout=member.metadata.rebalance_timeout_ms,
-        session_timeout=0 if classic is None else classic.session_timeout_ms,
-        subscription=blob,
+        session_timeout=0 if classic_metadata is None else classic_metadata.session_timeout_ms,
+        subscription=subscription,
         # All that it may still be reading, until a rebalance that follows.
-        assignment=written_assignment(member.current.held, topics, like=blob),
+        assignment=serialize_assignment(
+            member.current_assignment.held, topics, subscription_blob=subscription
+        ),
     )
 
 
-def protocols_of(member: Member) -> tuple[ClassicProtocol, ...]:
+def classic_protocols_of(member: ConsumerGroupMember) -> tuple[ClassicProtocol, ...]:
     """None, if it does not speak the classic protocol."""
-    classic = member.metadata.classic
-    return () if classic is None else classic.protocols
+    classic_metadata = member.metadata.classic_metadata
+    return () if classic_metadata is None else classic_metadata.protocols

@@ -20,35 +20,42 @@ from odradek.protocol.types import Uuid
 #: A partition's topic, which may have been deleted and created again meanwhile, and its number.
 TopicIdPartition = tuple[Uuid, int]
 Partitions = frozenset[TopicIdPartition]
-Made = TypeVar("Made", covariant=True)
+Entry = TypeVar("Entry", covariant=True)
 
-NOTHING: Partitions = frozenset()
+NO_PARTITIONS: Partitions = frozenset()
 
 
-class ByTopic(Protocol):
+class TopicPartitionList(Protocol):
     """One topic's part of a list on the wire or in the log."""
 
     topic_id: Uuid
     partitions: list[int]
 
 
-class MakesByTopic(Protocol[Made]):
-    def __call__(self, *, topic_id: Uuid, partitions: list[int]) -> Made: ...
+class TopicPartitionListFactory(Protocol[Entry]):
+    def __call__(self, *, topic_id: Uuid, partitions: list[int]) -> Entry: ...
 
 
-def of_topic(topic_id: Uuid, numbers: Iterable[int]) -> Iterable[TopicIdPartition]:
-    return zip(repeat(topic_id), numbers)
+def topic_partitions(
+    topic_id: Uuid, partition_indexes: Iterable[int]
+) -> Iterable[TopicIdPartition]:
+    return zip(repeat(topic_id), partition_indexes)
 
 
-def from_topics(topics: Iterable[ByTopic]) -> Partitions:
+def partitions_from_topics(topics: Iterable[TopicPartitionList]) -> Partitions:
     return frozenset(
-        chain.from_iterable(of_topic(topic.topic_id, topic.partitions) for topic in topics)
+        chain.from_iterable(topic_partitions(topic.topic_id, topic.partitions) for topic in topics)
     )
 
 
-def to_topics(partitions: Partitions, make: MakesByTopic[Made]) -> list[Made]:
+def partitions_to_topics(
+    partitions: Partitions, factory: TopicPartitionListFactory[Entry]
+) -> list[Entry]:
     """In ascending order, so that equal sets are equal bytes."""
     by_topic: dict[Uuid, list[int]] = defaultdict(list)
-    for topic_id, number in partitions:
-        by_topic[topic_id].append(number)
-    return [make(topic_id=each, partitions=sorted(by_topic[each])) for each in sorted(by_topic)]
+    for topic_id, partition in partitions:
+        by_topic[topic_id].append(partition)
+    return [
+        factory(topic_id=topic_id, partitions=sorted(by_topic[topic_id]))
+        for topic_id in sorted(by_topic)
+    ]

@@ -14,43 +14,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.broker.groups.consumer.assignor import Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, topic_partitions
 from odradek.protocol.types import Uuid
 
 
 def assign(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    given: dict[str, list[TopicIdPartition]] = {member: [] for member in subscribers}
+    assignment: dict[str, list[TopicIdPartition]] = {member: [] for member in subscribers}
     for topic_id, members in _members_by_topic(subscribers).items():
         for member, partitions in zip(
-            members, runs(partition_counts[topic_id], among=len(members)), strict=True
+            members,
+            split_ranges(partition_counts[topic_id], member_count=len(members)),
+            strict=True,
         ):
-            given[member].extend(of_topic(topic_id, partitions))
-    return {member: frozenset(partitions) for member, partitions in given.items()}
+            assignment[member].extend(topic_partitions(topic_id, partitions))
+    return {member: frozenset(partitions) for member, partitions in assignment.items()}
 
 
-def runs(count: int, *, among: int) -> Iterator[range]:
+def split_ranges(partition_count: int, *, member_count: int) -> Iterator[range]:
     """``count`` partitions in ``among`` runs; the first are one longer if it does not come out."""
-    length, longer = divmod(count, among)
+    length, longer = divmod(partition_count, member_count)
     start = 0
-    for number in range(among):
-        end = start + length + (number < longer)
+    for member_index in range(member_count):
+        end = start + length + (member_index < longer)
         yield range(start, end)
         start = end
 
 
 def _members_by_topic(subscribers: Mapping[str, Subscriber]) -> dict[Uuid, list[str]]:
     members: dict[Uuid, list[str]] = {}
-    for member in in_order(subscribers):
-        for topic_id in subscribers[member].topics:
+    for member in sort_members(subscribers):
+        for topic_id in subscribers[member].subscribed_topic_ids:
             members.setdefault(topic_id, []).append(member)
     return members
 
 
-def in_order(subscribers: Mapping[str, Subscriber]) -> Iterable[str]:
-    def place(member: str) -> tuple[bool, str]:
+def sort_members(subscribers: Mapping[str, Subscriber]) -> Iterable[str]:
+    def sort_key(member: str) -> tuple[bool, str]:
         instance_id = subscribers[member].instance_id
         return (instance_id is None, member if instance_id is None else instance_id)
 
-    return sorted(subscribers, key=place)
+    return sorted(subscribers, key=sort_key)

@@ -15,25 +15,34 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.broker.groups.consumer.member import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     CurrentAssignment,
     MemberMetadata,
     MemberState,
     Subscription,
 )
-from odradek.broker.groups.consumer.partitions import Partitions, from_topics, to_topics
+from odradek.broker.groups.consumer.partitions import (
+    Partitions,
+    partitions_from_topics,
+    partitions_to_topics,
+)
 from odradek.protocol.codec import Buffer
 from odradek.protocol.internal import consumer_group_log as log
-from odradek.protocol.internal.log_record import GROUP_LOG, decode_part, encode_part, part_version
+from odradek.protocol.internal.coordinator_record import (
+    GROUP_RECORD_TYPES,
+    decode_version_prefixed,
+    encode_version_prefixed,
+    read_version_prefix,
+)
 from odradek.protocol.schema import Message
 
 _VALUE_VERSION = 0
 #: The versions of the keys that are about groups of this protocol.
-KINDS = (*range(3, 9), 16)
+RECORD_KEY_VERSIONS = (*range(3, 9), 16)
 
 
-class Record(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """``value`` is None to delete."""
 
     key: Message
@@ -41,28 +50,29 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRegularExpression:
     """The topics that an expression matched, and when."""
 
     topics: frozenset[str]
     timestamp_ms: int
 
 
-def as_stored(record: Record) -> tuple[bytes, bytes | None]:
+def serialize_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     """A key has one version, and its number is the kind."""
-    value = None if record.value is None else encode_part(record.value, _VALUE_VERSION)
-    return encode_part(record.key, record.key.__schema__.versions.high), value
+    value = None if record.value is None else encode_version_prefixed(record.value, _VALUE_VERSION)
+    return encode_version_prefixed(record.key, record.key.__schema__.versions.high), value
 
 
-def from_stored(key: Buffer, value: Buffer | None) -> Record:
+def deserialize_record(key: Buffer, value: Buffer | None) -> CoordinatorRecord:
     """Of one of KINDS."""
-    kind = GROUP_LOG[part_version(key)]
-    return Record(
-        decode_part(kind.key, key), None if value is None else decode_part(kind.value, value)
+    record_type = GROUP_RECORD_TYPES[read_version_prefix(key)]
+    return CoordinatorRecord(
+        decode_version_prefixed(record_type.key, key),
+        None if value is None else decode_version_prefixed(record_type.value, value),
     )
 
 
-def group_of(record: Record) -> str:
+def group_id_of(record: CoordinatorRecord) -> str:
     group_id: str = record.key.group_id  # type: ignore[attr-defined]  # every key has one
     return group_id
 
@@ -70,62 +80,72 @@ def group_of(record: Record) -> str:
 # Making them
 
 
-def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return Record(
+def new_group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         log.ConsumerGroupMetadataKey(group_id=group_id),
         log.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
     )
 
 
-def member_metadata(group_id: str, member_id: str, metadata: MemberMetadata) -> Record:
-    return Record(
+def new_member_subscription_record(
+    group_id: str, member_id: str, metadata: MemberMetadata
+) -> CoordinatorRecord:
+    return CoordinatorRecord(
         log.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id),
         log.ConsumerGroupMemberMetadataValue(
             instance_id=metadata.instance_id,
             rack_id=metadata.rack_id,
             client_id=metadata.client_id,
             client_host=metadata.client_host,
-            subscribed_topic_names=sorted(metadata.subscription.names),
-            subscribed_topic_regex=metadata.subscription.expression,
+            subscribed_topic_names=sorted(metadata.subscription.topic_names),
+            subscribed_topic_regex=metadata.subscription.topic_regex,
             rebalance_timeout_ms=metadata.rebalance_timeout_ms,
             server_assignor=metadata.assignor,
-            classic_member_metadata=_classic_value(metadata.classic),
+            classic_member_metadata=_classic_value(metadata.classic_metadata),
         ),
     )
 
 
-def target_epoch(group_id: str, epoch: int) -> Record:
-    return Record(
+def new_target_assignment_epoch_record(group_id: str, epoch: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         log.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         log.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch),
     )
 
 
-def target_member(group_id: str, member_id: str, partitions: Partitions) -> Record:
+def new_target_assignment_record(
+    group_id: str, member_id: str, partitions: Partitions
+) -> CoordinatorRecord:
     value = log.ConsumerGroupTargetAssignmentMemberValue
-    return Record(
+    return CoordinatorRecord(
         log.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        value(topic_partitions=to_topics(partitions, value.TopicPartitions)),
+        value(topic_partitions=partitions_to_topics(partitions, value.TopicPartitions)),
     )
 
 
-def current_assignment(group_id: str, member_id: str, current: CurrentAssignment) -> Record:
+def new_current_assignment_record(
+    group_id: str, member_id: str, current: CurrentAssignment
+) -> CoordinatorRecord:
     value = log.ConsumerGroupCurrentMemberAssignmentValue
-    return Record(
+    return CoordinatorRecord(
         log.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
         value(
             member_epoch=current.epoch,
             previous_member_epoch=current.previous_epoch,
             state=current.state.value,
-            assigned_partitions=to_topics(current.assigned, value.TopicPartitions),
-            partitions_pending_revocation=to_topics(current.to_revoke, value.TopicPartitions),
+            assigned_partitions=partitions_to_topics(current.assigned, value.TopicPartitions),
+            partitions_pending_revocation=partitions_to_topics(
+                current.pending_revocation, value.TopicPartitions
+            ),
         ),
     )
 
 
-def expression(group_id: str, regular_expression: str, resolved: Resolved | None) -> Record:
+def new_regular_expression_record(
+    group_id: str, regular_expression: str, resolved: ResolvedRegularExpression | None
+) -> CoordinatorRecord:
     """``version``, by which Kafka counts changes of its metadata, says nothing here."""
-    return Record(
+    return CoordinatorRecord(
         log.ConsumerGroupRegularExpressionKey(
             group_id=group_id, regular_expression=regular_expression
         ),
@@ -137,34 +157,36 @@ def expression(group_id: str, regular_expression: str, resolved: Resolved | None
     )
 
 
-def without_member(group_id: str, member_id: str) -> list[Record]:
+def new_member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [
-        Record(
+        CoordinatorRecord(
             log.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
             None,
         ),
-        Record(
+        CoordinatorRecord(
             log.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
             None,
         ),
-        Record(log.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        CoordinatorRecord(
+            log.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None
+        ),
     ]
 
 
-def without_partition_metadata(group_id: str) -> Record:
+def new_partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """What brokers before 4.1 wrote where the hash is now."""
-    return Record(log.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+    return CoordinatorRecord(log.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
-def without_group(
-    group_id: str, members: Iterable[str], expressions: Iterable[str]
-) -> list[Record]:
+def new_group_tombstones(
+    group_id: str, members: Iterable[str], regexes: Iterable[str]
+) -> list[CoordinatorRecord]:
     return [
-        *(record for member in members for record in without_member(group_id, member)),
-        *(expression(group_id, each, None) for each in expressions),
-        Record(log.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        without_partition_metadata(group_id),
-        Record(log.ConsumerGroupMetadataKey(group_id=group_id), None),
+        *(record for member in members for record in new_member_tombstones(group_id, member)),
+        *(new_regular_expression_record(group_id, regex, None) for regex in regexes),
+        CoordinatorRecord(log.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None),
+        new_partition_metadata_tombstone(group_id),
+        CoordinatorRecord(log.ConsumerGroupMetadataKey(group_id=group_id), None),
     ]
 
 
@@ -182,7 +204,7 @@ def read_member_metadata(value: log.ConsumerGroupMemberMetadataValue) -> MemberM
         ),
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         assignor=value.server_assignor,
-        classic=_read_classic(value.classic_member_metadata),
+        classic_metadata=_read_classic(value.classic_member_metadata),
     )
 
 
@@ -192,32 +214,34 @@ def read_current_assignment(
     return CurrentAssignment(
         epoch=value.member_epoch,
         previous_epoch=value.previous_member_epoch,
-        state=MemberState.of_record(value.state),
-        assigned=from_topics(value.assigned_partitions),
-        to_revoke=from_topics(value.partitions_pending_revocation),
+        state=MemberState.from_value(value.state),
+        assigned=partitions_from_topics(value.assigned_partitions),
+        pending_revocation=partitions_from_topics(value.partitions_pending_revocation),
     )
 
 
 _ClassicValue = log.ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
 
 
-def _classic_value(classic: ClassicMember | None) -> _ClassicValue | None:
-    if classic is None:
+def _classic_value(classic_metadata: ClassicMemberMetadata | None) -> _ClassicValue | None:
+    if classic_metadata is None:
         return None
     return _ClassicValue(
-        session_timeout_ms=classic.session_timeout_ms,
+        session_timeout_ms=classic_metadata.session_timeout_ms,
         supported_protocols=[
-            _ClassicValue.SupportedProtocol(name=each.name, metadata=each.metadata)
-            for each in classic.protocols
+            _ClassicValue.SupportedProtocol(name=protocol.name, metadata=protocol.metadata)
+            for protocol in classic_metadata.protocols
         ],
     )
 
 
-def _read_classic(value: _ClassicValue | None) -> ClassicMember | None:
+def _read_classic(value: _ClassicValue | None) -> ClassicMemberMetadata | None:
     if value is None:
         return None
     protocols = value.supported_protocols
-    return ClassicMember(
+    return ClassicMemberMetadata(
         session_timeout_ms=value.session_timeout_ms,
-        protocols=tuple(ClassicProtocol(each.name, bytes(each.metadata)) for each in protocols),
+        protocols=tuple(
+            ClassicProtocol(protocol.name, bytes(protocol.metadata)) for protocol in protocols
+        ),
     )

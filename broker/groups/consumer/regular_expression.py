@@ -22,15 +22,15 @@ from odradek.protocol.errors import InvalidRegularExpression
 
 #: A set works by states that are made as it goes, and there must be room for some of them: where
 #: an expression has more instructions than this, it is matched as a match that can do without.
-_INSTRUCTIONS_OF_A_SET = 10_000
+_MAX_SET_PROGRAM_SIZE = 10_000
 
 #: Whether a name matches as a whole.
-Matches = Callable[[str], object]
+RegexMatcher = Callable[[str], object]
 
 
-def compiled(expression: str) -> Matches:
+def compile_regex(regex: str) -> RegexMatcher:
     """Raises InvalidRegularExpression."""
-    re2 = _library()
+    re2 = _load_re2()
     if re2 is None:
         raise InvalidRegularExpression(
             "This broker runs without RE2 (the package google-re2), "
@@ -39,23 +39,23 @@ def compiled(expression: str) -> Matches:
     options = re2.Options()
     options.log_errors = False
     try:
-        pattern = re2.compile(expression, options)
+        pattern = re2.compile(regex, options)
     except re2.error as error:
         raise InvalidRegularExpression(
-            f"`{expression}` is no regular expression: {_text(error)}."
+            f"`{regex}` is not a valid regular expression: {_error_text(error)}."
         ) from error
-    if pattern.programsize > _INSTRUCTIONS_OF_A_SET:
-        large: Matches = pattern.fullmatch
-        return large
-    only = re2.Set.FullMatchSet(options)
-    only.Add(expression)
-    only.Compile()
-    matches: Matches = only.Match
+    if pattern.programsize > _MAX_SET_PROGRAM_SIZE:
+        matches_large: RegexMatcher = pattern.fullmatch
+        return matches_large
+    regex_set = re2.Set.FullMatchSet(options)
+    regex_set.Add(regex)
+    regex_set.Compile()
+    matches: RegexMatcher = regex_set.Match
     return matches
 
 
 @cache
-def _library() -> Any:
+def _load_re2() -> Any:
     """Loaded when it is first needed: few groups subscribe like this, and it takes 6 MB."""
     try:
         import re2
@@ -64,6 +64,6 @@ def _library() -> Any:
     return re2
 
 
-def _text(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     (reason,) = error.args
     return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import logging
 
+from odradek.broker.coordinator.append_errors import STORE_GROUP_ERRORS, map_append_error
 from odradek.broker.coordinator.batches import KeyValue
-from odradek.broker.coordinator.log_failures import OF_A_GROUP, told
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.outcomes import Client
-from odradek.broker.groups.consumer.assignors import assignors_of
+from odradek.broker.groups.classic.messages import ClientIdentity
+from odradek.broker.groups.consumer.assignors import parse_assignors
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
 from odradek.broker.groups.consumer.group import ConsumerGroup
-from odradek.broker.groups.consumer.heartbeat import Decision, Heartbeat, Told, decide_heartbeat
+from odradek.broker.groups.consumer.heartbeat import (
+    CoordinatorResult,
+    Heartbeat,
+    HeartbeatResult,
+    decide_heartbeat,
+)
 from odradek.broker.groups.consumer.heartbeat_request import (
     check_request,
-    heartbeat_of,
     is_leaving,
+    parse_heartbeat,
 )
-from odradek.broker.groups.consumer.leaving import decide_leave, leaving_member
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.consumer.member import JOINING, LEAVING
-from odradek.broker.groups.consumer.migration import check_upgrade, dismiss, upgraded
-from odradek.broker.groups.consumer.records import as_stored
-from odradek.broker.groups.shard import GroupShard
+from odradek.broker.groups.consumer.member import JOIN_GROUP_MEMBER_EPOCH, LEAVE_GROUP_MEMBER_EPOCH
+from odradek.broker.groups.consumer.member_removal import decide_leave, find_member
+from odradek.broker.groups.consumer.migration import (
+    check_upgrade,
+    convert_to_consumer_group,
+    retire_classic_group,
+)
+from odradek.broker.groups.consumer.records import serialize_record
+from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, UnsupportedVersion
@@ -32,98 +41,114 @@ from odradek.protocol.errors import GroupIdNotFound, KafkaError, UnsupportedVers
 log = logging.getLogger(__name__)
 
 
-def check(settings: ConsumerGroupSettings, request: Request, *, version: int) -> None:
+def check_heartbeat_request(
+    settings: ConsumerGroupSettings, request: Request, *, version: int
+) -> None:
     """Whatever the group.  Raises what the member is told."""
-    check_enabled(settings)
-    check_request(request, version=version, assignors=assignors_of(settings.assignors))
+    check_consumer_protocol_enabled(settings)
+    check_request(request, version=version, assignors=parse_assignors(settings.assignors))
 
 
-def check_enabled(settings: ConsumerGroupSettings) -> None:
+def check_consumer_protocol_enabled(settings: ConsumerGroupSettings) -> None:
     if not settings.is_enabled:
         raise UnsupportedVersion("The consumer protocol is switched off.")
 
 
-def heartbeat(shard: GroupShard, request: Request, client: Client) -> Told:
+def heartbeat(
+    shard: GroupCoordinatorShard, request: Request, client: ClientIdentity
+) -> HeartbeatResult:
     """To be told when all that is in the log is replicated.  Raises what the member is told."""
-    live = _group(shard, request)
-    beat = heartbeat_of(
+    group_runtime = _find_or_create_group(shard, request)
+    member_heartbeat = parse_heartbeat(
         request,
-        member_id=request.member_id or shard.world.new_id(),
+        member_id=request.member_id or shard.context.new_uuid(),
         client_id=client.id,
         client_host=client.host,
     )
     if is_leaving(request):
-        return _left(live, beat)
-    if shard.groups.get(request.group_id) is live:
-        return _beaten(live, beat)
-    return _begun(shard, live, beat)
+        return _leave(group_runtime, member_heartbeat)
+    if shard.groups.get(request.group_id) is group_runtime:
+        return _heartbeat_existing(group_runtime, member_heartbeat)
+    return _create_or_upgrade_group(shard, group_runtime, member_heartbeat)
 
 
-def unmatched(shard: GroupShard, request: Request) -> set[str]:
+def unresolved_regexes(shard: GroupCoordinatorShard, request: Request) -> set[str]:
     """Expressions that a heartbeat needs, if many names have not been looked at yet for them."""
-    topics, group = shard.world.topics.now, shard.groups.get(request.group_id)
-    used = {request.subscribed_topic_regex} if request.subscribed_topic_regex else set()
-    if isinstance(group, LiveGroup) and group.group.seen is not topics:
-        used |= group.group.used_expressions()
-    return used if topics.would_take_long(used) else set()
+    topics, group = shard.context.topics_provider.current, shard.groups.get(request.group_id)
+    regexes = {request.subscribed_topic_regex} if request.subscribed_topic_regex else set()
+    if isinstance(group, ConsumerGroupRuntime) and group.group.last_seen_topics is not topics:
+        regexes |= group.group.subscribed_regexes()
+    return regexes if topics.exceeds_inline_limit(regexes) else set()
 
 
-def find(shard: GroupShard, group_id: str) -> LiveGroup:
+def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroupRuntime:
     """Raises GroupIdNotFound."""
     group = shard.groups.get(group_id)
-    if not isinstance(group, LiveGroup):
-        raise GroupIdNotFound(f"There is no group {group_id} of the consumer protocol.")
+    if not isinstance(group, ConsumerGroupRuntime):
+        raise GroupIdNotFound(f"Consumer group {group_id} not found.")
     return group
 
 
-def _group(shard: GroupShard, request: Request) -> LiveGroup:
+def _find_or_create_group(shard: GroupCoordinatorShard, request: Request) -> ConsumerGroupRuntime:
     """One that is not among the shard's yet, if the member may begin it."""
-    is_joining = request.member_epoch == JOINING
-    if isinstance(shard.groups.get(request.group_id), LiveGroup) or not is_joining:
-        return find(shard, request.group_id)
-    return LiveGroup(shard, ConsumerGroup(request.group_id))
+    is_joining = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+    if isinstance(shard.groups.get(request.group_id), ConsumerGroupRuntime) or not is_joining:
+        return find_consumer_group(shard, request.group_id)
+    return ConsumerGroupRuntime(shard, ConsumerGroup(request.group_id))
 
 
-def _beaten(live: LiveGroup, beat: Heartbeat) -> Told:
-    around = live.around
-    decision = decide_heartbeat(live.group, beat, around)
-    live.write(decision.draft)
-    live.group.seen = around.topics
-    live.heard(live.group.members[decision.told.member_id])
-    live.has_rejoined(decision.told.member_id)
-    return decision.told
+def _heartbeat_existing(
+    group_runtime: ConsumerGroupRuntime, member_heartbeat: Heartbeat
+) -> HeartbeatResult:
+    context = group_runtime.decision_context
+    decision = decide_heartbeat(group_runtime.group, member_heartbeat, context)
+    group_runtime.write(decision.update)
+    group_runtime.group.last_seen_topics = context.topics
+    group_runtime.reset_session_timer(group_runtime.group.members[decision.result.member_id])
+    group_runtime.cancel_rejoin_timeout(decision.result.member_id)
+    return decision.result
 
 
-def _left(live: LiveGroup, beat: Heartbeat) -> Told:
-    if beat.epoch == LEAVING:
-        member = leaving_member(live.group, beat.member_id, beat.instance_id)
-        live.remove([member.id])
-        return Told(member.id, beat.epoch)
-    decision = decide_leave(live.group, beat, live.around)
-    live.write(decision.draft)
-    return decision.told
+def _leave(group_runtime: ConsumerGroupRuntime, member_heartbeat: Heartbeat) -> HeartbeatResult:
+    if member_heartbeat.member_epoch == LEAVE_GROUP_MEMBER_EPOCH:
+        member = find_member(
+            group_runtime.group, member_heartbeat.member_id, member_heartbeat.instance_id
+        )
+        group_runtime.remove_members([member.id])
+        return HeartbeatResult(member.id, member_heartbeat.member_epoch)
+    decision = decide_leave(group_runtime.group, member_heartbeat, group_runtime.decision_context)
+    group_runtime.write(decision.update)
+    return decision.result
 
 
-def _begun(shard: GroupShard, live: LiveGroup, beat: Heartbeat) -> Told:
+def _create_or_upgrade_group(
+    shard: GroupCoordinatorShard, group_runtime: ConsumerGroupRuntime, member_heartbeat: Heartbeat
+) -> HeartbeatResult:
     """A new group, or a classic one that becomes one of ours: in one batch."""
-    classic, around = shard.groups.get(live.id), live.around
-    before: list[KeyValue] = []
-    if isinstance(classic, ClassicGroup):
-        before = [(key, None) for key in classic.tombstones()]
-        if not classic.is_empty:
-            check_upgrade(classic)
-            live.group, of_members = upgraded(classic, around.topics)
-            before += [as_stored(record) for record in of_members]
-    decision: Decision = decide_heartbeat(live.group, beat, around)
+    classic_group, context = shard.groups.get(group_runtime.id), group_runtime.decision_context
+    leading_records: list[KeyValue] = []
+    if isinstance(classic_group, ClassicGroup):
+        leading_records = [(key, None) for key in classic_group.tombstone_keys()]
+        if not classic_group.is_empty:
+            check_upgrade(classic_group)
+            group_runtime.group, conversion_records = convert_to_consumer_group(
+                classic_group, context.topics
+            )
+            leading_records += [serialize_record(record) for record in conversion_records]
+    decision: CoordinatorResult = decide_heartbeat(group_runtime.group, member_heartbeat, context)
     try:
-        shard.log.append([*before, *map(as_stored, decision.draft.records)])
-    except KafkaError as failure:
-        raise told(failure, OF_A_GROUP) from failure
-    if isinstance(classic, ClassicGroup):
-        log.info("Group %r is upgraded, with %d members", live.id, len(live.group.members))
-        dismiss(classic)
-    shard.groups[live.id] = live
-    live.adopt(decision.draft)
-    live.group.seen = around.topics
-    live.begin()
-    return decision.told
+        shard.log.append([*leading_records, *map(serialize_record, decision.update.records)])
+    except KafkaError as error:
+        raise map_append_error(error, STORE_GROUP_ERRORS) from error
+    if isinstance(classic_group, ClassicGroup):
+        log.info(
+            "Group %r is upgraded, with %d members",
+            group_runtime.id,
+            len(group_runtime.group.members),
+        )
+        retire_classic_group(classic_group)
+    shard.groups[group_runtime.id] = group_runtime
+    group_runtime.apply_update(decision.update)
+    group_runtime.group.last_seen_topics = context.topics
+    group_runtime.on_loaded()
+    return decision.result

@@ -14,94 +14,99 @@ from collections.abc import Mapping
 from odradek.broker.groups.consumer import records
 from odradek.broker.groups.consumer.assignor import Subscriber
 from odradek.broker.groups.consumer.assignors import ASSIGNORS, Assignors
-from odradek.broker.groups.consumer.draft import Draft, Surroundings
 from odradek.broker.groups.consumer.group import ConsumerGroup
+from odradek.broker.groups.consumer.group_update import DecisionContext, GroupUpdate
 from odradek.broker.groups.consumer.member import Subscription
 from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition
-from odradek.broker.groups.consumer.records import Resolved
-from odradek.broker.groups.consumer.topics import Topics
+from odradek.broker.groups.consumer.records import ResolvedRegularExpression
+from odradek.broker.groups.consumer.topics import TopicsSnapshot
 from odradek.protocol.errors import InvalidRegularExpression
 from odradek.protocol.types import Uuid
 
 
-def resolve_expressions(draft: Draft, around: Surroundings) -> bool:
+def resolve_regexes(update: GroupUpdate, context: DecisionContext) -> bool:
     """Whether one of them matches other topics than before.
 
     A heartbeat asks, for which many names may be looked at in turns before.  Whoever must not wait,
     since a session is over or a classic member joins, takes what was found last.
     """
-    group, has_changed = draft.group, False
-    for expression in sorted(group.used_expressions()):
-        known, found = group.expressions.get(expression), _matching(around.topics, expression)
-        if found is not None and (known is None or known.topics != found):
-            resolved = Resolved(found, around.now_ms)
-            draft.write([records.expression(group.id, expression, resolved)])
+    group, has_changed = update.group, False
+    for regex in sorted(group.subscribed_regexes()):
+        previous, matching = (
+            group.resolved_regexes.get(regex),
+            _matching_topics(context.topics, regex),
+        )
+        if matching is not None and (previous is None or previous.topics != matching):
+            resolved = ResolvedRegularExpression(matching, context.now_ms)
+            update.write([records.new_regular_expression_record(group.id, regex, resolved)])
             has_changed = True
     return has_changed
 
 
-def raise_epoch(draft: Draft, around: Surroundings, *, has_changed: bool) -> None:
+def maybe_bump_group_epoch(
+    update: GroupUpdate, context: DecisionContext, *, has_changed: bool
+) -> None:
     """If subscriptions have changed, as the caller knows, or topics; or nobody has had it yet."""
-    _forget_unused_expressions(draft)
-    group = draft.group
-    metadata_hash = around.topics.hash_of(group.subscribed_topics())
+    _remove_unused_regexes(update)
+    group = update.group
+    metadata_hash = context.topics.compute_metadata_hash(group.subscribed_topics())
     if has_changed or metadata_hash != group.metadata_hash or not group.epoch:
         if group.has_partition_metadata:
-            draft.write([records.without_partition_metadata(group.id)])
-        draft.put_epoch(group.epoch + 1, metadata_hash)
+            update.write([records.new_partition_metadata_tombstone(group.id)])
+        update.put_group_epoch(group.epoch + 1, metadata_hash)
 
 
-def assign(draft: Draft, around: Surroundings) -> None:
+def update_target_assignment(update: GroupUpdate, context: DecisionContext) -> None:
     """If there is no target for the epoch yet."""
-    group = draft.group
+    group = update.group
     if group.assignment_epoch >= group.epoch:
         return
-    target = ASSIGNORS[preferred_assignor(group, around.assignors)](
-        _subscribers(group, around.topics),
-        around.topics.partition_counts(group.subscribed_topics()),
+    target = ASSIGNORS[preferred_assignor(group, context.assignors)](
+        _subscribers(group, context.topics),
+        context.topics.partition_counts(group.subscribed_topics()),
     )
-    for member in sorted(target):
-        if group.target.get(member) != target[member]:
-            draft.put_target(member, target[member])
-    draft.write([records.target_epoch(group.id, group.epoch)])
+    for member_id in sorted(target):
+        if group.target_assignment.get(member_id) != target[member_id]:
+            update.put_target_assignment(member_id, target[member_id])
+    update.write([records.new_target_assignment_epoch_record(group.id, group.epoch)])
 
 
 def preferred_assignor(group: ConsumerGroup, assignors: Assignors) -> str:
-    return assignors.preferred(each.metadata.assignor for each in group.members.values())
+    return assignors.preferred(member.metadata.assignor for member in group.members.values())
 
 
-def _matching(topics: Topics, expression: str) -> frozenset[str] | None:
+def _matching_topics(topics: TopicsSnapshot, regex: str) -> frozenset[str] | None:
     """None for one that another broker has accepted, and this one cannot read."""
     try:
-        return topics.matching(expression)
+        return topics.matching_topics(regex)
     except InvalidRegularExpression:
         return None
 
 
-def _forget_unused_expressions(draft: Draft) -> None:
-    group = draft.group
-    unused = sorted(group.expressions.keys() - group.used_expressions())
-    draft.write(records.expression(group.id, each, None) for each in unused)
+def _remove_unused_regexes(update: GroupUpdate) -> None:
+    group = update.group
+    unused = sorted(group.resolved_regexes.keys() - group.subscribed_regexes())
+    update.write(records.new_regular_expression_record(group.id, regex, None) for regex in unused)
 
 
-def _subscribers(group: ConsumerGroup, topics: Topics) -> dict[str, Subscriber]:
-    ids: Mapping[Subscription, frozenset[Uuid]] = {
-        each: frozenset(topics.partition_counts(group.topics_of(each)))
-        for each in group.subscriptions
+def _subscribers(group: ConsumerGroup, topics: TopicsSnapshot) -> dict[str, Subscriber]:
+    topic_ids: Mapping[Subscription, frozenset[Uuid]] = {
+        subscription: frozenset(topics.partition_counts(group.topics_of(subscription)))
+        for subscription in group.subscriptions
     }
     taken: set[TopicIdPartition] = set()
     return {
         member_id: Subscriber(
-            topics=ids[member.subscription],
-            has=_not_taken(group.target_of(member_id), taken),
+            subscribed_topic_ids=topic_ids[member.subscription],
+            assigned_partitions=_exclude_taken(group.target_assignment_of(member_id), taken),
             instance_id=member.instance_id,
         )
         for member_id, member in group.members.items()
     }
 
 
-def _not_taken(partitions: Partitions, taken: set[TopicIdPartition]) -> Partitions:
+def _exclude_taken(partitions: Partitions, taken: set[TopicIdPartition]) -> Partitions:
     """A classic leader may have given one partition to two, and its group become one of ours."""
-    own = partitions if taken.isdisjoint(partitions) else partitions - taken
-    taken |= own
-    return own
+    available = partitions if taken.isdisjoint(partitions) else partitions - taken
+    taken |= available
+    return available

@@ -17,118 +17,130 @@ from collections.abc import Container, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from odradek.broker.groups.consumer.regular_expression import Matches, compiled
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.groups.consumer.regular_expression import RegexMatcher, compile_regex
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.errors import InvalidRegularExpression
 
 #: A guess: more than the groups of a broker use.  If they use more, twice as many as these.
-EXPRESSIONS_KEPT = 1000
+MAX_CACHED_REGEXES = 1000
 
 #: Likewise: topics are rarely created faster than that while members send a heartbeat.
-CHANGES_KEPT = 8
+MAX_CACHED_TOPIC_CHANGES = 8
 
 #: Topics by their names.  Where two hold the same names, they should be the same object.
-Names = Mapping[str, Any]
+TopicNames = Mapping[str, Any]
 
-_NO_NAMES: Names = {}
+_NO_TOPIC_NAMES: TopicNames = {}
 
 
-class _Known(NamedTuple):
+class _CachedMatches(NamedTuple):
     """``found`` are those of ``names`` that match."""
 
-    matches: Matches
-    names: Names
-    found: frozenset[str]
+    matcher: RegexMatcher
+    topic_names: TopicNames
+    matching_topics: frozenset[str]
 
-    def after(self, names: Names, found: Iterable[str]) -> _Known:
+    def with_topic_names(
+        self, topic_names: TopicNames, new_matches: Iterable[str]
+    ) -> _CachedMatches:
         """Of ``names``, where ``found`` are those that match among the new ones."""
-        stayed = [name for name in self.found if name in names]
-        return _Known(self.matches, names, frozenset([*stayed, *found]))
+        retained = [name for name in self.matching_topics if name in topic_names]
+        return _CachedMatches(self.matcher, topic_names, frozenset([*retained, *new_matches]))
 
 
-class Expressions:
+class TopicRegexCache:
     """Those that groups of this broker use, or have used lately."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
-        self._room = EXPRESSIONS_KEPT
-        self._recent: deque[Names] = deque(maxlen=CHANGES_KEPT)
+        self._cache: dict[str, _CachedMatches] = {}
+        self._capacity = MAX_CACHED_REGEXES
+        self._recent_topic_names: deque[TopicNames] = deque(maxlen=MAX_CACHED_TOPIC_CHANGES)
         #: Most have been matched with the same names: the last difference that was asked for.
-        self._difference: tuple[Names, Names, Set[str]] = (_NO_NAMES, _NO_NAMES, frozenset())
+        self._last_difference: tuple[TopicNames, TopicNames, Set[str]] = (
+            _NO_TOPIC_NAMES,
+            _NO_TOPIC_NAMES,
+            frozenset(),
+        )
         #: Held by whoever looks at the names in turns.
-        self._under_way: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cache)
 
-    def names_changed(self, names: Names) -> None:
+    def on_topic_names_changed(self, topic_names: TopicNames) -> None:
         """To these, which will be asked about from now on."""
-        self._recent.append(names)
-        recent = {id(each) for each in self._recent}
-        self._known = {
-            expression: known
-            for expression, known in self._known.items()
-            if id(known.names) in recent
+        self._recent_topic_names.append(topic_names)
+        recent_ids = {id(names) for names in self._recent_topic_names}
+        self._cache = {
+            regex: cached
+            for regex, cached in self._cache.items()
+            if id(cached.topic_names) in recent_ids
         }
 
     @property
-    def are_many(self) -> bool:
+    def is_over_capacity(self) -> bool:
         """Members may tell another one by every heartbeat: some should be forgotten."""
-        return len(self._known) > self._room
+        return len(self._cache) > self._capacity
 
-    def forget_all_but(self, used: Container[str]) -> None:
-        self._known = {each: known for each, known in self._known.items() if each in used}
-        self._room = max(EXPRESSIONS_KEPT, 2 * len(self._known))
+    def retain_only(self, used_regexes: Container[str]) -> None:
+        self._cache = {
+            regex: cached for regex, cached in self._cache.items() if regex in used_regexes
+        }
+        self._capacity = max(MAX_CACHED_REGEXES, 2 * len(self._cache))
 
-    def found(self, expression: str, names: Names) -> frozenset[str]:
+    def matching_topics(self, regex: str, topic_names: TopicNames) -> frozenset[str]:
         """Raises InvalidRegularExpression."""
-        known = self._of(expression)
-        if known.names is not names:
-            found = filter(known.matches, self._new_among(names, known))
-            known = self._known[expression] = known.after(names, found)
-        return known.found
+        cached = self._get_or_compile(regex)
+        if cached.topic_names is not topic_names:
+            new_matches = filter(cached.matcher, self._added_topic_names(topic_names, cached))
+            cached = self._cache[regex] = cached.with_topic_names(topic_names, new_matches)
+        return cached.matching_topics
 
-    def would_take_long(self, expressions: Iterable[str], names: Names) -> bool:
+    def exceeds_inline_limit(self, regexes: Iterable[str], topic_names: TopicNames) -> bool:
         """All of them together.  Not so those that are refused at once."""
         count = 0
-        for expression in expressions:
+        for regex in regexes:
             try:
-                known = self._of(expression)
+                cached = self._get_or_compile(regex)
             except InvalidRegularExpression:
                 continue
-            if known.names is not names:
-                count += 1 + len(self._new_among(names, known))
-            if count > FEW:
+            if cached.topic_names is not topic_names:
+                count += 1 + len(self._added_topic_names(topic_names, cached))
+            if count > INLINE_ENTRIES_MAX:
                 return True
         return False
 
-    async def find_in_turns(self, expression: str, names: Names, turn: Turn) -> None:
+    async def match_sliced(
+        self, regex: str, topic_names: TopicNames, time_slice: TimeSlice
+    ) -> None:
         """After that, asking is quick.  One that is refused is refused to whoever asks then."""
-        async with self._under_way.setdefault(expression, asyncio.Lock()):
+        async with self._locks.setdefault(regex, asyncio.Lock()):
             try:
-                known, found = self._of(expression), []
+                cached, new_matches = self._get_or_compile(regex), []
             except InvalidRegularExpression:
                 return
-            if known.names is names:
+            if cached.topic_names is topic_names:
                 return  # somebody else was at it
-            for name in self._new_among(names, known):
-                if known.matches(name):
-                    found.append(name)
-                if turn.is_over:
-                    await turn.next()
-            self._known[expression] = known.after(names, found)
-        if turn.is_over:
-            await turn.next()
+            for name in self._added_topic_names(topic_names, cached):
+                if cached.matcher(name):
+                    new_matches.append(name)
+                if time_slice.is_used_up:
+                    await time_slice.yield_to_loop()
+            self._cache[regex] = cached.with_topic_names(topic_names, new_matches)
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
 
-    def _of(self, expression: str) -> _Known:
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = _Known(compiled(expression), _NO_NAMES, frozenset())
-        return known
+    def _get_or_compile(self, regex: str) -> _CachedMatches:
+        cached = self._cache.get(regex)
+        if cached is None:
+            cached = self._cache[regex] = _CachedMatches(
+                compile_regex(regex), _NO_TOPIC_NAMES, frozenset()
+            )
+        return cached
 
-    def _new_among(self, names: Names, known: _Known) -> Set[str]:
-        before, after, new = self._difference
-        if before is not known.names or after is not names:
-            new = names.keys() - known.names.keys()
-            self._difference = (known.names, names, new)
-        return new
+    def _added_topic_names(self, topic_names: TopicNames, cached: _CachedMatches) -> Set[str]:
+        before, after, added = self._last_difference
+        if before is not cached.topic_names or after is not topic_names:
+            added = topic_names.keys() - cached.topic_names.keys()
+            self._last_difference = (cached.topic_names, topic_names, added)
+        return added

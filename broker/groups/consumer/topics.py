@@ -18,118 +18,122 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-from odradek.broker.groups.consumer.expressions import Expressions
-from odradek.broker.groups.consumer.metadata_hash import hash_of_group, hash_of_topic
-from odradek.broker.metadata.picture import Picture, Topic
-from odradek.broker.turns import Turn
+from odradek.broker.groups.consumer.metadata_hash import compute_group_hash, compute_topic_hash
+from odradek.broker.groups.consumer.topic_regex_cache import TopicRegexCache
+from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot, Topic
+from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.types import Uuid
 
 #: A guess: more than the groups of a broker that wake at the same time have.
-SUBSCRIPTIONS_KEPT = 100
+MAX_CACHED_SUBSCRIPTIONS = 100
 
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
-class _HashWith(NamedTuple):
+class _BrokerRacks(NamedTuple):
     """What the hash of a topic depends on beside the topic: brokers and their racks."""
 
     racks: frozenset[tuple[int, str]]
 
 
-class TopicsLens:
+class TopicsProvider:
     """Shows the topics of the present picture, the same as long as it is the same."""
 
-    def __init__(self, picture: Callable[[], Picture]) -> None:
-        self._picture = picture
-        self._topics = Topics(picture())
+    def __init__(self, snapshot: Callable[[], MetadataSnapshot]) -> None:
+        self._snapshot = snapshot
+        self._topics = TopicsSnapshot(snapshot())
 
     @property
-    def now(self) -> Topics:
-        self._topics = self._topics.after(self._picture())
+    def current(self) -> TopicsSnapshot:
+        self._topics = self._topics.with_snapshot(self._snapshot())
         return self._topics
 
-    async def match_in_turns(self, expressions: Iterable[str]) -> None:
+    async def match_sliced(self, regexes: Iterable[str]) -> None:
         """After that, asking for what they match is quick, unless topics have come meanwhile."""
-        turn = Turn()
-        for expression in expressions:
-            await self.now.match_in_turns(expression, turn)
+        time_slice = TimeSlice()
+        for regex in regexes:
+            await self.current.match_sliced(regex, time_slice)
 
     @property
-    def expressions(self) -> Expressions:
+    def regex_cache(self) -> TopicRegexCache:
         """Those that groups have asked for."""
-        return self._topics.expressions
+        return self._topics.regex_cache
 
 
-class Topics:
+class TopicsSnapshot:
     """Those of one picture."""
 
-    def __init__(self, picture: Picture, *, before: Topics | None = None) -> None:
-        self.picture = picture
-        self._names = picture.names
-        self.expressions: Expressions = Expressions() if before is None else before.expressions
+    def __init__(
+        self, snapshot: MetadataSnapshot, *, previous: TopicsSnapshot | None = None
+    ) -> None:
+        self.snapshot = snapshot
+        self._names_by_id = snapshot.topic_names
+        self.regex_cache: TopicRegexCache = (
+            TopicRegexCache() if previous is None else previous.regex_cache
+        )
         #: The same object as long as the names are the same.
-        self._named = picture.topics
-        if before is not None and before._named.keys() == picture.topics.keys():
-            self._named = before._named
+        self._topics_by_name = snapshot.topics
+        if previous is not None and previous._topics_by_name.keys() == snapshot.topics.keys():
+            self._topics_by_name = previous._topics_by_name
         else:
-            self.expressions.names_changed(self._named)
-        self._hashed_with = _hashed_with(picture, before)
+            self.regex_cache.on_topic_names_changed(self._topics_by_name)
+        self._broker_racks = _broker_racks(snapshot, previous)
         #: By the names subscribed to.
-        self._counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
+        self._partition_counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
         self._hashes: dict[frozenset[str], int] = {}
 
-    def after(self, picture: Picture) -> Topics:
+    def with_snapshot(self, snapshot: MetadataSnapshot) -> TopicsSnapshot:
         """The same, if it is the same picture."""
-        return self if picture is self.picture else Topics(picture, before=self)
+        return self if snapshot is self.snapshot else TopicsSnapshot(snapshot, previous=self)
 
-    def id_of(self, name: str) -> Uuid | None:
+    def topic_id(self, name: str) -> Uuid | None:
         topic = self._topic(name)
         return None if topic is None else topic.id
 
-    def name_of(self, topic_id: Uuid) -> str | None:
-        return self._names.get(topic_id)
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        return self._names_by_id.get(topic_id)
 
-    def partition_counts(self, names: frozenset[str]) -> Mapping[Uuid, int]:
+    def partition_counts(self, topic_names: frozenset[str]) -> Mapping[Uuid, int]:
         """By id, of those that exist."""
-        counts = self._counts.get(names)
+        counts = self._partition_counts.get(topic_names)
         if counts is None:
-            found = [topic for topic in map(self._topic, names) if topic is not None]
-            counts = {topic.id: topic.told_count for topic in found}
-            _keep(self._counts, names, counts)
+            topics = [topic for topic in map(self._topic, topic_names) if topic is not None]
+            counts = {topic.id: topic.known_partition_count for topic in topics}
+            _cache(self._partition_counts, topic_names, counts)
         return counts
 
-    def hash_of(self, names: frozenset[str]) -> int:
+    def compute_metadata_hash(self, topic_names: frozenset[str]) -> int:
         """That of a group which subscribes to them."""
-        number = self._hashes.get(names)
-        if number is None:
-            found = [topic for topic in map(self._topic, names) if topic is not None]
-            number = hash_of_group({topic.name: self._hash(topic) for topic in found})
-            _keep(self._hashes, names, number)
-        return number
+        metadata_hash = self._hashes.get(topic_names)
+        if metadata_hash is None:
+            topics = [topic for topic in map(self._topic, topic_names) if topic is not None]
+            metadata_hash = compute_group_hash({topic.name: self._hash(topic) for topic in topics})
+            _cache(self._hashes, topic_names, metadata_hash)
+        return metadata_hash
 
     # Expressions
 
-    def matching(self, expression: str) -> frozenset[str]:
+    def matching_topics(self, regex: str) -> frozenset[str]:
         """Raises InvalidRegularExpression."""
-        return self.expressions.found(expression, self._named)
+        return self.regex_cache.matching_topics(regex, self._topics_by_name)
 
-    def would_take_long(self, expressions: Iterable[str]) -> bool:
+    def exceeds_inline_limit(self, regexes: Iterable[str]) -> bool:
         """To find what they match, all of them together."""
-        return self.expressions.would_take_long(expressions, self._named)
+        return self.regex_cache.exceeds_inline_limit(regexes, self._topics_by_name)
 
-    async def match_in_turns(self, expression: str, turn: Turn) -> None:
-        await self.expressions.find_in_turns(expression, self._named, turn)
+    async def match_sliced(self, regex: str, time_slice: TimeSlice) -> None:
+        await self.regex_cache.match_sliced(regex, self._topics_by_name, time_slice)
 
     def _topic(self, name: str) -> Topic | None:
-        topic = self.picture.topics.get(name)
-        return topic if topic is not None and topic.id in self._names else None
+        topic = self.snapshot.topics.get(name)
+        return topic if topic is not None and topic.id in self._names_by_id else None
 
     def _hash(self, topic: Topic) -> int:
-        known: int | None = topic.views.get(self._hashed_with)
-        if known is None:
-            racks = dict(self._hashed_with.racks)
-            known = hash_of_topic(
+        topic_hash: int | None = topic.cached_responses.get(self._broker_racks)
+        if topic_hash is None:
+            racks = dict(self._broker_racks.racks)
+            topic_hash = compute_topic_hash(
                 topic.name,
                 topic.id,
                 [
@@ -137,21 +141,28 @@ class Topics:
                     for partition in topic.partitions.values()
                 ],
             )
-            topic.views[self._hashed_with] = known
-        return known
+            topic.cached_responses[self._broker_racks] = topic_hash
+        return topic_hash
 
 
-def _keep(kept: dict[frozenset[str], Found], names: frozenset[str], found: Found) -> None:
-    if len(kept) >= SUBSCRIPTIONS_KEPT:
-        kept.clear()
-    kept[names] = found
+def _cache(cache: dict[frozenset[str], Value], topic_names: frozenset[str], value: Value) -> None:
+    if len(cache) >= MAX_CACHED_SUBSCRIPTIONS:
+        cache.clear()
+    cache[topic_names] = value
 
 
-def _hashed_with(picture: Picture, before: Topics | None) -> _HashWith:
-    if before is not None and before.picture.brokers is picture.brokers:
-        return before._hashed_with
-    nodes = [node for nodes in picture.brokers.nodes.values() for node in nodes.values()]
+def _broker_racks(snapshot: MetadataSnapshot, previous: TopicsSnapshot | None) -> _BrokerRacks:
+    if previous is not None and previous.snapshot.brokers is snapshot.brokers:
+        return previous._broker_racks
+    nodes = [node for nodes in snapshot.brokers.nodes.values() for node in nodes.values()]
     racks = {node.id: node.rack for node in nodes if node.rack}
     alive = {node.id for node in nodes}
-    away = () if before is None else before._hashed_with.racks
-    return _HashWith(frozenset([*racks.items(), *(each for each in away if each[0] not in alive)]))
+    previous_racks = () if previous is None else previous._broker_racks.racks
+    return _BrokerRacks(
+        frozenset(
+            [
+                *racks.items(),
+                *(broker_rack for broker_rack in previous_racks if broker_rack[0] not in alive),
+            ]
+        )
+    )

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
-from odradek.broker.groups.consumer import assign_mixed
-from odradek.broker.groups.consumer.assignor import Subscriber, subscribe_to_the_same
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
+from odradek.broker.groups.consumer import uniform_heterogeneous_assignor
+from odradek.broker.groups.consumer.assignor import Subscriber, is_homogeneous
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, topic_partitions
 from odradek.protocol.types import Uuid
 
 
@@ -23,10 +23,10 @@ def assign(
 ) -> dict[str, Partitions]:
     if not subscribers:
         return {}
-    if not subscribe_to_the_same(subscribers):
-        return assign_mixed.assign(subscribers, partition_counts)
-    topics = next(iter(subscribers.values())).topics
-    return _evenly(subscribers, _all_partitions(topics, partition_counts))
+    if not is_homogeneous(subscribers):
+        return uniform_heterogeneous_assignor.assign(subscribers, partition_counts)
+    topics = next(iter(subscribers.values())).subscribed_topic_ids
+    return _assign_evenly(subscribers, _all_partitions(topics, partition_counts))
 
 
 def _all_partitions(
@@ -34,31 +34,37 @@ def _all_partitions(
 ) -> list[TopicIdPartition]:
     return [
         *chain.from_iterable(
-            of_topic(topic_id, range(partition_counts[topic_id])) for topic_id in sorted(topics)
+            topic_partitions(topic_id, range(partition_counts[topic_id]))
+            for topic_id in sorted(topics)
         )
     ]
 
 
-def _evenly(
+def _assign_evenly(
     subscribers: Mapping[str, Subscriber], partitions: list[TopicIdPartition]
 ) -> dict[str, Partitions]:
     assignable = frozenset(partitions)
-    kept = {member: each.has & assignable for member, each in subscribers.items()}
-    quotas = dict(_quotas(kept, len(partitions)))
+    retained = {
+        member: subscriber.assigned_partitions & assignable
+        for member, subscriber in subscribers.items()
+    }
+    quotas = dict(_quotas(retained, len(partitions)))
     for member, quota in quotas.items():
-        if len(kept[member]) > quota:
-            kept[member] = frozenset(sorted(kept[member])[:quota])
-    taken = frozenset().union(*kept.values())
-    free = iter([each for each in partitions if each not in taken])
+        if len(retained[member]) > quota:
+            retained[member] = frozenset(sorted(retained[member])[:quota])
+    taken = frozenset().union(*retained.values())
+    free = iter([partition for partition in partitions if partition not in taken])
     for member, quota in quotas.items():
-        missing = quota - len(kept[member])
+        missing = quota - len(retained[member])
         if missing:
-            kept[member] |= frozenset(islice(free, missing))
-    return kept
+            retained[member] |= frozenset(islice(free, missing))
+    return retained
 
 
-def _quotas(kept: Mapping[str, Partitions], count: int) -> Iterator[tuple[str, int]]:
+def _quotas(retained: Mapping[str, Partitions], partition_count: int) -> Iterator[tuple[str, int]]:
     """How many partitions each member gets, those who have most first."""
-    least, extra = divmod(count, len(kept))
-    for place, member in enumerate(sorted(kept, key=lambda each: (-len(kept[each]), each))):
-        yield member, least + (place < extra)
+    least, extra = divmod(partition_count, len(retained))
+    for index, member in enumerate(
+        sorted(retained, key=lambda member_id: (-len(retained[member_id]), member_id))
+    ):
+        yield member, least + (index < extra)

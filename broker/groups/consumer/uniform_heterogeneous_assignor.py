@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 
 from odradek.broker.groups.consumer.assignor import Subscriber
-from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, of_topic
+from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, topic_partitions
 from odradek.protocol.types import Uuid
 
-PASSES = (
+MAX_ITERATION_COUNT = (
     16  # as many as Kafka allows itself; chains of overlapping subscriptions take more than two
 )
 
@@ -34,91 +34,102 @@ PASSES = (
 def assign(
     subscribers: Mapping[str, Subscriber], partition_counts: Mapping[Uuid, int]
 ) -> dict[str, Partitions]:
-    balance = _Balance(subscribers, partition_counts)
-    for topic_id in _hardest_first(balance.members_of, partition_counts):
-        balance.give_free_partitions(topic_id, partition_counts[topic_id])
-    shared = [topic for topic, members in balance.members_of.items() if len(members) > 1]
-    for _ in range(PASSES):
-        moved = [balance.even_out(topic_id) for topic_id in shared]
+    builder = _AssignmentBuilder(subscribers, partition_counts)
+    for topic_id in _most_constrained_first(builder.subscribers_by_topic, partition_counts):
+        builder.assign_unassigned_partitions(topic_id, partition_counts[topic_id])
+    shared = [topic for topic, members in builder.subscribers_by_topic.items() if len(members) > 1]
+    for _ in range(MAX_ITERATION_COUNT):
+        moved = [builder.balance_topic(topic_id) for topic_id in shared]
         if not any(moved):
             break
-    return balance.assignment()
+    return builder.build_assignment()
 
 
-def _hardest_first(
-    members_of: Mapping[Uuid, list[str]], partition_counts: Mapping[Uuid, int]
+def _most_constrained_first(
+    subscribers_by_topic: Mapping[Uuid, list[str]], partition_counts: Mapping[Uuid, int]
 ) -> Iterable[Uuid]:
     """Most partitions for a subscriber, then fewest subscribers."""
     return sorted(
-        members_of,
-        key=lambda each: (
-            -partition_counts[each] / len(members_of[each]),
-            len(members_of[each]),
-            each,
+        subscribers_by_topic,
+        key=lambda topic_id: (
+            -partition_counts[topic_id] / len(subscribers_by_topic[topic_id]),
+            len(subscribers_by_topic[topic_id]),
+            topic_id,
         ),
     )
 
 
-class _Balance:
+class _AssignmentBuilder:
     """Who has what while it is being evened out."""
 
     def __init__(
         self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[Uuid, int]
     ) -> None:
-        self.members_of: dict[Uuid, list[str]] = {}
+        self.subscribers_by_topic: dict[Uuid, list[str]] = {}
         for member in sorted(subscribers):
-            for topic_id in sorted(subscribers[member].topics):
-                self.members_of.setdefault(topic_id, []).append(member)
-        self._has: dict[Uuid, dict[str, list[int]]] = {topic: {} for topic in self.members_of}
+            for topic_id in sorted(subscribers[member].subscribed_topic_ids):
+                self.subscribers_by_topic.setdefault(topic_id, []).append(member)
+        self._assigned: dict[Uuid, dict[str, list[int]]] = {
+            topic: {} for topic in self.subscribers_by_topic
+        }
         self._loads = dict.fromkeys(subscribers, 0)
-        self._keepers: dict[Uuid, dict[int, str]] = {topic: {} for topic in self.members_of}
+        self._retained_owners: dict[Uuid, dict[int, str]] = {
+            topic: {} for topic in self.subscribers_by_topic
+        }
         for member, subscriber in subscribers.items():
-            for topic_id, partition in subscriber.has:
-                if topic_id in subscriber.topics and partition < partition_counts[topic_id]:
-                    self._keepers[topic_id][partition] = member
-        for topic_id, owners in self._keepers.items():
+            for topic_id, partition in subscriber.assigned_partitions:
+                if (
+                    topic_id in subscriber.subscribed_topic_ids
+                    and partition < partition_counts[topic_id]
+                ):
+                    self._retained_owners[topic_id][partition] = member
+        for topic_id, owners in self._retained_owners.items():
             for partition in sorted(owners):
-                self._give(topic_id, partition, owners[partition])
+                self._assign(topic_id, partition, owners[partition])
 
-    def give_free_partitions(self, topic_id: Uuid, count: int) -> None:
+    def assign_unassigned_partitions(self, topic_id: Uuid, partition_count: int) -> None:
         """To those who have least."""
-        owners = self._keepers[topic_id]
-        waiting = [(self._loads[member], member) for member in self.members_of[topic_id]]
-        heapify(waiting)
-        for partition in range(count):
+        owners = self._retained_owners[topic_id]
+        candidates = [
+            (self._loads[member], member) for member in self.subscribers_by_topic[topic_id]
+        ]
+        heapify(candidates)
+        for partition in range(partition_count):
             if partition not in owners:
-                load, member = waiting[0]
-                self._give(topic_id, partition, member)
-                heapreplace(waiting, (load + 1, member))
+                load, member = candidates[0]
+                self._assign(topic_id, partition, member)
+                heapreplace(candidates, (load + 1, member))
 
-    def even_out(self, topic_id: Uuid) -> bool:
+    def balance_topic(self, topic_id: Uuid) -> bool:
         """Whether anything has moved."""
-        has = self._has[topic_id]
-        least = [(self._loads[member], member) for member in self.members_of[topic_id]]
-        most = [(-self._loads[member], member) for member, theirs in has.items() if theirs]
+        assigned = self._assigned[topic_id]
+        least = [(self._loads[member], member) for member in self.subscribers_by_topic[topic_id]]
+        most = [
+            (-self._loads[member], member) for member, partitions in assigned.items() if partitions
+        ]
         heapify(least)
         heapify(most)
         is_moved = False
         while most:
-            load, giver = heappop(most)
-            to_load, taker = least[0]
+            load, source = heappop(most)
+            to_load, destination = least[0]
             if -load - to_load <= 1:
                 break
-            self._give(topic_id, has[giver].pop(), taker)
-            self._loads[giver] -= 1
-            heapreplace(least, (to_load + 1, taker))
-            if has[giver]:
-                heappush(most, (load + 1, giver))
+            self._assign(topic_id, assigned[source].pop(), destination)
+            self._loads[source] -= 1
+            heapreplace(least, (to_load + 1, destination))
+            if assigned[source]:
+                heappush(most, (load + 1, source))
             is_moved = True
         return is_moved
 
-    def _give(self, topic_id: Uuid, partition: int, member: str) -> None:
-        self._has[topic_id].setdefault(member, []).append(partition)
+    def _assign(self, topic_id: Uuid, partition: int, member: str) -> None:
+        self._assigned[topic_id].setdefault(member, []).append(partition)
         self._loads[member] += 1
 
-    def assignment(self) -> dict[str, Partitions]:
-        given: dict[str, list[TopicIdPartition]] = {member: [] for member in self._loads}
-        for topic_id, has in self._has.items():
-            for member, partitions in has.items():
-                given[member].extend(of_topic(topic_id, partitions))
-        return {member: frozenset(partitions) for member, partitions in given.items()}
+    def build_assignment(self) -> dict[str, Partitions]:
+        assignment: dict[str, list[TopicIdPartition]] = {member: [] for member in self._loads}
+        for topic_id, assigned in self._assigned.items():
+            for member, partitions in assigned.items():
+                assignment[member].extend(topic_partitions(topic_id, partitions))
+        return {member: frozenset(partitions) for member, partitions in assignment.items()}

@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.controller.store import paths
-from odradek.controller.store.payloads.fields import Fields, write_json
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
 from odradek.controller.store.payloads.partitions import (
-    partition_in,
-    partition_object,
-    partition_objects,
-    partitions_in,
+    decode_partition,
+    decode_partitions,
+    encode_partition,
+    encode_partitions,
 )
 from odradek.protocol.types import TopicPartition
 
-_KNOWN = frozenset(("version", "partitions"))
+_KNOWN_FIELDS = frozenset(("version", "partitions"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,20 @@ class ReassignPartitions:
 
     def encode(self) -> bytes:
         partitions = [
-            {**partition_object(partition), "replicas": replicas}
+            {**encode_partition(partition), "replicas": replicas}
             for partition, replicas in self.replicas.items()
         ]
         return write_json({"version": 1, "partitions": partitions}, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.REASSIGN_PARTITIONS) -> ReassignPartitions:
+    def decode(cls, value: bytes, path: str = paths.REASSIGN_PARTITIONS) -> ReassignPartitions:
         """Of a partition that is named twice the last word counts."""
-        fields = Fields.parse(value, node)
+        fields = JsonObject.parse(value, path)
         replicas = {
-            partition_in(each): each.int32s("replicas") for each in fields.objects("partitions")
+            decode_partition(entry): entry.int32_list("replicas")
+            for entry in fields.object_list("partitions")
         }
-        return cls(replicas, fields.beyond(_KNOWN))
+        return cls(replicas, fields.fields_except(_KNOWN_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,14 @@ class PreferredReplicaElection:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        fields = {"version": 1, "partitions": partition_objects(self.partitions)}
+        fields = {"version": 1, "partitions": encode_partitions(self.partitions)}
         return write_json(fields, self.extra)
 
     @classmethod
     def decode(
-        cls, value: bytes, node: str = paths.PREFERRED_REPLICA_ELECTION
+        cls, value: bytes, path: str = paths.PREFERRED_REPLICA_ELECTION
     ) -> PreferredReplicaElection:
-        fields = Fields.parse(value, node)
-        return cls(partitions_in(fields.objects("partitions")), fields.beyond(_KNOWN))
+        fields = JsonObject.parse(value, path)
+        return cls(
+            decode_partitions(fields.object_list("partitions")), fields.fields_except(_KNOWN_FIELDS)
+        )

@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from odradek.controller.store.payloads.fields import Fields, write_json
-from odradek.controller.store.payloads.key_order import like_properties
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
+from odradek.controller.store.payloads.key_order import order_like_java_properties
 
 CURRENT_VERSION = 5
 NO_PORT = -1
-UNKNOWN_TIME_MS = -1
+UNKNOWN_TIMESTAMP_MS = -1
 
 
 class SecurityProtocol(Enum):
@@ -56,7 +56,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureVersions:
+class SupportedVersionRange:
     """The versions of a feature that a broker supports."""
 
     min_version: int
@@ -69,9 +69,9 @@ class BrokerRegistration:
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    features: Mapping[str, FeatureVersions] = field(default_factory=dict)
+    features: Mapping[str, SupportedVersionRange] = field(default_factory=dict)
     jmx_port: int = NO_PORT
-    timestamp_ms: int = UNKNOWN_TIME_MS
+    timestamp_ms: int = UNKNOWN_TIMESTAMP_MS
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self, *, version: int = CURRENT_VERSION) -> bytes:
@@ -79,14 +79,14 @@ class BrokerRegistration:
         assert version in (4, 5), version
         fields: dict[str, Any] = {}
         if version >= 5:
-            fields["features"] = self._features()
+            fields["features"] = self._encode_features()
         fields["listener_security_protocol_map"] = {
-            each.listener: each.security_protocol.name for each in self.endpoints
+            endpoint.listener: endpoint.security_protocol.name for endpoint in self.endpoints
         }
-        fields["endpoints"] = [str(each) for each in self.endpoints]
+        fields["endpoints"] = [str(endpoint) for endpoint in self.endpoints]
         if self.rack is not None:
             fields["rack"] = self.rack
-        plaintext = self._first_plaintext()
+        plaintext = self._plaintext_endpoint()
         fields["jmx_port"] = self.jmx_port
         fields["port"] = plaintext.port if plaintext else NO_PORT
         fields["host"] = plaintext.host or None if plaintext else None
@@ -95,79 +95,84 @@ class BrokerRegistration:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a broker") -> BrokerRegistration:
-        fields = Fields.parse(value, node)
+    def decode(cls, value: bytes, path: str = "a broker") -> BrokerRegistration:
+        fields = JsonObject.parse(value, path)
         version = fields.int32("version")
         if version < 1:
-            fields.refuse(f"version {version} was never written")
+            fields.raise_corrupt(f"version {version}: must be at least 1")
         return cls(
-            endpoints=_endpoints(fields) if version > 1 else (_only_endpoint(fields),),
+            endpoints=_decode_endpoints(fields) if version > 1 else (_decode_v1_endpoint(fields),),
             rack=fields.text("rack") if fields.has("rack") else None,
             features={
-                name: _feature(name, each) for name, each in fields.objects_map("features").items()
+                name: _decode_feature(name, feature)
+                for name, feature in fields.object_map("features").items()
             },
             jmx_port=fields.int32("jmx_port"),
-            timestamp_ms=fields.int64_in_text("timestamp", default=UNKNOWN_TIME_MS),
-            extra=fields.beyond(_KNOWN),
+            timestamp_ms=fields.int64_from_text("timestamp", default=UNKNOWN_TIMESTAMP_MS),
+            extra=fields.fields_except(_KNOWN_FIELDS),
         )
 
-    def _features(self) -> dict[str, dict[str, int]]:
+    def _encode_features(self) -> dict[str, dict[str, int]]:
         return {
-            name: {"min_version": each.min_version, "max_version": each.max_version}
-            for name, each in like_properties(self.features).items()
+            name: {"min_version": feature.min_version, "max_version": feature.max_version}
+            for name, feature in order_like_java_properties(self.features).items()
         }
 
-    def _first_plaintext(self) -> Endpoint | None:
-        for each in self.endpoints:
-            if each.security_protocol is SecurityProtocol.PLAINTEXT:
-                return each
+    def _plaintext_endpoint(self) -> Endpoint | None:
+        for endpoint in self.endpoints:
+            if endpoint.security_protocol is SecurityProtocol.PLAINTEXT:
+                return endpoint
         return None
 
 
-def _only_endpoint(fields: Fields) -> Endpoint:
+def _decode_v1_endpoint(fields: JsonObject) -> Endpoint:
     return Endpoint(
         "PLAINTEXT", fields.text("host"), fields.int32("port"), SecurityProtocol.PLAINTEXT
     )
 
 
-def _endpoints(fields: Fields) -> tuple[Endpoint, ...]:
+def _decode_endpoints(fields: JsonObject) -> tuple[Endpoint, ...]:
     protocols = _PROTOCOLS
     if fields.has("listener_security_protocol_map"):
         protocols = {
-            listener: _protocol(name, fields)
+            listener: _decode_security_protocol(name, fields)
             for listener, name in fields.text_map("listener_security_protocol_map").items()
         }
-    return tuple(_endpoint(each, protocols, fields) for each in fields.texts("endpoints"))
+    return tuple(
+        _decode_endpoint(text, protocols, fields) for text in fields.text_list("endpoints")
+    )
 
 
-def _endpoint(text: str, protocols: Mapping[str, SecurityProtocol], fields: Fields) -> Endpoint:
+def _decode_endpoint(
+    text: str, protocols: Mapping[str, SecurityProtocol], fields: JsonObject
+) -> Endpoint:
     match = _ENDPOINT.fullmatch(text)
     if match is None:
-        fields.refuse(f"not an endpoint: {text!r}")
+        fields.raise_corrupt(f"invalid endpoint {text!r}")
     listener = match[1].upper()
     if listener not in protocols:
-        fields.refuse(f"listener {listener} has no security protocol")
+        fields.raise_corrupt(f"listener {listener} has no security protocol")
     return Endpoint(listener, match[2], int(match[3]), protocols[listener])
 
 
-def _protocol(name: str, fields: Fields) -> SecurityProtocol:
+def _decode_security_protocol(name: str, fields: JsonObject) -> SecurityProtocol:
     protocol = _PROTOCOLS.get(name.upper())
     if protocol is None:
-        fields.refuse(f"not a security protocol: {name!r}")
+        fields.raise_corrupt(f"unknown security protocol {name!r}")
     return protocol
 
 
-def _feature(name: str, fields: Fields) -> FeatureVersions:
-    versions = FeatureVersions(fields.int32("min_version"), fields.int32("max_version"))
+def _decode_feature(name: str, fields: JsonObject) -> SupportedVersionRange:
+    versions = SupportedVersionRange(fields.int32("min_version"), fields.int32("max_version"))
     if not 0 <= versions.min_version <= versions.max_version:
-        fields.refuse(f"not the versions of a feature: {name} {versions}")
+        fields.raise_corrupt(f"invalid versions of feature {name}: {versions}")
     return versions
 
 
 # Kafka's own pattern lets a port have more digits than any port has.
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,5})", re.ASCII)
 _PROTOCOLS = {protocol.name: protocol for protocol in SecurityProtocol}
-_KNOWN = frozenset(
+_KNOWN_FIELDS = frozenset(
     (
         "version",
         "host",

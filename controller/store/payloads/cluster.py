@@ -26,7 +26,7 @@ from enum import IntEnum
 from typing import Any
 
 from odradek.controller.store import paths
-from odradek.controller.store.payloads.fields import Fields, write_json
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class ClusterId:
         return write_json({"version": "1", "id": self.id}, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.CLUSTER_ID) -> ClusterId:
-        fields = Fields.parse(value, node)
-        return cls(fields.text("id"), fields.beyond({"version", "id"}))
+    def decode(cls, value: bytes, path: str = paths.CLUSTER_ID) -> ClusterId:
+        fields = JsonObject.parse(value, path)
+        return cls(fields.text("id"), fields.fields_except({"version", "id"}))
 
 
 class FeatureStatus(IntEnum):
@@ -67,26 +67,30 @@ class FinalizedFeatures:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.FEATURE) -> FinalizedFeatures:
-        fields = Fields.parse(value, node)
+    def decode(cls, value: bytes, path: str = paths.FEATURE) -> FinalizedFeatures:
+        fields = JsonObject.parse(value, path)
         version, status = fields.int32("version"), fields.int32("status")
         if version not in (1, 2):
-            fields.refuse(f"version {version} is unknown")
+            fields.raise_corrupt(f"unknown version {version}")
         if status not in _STATUSES:
-            fields.refuse(f"status {status} is unknown")
+            fields.raise_corrupt(f"unknown status {status}")
         if not fields.has("features"):
-            fields.refuse("there are no features")
+            fields.raise_corrupt("there are no features")
         levels = {
-            name: _level(name, each, lowest=each.int32("min_version_level") if version == 1 else 1)
-            for name, each in fields.objects_map("features").items()
+            name: _decode_level(
+                name, feature, min_level=feature.int32("min_version_level") if version == 1 else 1
+            )
+            for name, feature in fields.object_map("features").items()
         }
-        return cls(FeatureStatus(status), levels, fields.beyond({"version", "status", "features"}))
+        return cls(
+            FeatureStatus(status), levels, fields.fields_except({"version", "status", "features"})
+        )
 
 
-def _level(name: str, fields: Fields, *, lowest: int) -> int:
+def _decode_level(name: str, fields: JsonObject, *, min_level: int) -> int:
     level = fields.int32("max_version_level")
-    if not 1 <= lowest <= level:
-        fields.refuse(f"not a level of a feature: {name} {level}")
+    if not 1 <= min_level <= level:
+        fields.raise_corrupt(f"invalid level of feature {name}: {level}")
     return level
 
 
@@ -94,7 +98,7 @@ _STATUSES = frozenset(map(int, FeatureStatus))
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdsBlock:
     """The last block of producer ids that was given away, and to whom."""
 
     broker_id: int
@@ -112,10 +116,10 @@ class ProducerIdBlock:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.PRODUCER_ID_BLOCK) -> ProducerIdBlock:
-        fields = Fields.parse(value, node)
-        start, end = fields.int64_in_text("block_start"), fields.int64_in_text("block_end")
+    def decode(cls, value: bytes, path: str = paths.PRODUCER_ID_BLOCK) -> ProducerIdsBlock:
+        fields = JsonObject.parse(value, path)
+        start, end = fields.int64_from_text("block_start"), fields.int64_from_text("block_end")
         if not 0 <= start <= end:
-            fields.refuse(f"not a block of producer ids: {start} to {end}")
-        extra = fields.beyond({"version", "broker", "block_start", "block_end"})
+            fields.raise_corrupt(f"invalid block of producer ids: {start} to {end}")
+        extra = fields.fields_except({"version", "broker", "block_start", "block_end"})
         return cls(fields.int32("broker"), start, end, extra)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.controller.store.paths import ConfigEntity, EntityType
-from odradek.controller.store.payloads.fields import Fields, write_json
-from odradek.controller.store.payloads.key_order import like_properties
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
+from odradek.controller.store.payloads.key_order import order_like_java_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,20 @@ class EntityConfig:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def encode(self) -> bytes:
-        return write_json({"version": 1, "config": like_properties(self.config)}, self.extra)
+        return write_json(
+            {"version": 1, "config": order_like_java_properties(self.config)}, self.extra
+        )
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a configuration") -> EntityConfig:
+    def decode(cls, value: bytes, path: str = "a configuration") -> EntityConfig:
         if not value:
             return cls({})
-        fields = Fields.parse(value, node)
-        return cls(fields.text_map("config"), fields.beyond({"version", "config"}))
+        fields = JsonObject.parse(value, path)
+        return cls(fields.text_map("config"), fields.fields_except({"version", "config"}))
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChangeNotification:
     """Says only whose configuration to read again."""
 
     entity: ConfigEntity
@@ -54,31 +56,33 @@ class ConfigChange:
         return write_json({"version": 2, "entity_path": str(self.entity)}, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a change of a configuration") -> ConfigChange:
-        fields = Fields.parse(value, node)
+    def decode(
+        cls, value: bytes, path: str = "a change of a configuration"
+    ) -> ConfigChangeNotification:
+        fields = JsonObject.parse(value, path)
         version = fields.int32("version")
         if version not in (1, 2):
-            fields.refuse(f"version {version} is unknown")
-        entity = _entity_in_v1(fields) if version == 1 else _entity_in_v2(fields)
-        return cls(entity, fields.beyond(_KNOWN))
+            fields.raise_corrupt(f"unknown version {version}")
+        entity = _decode_entity_v1(fields) if version == 1 else _decode_entity_v2(fields)
+        return cls(entity, fields.fields_except(_KNOWN_FIELDS))
 
 
-def _entity_in_v1(fields: Fields) -> ConfigEntity:
-    entity = _entity(f"{fields.text('entity_type')}/{fields.text('entity_name')}", fields)
-    if entity.kind not in (EntityType.TOPIC, EntityType.CLIENT):
-        fields.refuse(f"version 1 knows no {entity.kind.value}")
+def _decode_entity_v1(fields: JsonObject) -> ConfigEntity:
+    entity = _parse_entity(f"{fields.text('entity_type')}/{fields.text('entity_name')}", fields)
+    if entity.entity_type not in (EntityType.TOPIC, EntityType.CLIENT):
+        fields.raise_corrupt(f"version 1 does not support {entity.entity_type.value}")
     return entity
 
 
-def _entity_in_v2(fields: Fields) -> ConfigEntity:
-    return _entity(fields.text("entity_path"), fields)
+def _decode_entity_v2(fields: JsonObject) -> ConfigEntity:
+    return _parse_entity(fields.text("entity_path"), fields)
 
 
-def _entity(entity_path: str, fields: Fields) -> ConfigEntity:
+def _parse_entity(entity_path: str, fields: JsonObject) -> ConfigEntity:
     entity = ConfigEntity.parse(entity_path)
     if entity is None:
-        fields.refuse(f"not of an entity: {entity_path!r}")
+        fields.raise_corrupt(f"invalid entity path {entity_path!r}")
     return entity
 
 
-_KNOWN = frozenset(("version", "entity_type", "entity_name", "entity_path"))
+_KNOWN_FIELDS = frozenset(("version", "entity_type", "entity_name", "entity_path"))

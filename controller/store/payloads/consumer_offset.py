@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.controller.store.payloads.fields import INT64_MAX, parse_number
+from odradek.controller.store.payloads.json_object import INT64_MAX, parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,5 +18,5 @@ class ConsumerOffset:
         return str(self.offset).encode()
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a consumer's offset") -> ConsumerOffset:
-        return cls(parse_number(value, node, largest=INT64_MAX))
+    def decode(cls, value: bytes, path: str = "a consumer's offset") -> ConsumerOffset:
+        return cls(parse_number(value, path, max_value=INT64_MAX))

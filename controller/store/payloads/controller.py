@@ -18,22 +18,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.controller.store import paths
-from odradek.controller.store.payloads.fields import (
+from odradek.controller.store.payloads.json_object import (
     INT32_MAX,
-    Fields,
+    JsonObject,
     parse_number,
     write_json,
 )
 
-NOT_KRAFT = -1
-UNKNOWN_TIME_MS = -1
+NO_KRAFT_EPOCH = -1
+UNKNOWN_TIMESTAMP_MS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
     broker_id: int
-    timestamp_ms: int = UNKNOWN_TIME_MS
-    kraft_controller_epoch: int = NOT_KRAFT
+    timestamp_ms: int = UNKNOWN_TIMESTAMP_MS
+    kraft_controller_epoch: int = NO_KRAFT_EPOCH
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -46,19 +46,19 @@ class ControllerRegistration:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.CONTROLLER) -> ControllerRegistration:
+    def decode(cls, value: bytes, path: str = paths.CONTROLLER) -> ControllerRegistration:
         if value.isdigit():
-            return cls(parse_number(value, node, largest=INT32_MAX))
-        fields = Fields.parse(value, node)
+            return cls(parse_number(value, path, max_value=INT32_MAX))
+        fields = JsonObject.parse(value, path)
         return cls(
             broker_id=fields.int32("brokerid"),
-            timestamp_ms=fields.int64_in_text("timestamp", default=UNKNOWN_TIME_MS),
-            kraft_controller_epoch=fields.int32("kraftControllerEpoch", default=NOT_KRAFT),
-            extra=fields.beyond(_KNOWN),
+            timestamp_ms=fields.int64_from_text("timestamp", default=UNKNOWN_TIMESTAMP_MS),
+            kraft_controller_epoch=fields.int32("kraftControllerEpoch", default=NO_KRAFT_EPOCH),
+            extra=fields.fields_except(_KNOWN_FIELDS),
         )
 
 
-_KNOWN = frozenset(("version", "brokerid", "timestamp", "kraftControllerEpoch"))
+_KNOWN_FIELDS = frozenset(("version", "brokerid", "timestamp", "kraftControllerEpoch"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,5 @@ class ControllerEpoch:
         return str(self.epoch).encode()
 
     @classmethod
-    def decode(cls, value: bytes, node: str = paths.CONTROLLER_EPOCH) -> ControllerEpoch:
-        return cls(parse_number(value, node, largest=INT32_MAX))
+    def decode(cls, value: bytes, path: str = paths.CONTROLLER_EPOCH) -> ControllerEpoch:
+        return cls(parse_number(value, path, max_value=INT32_MAX))

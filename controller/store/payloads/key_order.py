@@ -20,25 +20,25 @@ BUCKETS_MIN = 16
 SIGN_BIT = 2**31
 
 
-def like_mutable_map(entries: Mapping[str, Value]) -> dict[str, Value]:
+def order_like_scala_mutable_map(entries: Mapping[str, Value]) -> dict[str, Value]:
     """As Scala's mutable.HashMap: within a bucket by hash."""
-    last = _buckets(len(entries)) - 1
-    places = {}
+    bucket_mask = _bucket_count(len(entries)) - 1
+    sort_keys = {}
     for key in entries:
-        hashed = _spread_hash(key)
+        key_hash = _spread_hash(key)
         # Hashes are signed numbers: with that bit the other way round they compare as unsigned.
-        places[key] = (hashed & last) << 32 | hashed ^ SIGN_BIT
-    return {key: entries[key] for key in sorted(entries, key=places.__getitem__)}
+        sort_keys[key] = (key_hash & bucket_mask) << 32 | key_hash ^ SIGN_BIT
+    return {key: entries[key] for key in sorted(entries, key=sort_keys.__getitem__)}
 
 
-def like_properties(entries: Mapping[str, Value]) -> dict[str, Value]:
+def order_like_java_properties(entries: Mapping[str, Value]) -> dict[str, Value]:
     """As java.util.Properties: within a bucket as they are given."""
-    last = _buckets(len(entries)) - 1
-    in_order = sorted(entries, key=lambda key: _spread_hash(key) & last)
-    return {key: entries[key] for key in in_order}
+    bucket_mask = _bucket_count(len(entries)) - 1
+    ordered = sorted(entries, key=lambda key: _spread_hash(key) & bucket_mask)
+    return {key: entries[key] for key in ordered}
 
 
-def _buckets(count: int) -> int:
+def _bucket_count(count: int) -> int:
     buckets = BUCKETS_MIN
     while count >= buckets * 3 // 4:
         buckets *= 2
@@ -48,10 +48,10 @@ def _buckets(count: int) -> int:
 def _spread_hash(key: str) -> int:
     """Of a Java string, its upper half mixed into the lower; as an unsigned number."""
     units = key.encode() if key.isascii() else _utf16_units(key)
-    hashed = 0
+    key_hash = 0
     for unit in units:
-        hashed = 31 * hashed + unit & 0xFFFFFFFF
-    return hashed ^ hashed >> 16
+        key_hash = 31 * key_hash + unit & 0xFFFFFFFF
+    return key_hash ^ key_hash >> 16
 
 
 def _utf16_units(key: str) -> Iterator[int]:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.controller.store.payloads.fields import Fields, write_json
-from odradek.controller.store.payloads.partitions import partition_objects, partitions_in
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
+from odradek.controller.store.payloads.partitions import decode_partitions, encode_partitions
 from odradek.protocol.types import TopicPartition
 
 LOG_DIR_FAILURE = 1
@@ -28,14 +28,15 @@ class IsrChange:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        partitions = partition_objects(self.partitions)
+        partitions = encode_partitions(self.partitions)
         return write_json({"version": 1, "partitions": partitions}, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a change of in-sync replicas") -> IsrChange:
-        fields = Fields.parse(value, node)
+    def decode(cls, value: bytes, path: str = "a change of in-sync replicas") -> IsrChange:
+        fields = JsonObject.parse(value, path)
         return cls(
-            partitions_in(fields.objects("partitions")), fields.beyond({"version", "partitions"})
+            decode_partitions(fields.object_list("partitions")),
+            fields.fields_except({"version", "partitions"}),
         )
 
 
@@ -50,10 +51,10 @@ class LogDirEvent:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "an event of a log directory") -> LogDirEvent:
-        fields = Fields.parse(value, node)
+    def decode(cls, value: bytes, path: str = "an event of a log directory") -> LogDirEvent:
+        fields = JsonObject.parse(value, path)
         return cls(
             broker_id=fields.int32("broker"),
             event=fields.int32("event", default=LOG_DIR_FAILURE),
-            extra=fields.beyond({"version", "broker", "event"}),
+            extra=fields.fields_except({"version", "broker", "event"}),
         )

@@ -6,22 +6,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.controller.store.payloads.fields import Fields
+from odradek.controller.store.payloads.json_object import JsonObject
 from odradek.protocol.types import TopicPartition
 
 
-def partition_object(partition: TopicPartition) -> dict[str, Any]:
+def encode_partition(partition: TopicPartition) -> dict[str, Any]:
     return {"topic": partition.topic, "partition": partition.partition}
 
 
-def partition_in(fields: Fields) -> TopicPartition:
+def decode_partition(fields: JsonObject) -> TopicPartition:
     return TopicPartition(fields.text("topic"), fields.int32("partition"))
 
 
-def partition_objects(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
-    return [partition_object(each) for each in partitions]
+def encode_partitions(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
+    return [encode_partition(partition) for partition in partitions]
 
 
-def partitions_in(objects: Sequence[Fields]) -> tuple[TopicPartition, ...]:
+def decode_partitions(objects: Sequence[JsonObject]) -> tuple[TopicPartition, ...]:
     """In their order, each once."""
-    return tuple(dict.fromkeys(map(partition_in, objects)))
+    return tuple(dict.fromkeys(map(decode_partition, objects)))

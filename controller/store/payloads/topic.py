@@ -22,10 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.store.paths import partition_number
-from odradek.controller.store.payloads.fields import Fields, write_json
-from odradek.controller.store.payloads.key_order import like_mutable_map
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.store.paths import parse_partition_id
+from odradek.controller.store.payloads.json_object import JsonObject, write_json
+from odradek.controller.store.payloads.key_order import order_like_scala_mutable_map
 from odradek.protocol.types import Uuid
 
 
@@ -33,58 +33,68 @@ from odradek.protocol.types import Uuid
 class TopicAssignment:
     """A topic without an id was made before Kafka 2.8."""
 
-    partitions: Mapping[int, Assignment]
+    partitions: Mapping[int, ReplicaAssignment]
     topic_id: Uuid | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        each = {str(number): assignment for number, assignment in self.partitions.items()}
-        adding = {number: at.adding for number, at in each.items() if at.adding}
-        removing = {number: at.removing for number, at in each.items() if at.removing}
+        assignments = {str(number): assigned for number, assigned in self.partitions.items()}
+        adding = {
+            number: assigned.adding_replicas
+            for number, assigned in assignments.items()
+            if assigned.adding_replicas
+        }
+        removing = {
+            number: assigned.removing_replicas
+            for number, assigned in assignments.items()
+            if assigned.removing_replicas
+        }
         fields: dict[str, Any] = {
-            "partitions": like_mutable_map({number: at.replicas for number, at in each.items()})
+            "partitions": order_like_scala_mutable_map(
+                {number: assigned.replicas for number, assigned in assignments.items()}
+            )
         }
         if self.topic_id is not None:
             fields["topic_id"] = str(self.topic_id)
-        fields["adding_replicas"] = like_mutable_map(adding)
-        fields["removing_replicas"] = like_mutable_map(removing)
+        fields["adding_replicas"] = order_like_scala_mutable_map(adding)
+        fields["removing_replicas"] = order_like_scala_mutable_map(removing)
         fields["version"] = 3
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a topic") -> TopicAssignment:
-        fields = Fields.parse(value, node)
-        replicas = fields.int32s_map("partitions")
-        adding = fields.int32s_map("adding_replicas")
-        removing = fields.int32s_map("removing_replicas")
+    def decode(cls, value: bytes, path: str = "a topic") -> TopicAssignment:
+        fields = JsonObject.parse(value, path)
+        replicas = fields.int32_list_map("partitions")
+        adding = fields.int32_list_map("adding_replicas")
+        removing = fields.int32_list_map("removing_replicas")
         return cls(
             partitions={
-                _number(number, fields): Assignment(
-                    there, adding.get(number, ()), removing.get(number, ())
+                _parse_partition_id(number, fields): ReplicaAssignment(
+                    assigned, adding.get(number, ()), removing.get(number, ())
                 )
-                for number, there in replicas.items()
+                for number, assigned in replicas.items()
             },
-            topic_id=_topic_id(fields) if fields.has("topic_id") else None,
-            extra=fields.beyond(_OF_A_TOPIC),
+            topic_id=_decode_topic_id(fields) if fields.has("topic_id") else None,
+            extra=fields.fields_except(_TOPIC_FIELDS),
         )
 
 
-def _number(name: str, fields: Fields) -> int:
-    number = partition_number(name)
+def _parse_partition_id(name: str, fields: JsonObject) -> int:
+    number = parse_partition_id(name)
     if number is None:
-        fields.refuse(f"not a partition: {name!r}")
+        fields.raise_corrupt(f"invalid partition number {name!r}")
     return number
 
 
-def _topic_id(fields: Fields) -> Uuid:
+def _decode_topic_id(fields: JsonObject) -> Uuid:
     text = fields.text("topic_id")
     try:
         topic_id = Uuid.parse(text)
     except ValueError as error:
-        fields.refuse(f"topic_id: {error}")
+        fields.raise_corrupt(f"topic_id: {error}")
     # The last character has bits to spare, which no writer sets.
     if str(topic_id) != text:
-        fields.refuse(f"not a topic's id: {text!r}")
+        fields.raise_corrupt(f"invalid topic_id {text!r}")
     return topic_id
 
 
@@ -115,24 +125,24 @@ class LeaderAndIsr:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, node: str = "a partition's state") -> LeaderAndIsr:
-        fields = Fields.parse(value, node)
+    def decode(cls, value: bytes, path: str = "a partition's state") -> LeaderAndIsr:
+        fields = JsonObject.parse(value, path)
         recovery = fields.int32("leader_recovery_state", default=0)
         if recovery not in (0, 1):
-            fields.refuse(f"leader_recovery_state is unknown: {recovery}")
+            fields.raise_corrupt(f"unknown leader_recovery_state {recovery}")
         return cls(
             leader=fields.int32("leader"),
             leader_epoch=fields.int32("leader_epoch"),
-            isr=fields.int32s("isr"),
+            isr=fields.int32_list("isr"),
             controller_epoch=fields.int32("controller_epoch"),
             is_recovering=recovery == 1,
-            extra=fields.beyond(_OF_A_PARTITION),
+            extra=fields.fields_except(_PARTITION_STATE_FIELDS),
         )
 
 
-_OF_A_TOPIC = frozenset(
+_TOPIC_FIELDS = frozenset(
     ("version", "partitions", "topic_id", "adding_replicas", "removing_replicas")
 )
-_OF_A_PARTITION = frozenset(
+_PARTITION_STATE_FIELDS = frozenset(
     ("version", "controller_epoch", "leader", "leader_epoch", "isr", "leader_recovery_state")
 )

@@ -4,8 +4,14 @@ import logging
 
 import pytest
 
-from odradek.broker.admin.logger_levels import LEVELS, ROOT, TRACE, change_levels, levels
-from odradek.controller.config_alterations import ConfigChange, Operation
+from odradek.broker.admin.logger_levels import (
+    LEVELS,
+    ROOT_LOGGER,
+    TRACE,
+    alter_levels,
+    effective_levels,
+)
+from odradek.controller.config_alterations import AlterConfigOp, IncrementalAlterableConfig
 from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
 NAME = "odradek.tests.of.levels"
@@ -21,55 +27,55 @@ def _levels_as_before():
     logging.getLogger(NAME).setLevel(logging.NOTSET)
 
 
-def change(name, level, operation=Operation.SET):
-    return ConfigChange(name=name, config_operation=operation.value, value=level)
+def change(name, level, operation=AlterConfigOp.SET):
+    return IncrementalAlterableConfig(name=name, config_operation=operation.value, value=level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_level_is_set_and_shown(level):
-    change_levels([change(NAME, level)])
-    assert levels()[NAME] == level
+def test_level_is_set_and_described(level):
+    alter_levels([change(NAME, level)])
+    assert effective_levels()[NAME] == level
     assert logging.getLogger(NAME).level == LEVELS[level]
 
 
-def test_a_deleted_level_is_that_of_the_logger_above():
-    change_levels([change(NAME, "DEBUG"), change(ROOT, "ERROR")])
-    change_levels([change(NAME, None, Operation.DELETE)])
-    assert (levels()[NAME], levels()[ROOT]) == ("ERROR", "ERROR")
+def test_deleted_level_is_inherited_from_the_parent_logger():
+    alter_levels([change(NAME, "DEBUG"), change(ROOT_LOGGER, "ERROR")])
+    alter_levels([change(NAME, None, AlterConfigOp.DELETE)])
+    assert (effective_levels()[NAME], effective_levels()[ROOT_LOGGER]) == ("ERROR", "ERROR")
 
 
-def test_a_level_between_two_is_the_stricter_of_what_it_lets_through():
+def test_level_between_two_is_described_as_the_lower_one():
     logging.getLogger(NAME).setLevel(logging.INFO + 5)
-    assert levels()[NAME] == "INFO"
+    assert effective_levels()[NAME] == "INFO"
     logging.getLogger(NAME).setLevel(TRACE - 1)
-    assert levels()[NAME] == "TRACE"
+    assert effective_levels()[NAME] == "TRACE"
 
 
-def test_a_package_is_a_logger_though_nothing_logs_to_it():
-    change_levels([change("odradek.tests", "TRACE")])
-    assert levels()[NAME] == "TRACE"
-    change_levels([change("odradek.tests", None, Operation.DELETE)])
+def test_package_is_a_logger_even_if_nothing_logs_to_it():
+    alter_levels([change("odradek.tests", "TRACE")])
+    assert effective_levels()[NAME] == "TRACE"
+    alter_levels([change("odradek.tests", None, AlterConfigOp.DELETE)])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
+    ("invalid", "error"),
     [
         (change(NAME, "LOUD"), InvalidConfig),
         (change(NAME, "debug"), InvalidConfig),
         (change("no.such.logger", "DEBUG"), InvalidConfig),
-        (change(ROOT, None, Operation.DELETE), InvalidRequest),
-        (change(NAME, "DEBUG", Operation.APPEND), InvalidRequest),
-        (ConfigChange(name=NAME, config_operation=9, value="DEBUG"), InvalidRequest),
+        (change(ROOT_LOGGER, None, AlterConfigOp.DELETE), InvalidRequest),
+        (change(NAME, "DEBUG", AlterConfigOp.APPEND), InvalidRequest),
+        (IncrementalAlterableConfig(name=NAME, config_operation=9, value="DEBUG"), InvalidRequest),
     ],
 )
-def test_one_mistake_changes_nothing(wrong, error):
-    before = levels()[NAME]
+def test_one_invalid_change_rejects_all(invalid, error):
+    before = effective_levels()[NAME]
     with pytest.raises(error):
-        change_levels([change(NAME, "FATAL"), wrong])
-    assert levels()[NAME] == before
+        alter_levels([change(NAME, "FATAL"), invalid])
+    assert effective_levels()[NAME] == before
 
 
-def test_what_is_only_looked_at_is_not_changed():
-    before = levels()[NAME]
-    change_levels([change(NAME, "FATAL")], validate_only=True)
-    assert levels()[NAME] == before
+def test_validate_only_change_has_no_effect():
+    before = effective_levels()[NAME]
+    alter_levels([change(NAME, "FATAL")], validate_only=True)
+    assert effective_levels()[NAME] == before

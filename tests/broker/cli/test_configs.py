@@ -6,7 +6,7 @@ import logging
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-ASKED_MAX = 50
+DESCRIBE_ATTEMPTS_MAX = 50
 
 numbers = itertools.count()
 
@@ -18,7 +18,7 @@ def name(command):
     return name
 
 
-def test_what_was_set_is_described_with_its_source(command, name):
+def test_describe_shows_the_settings_of_the_topic_with_their_source(command, name):
     assert command("configs", "describe", "topic", name, "--json").objects == [
         {
             "name": "cleanup.policy",
@@ -30,7 +30,7 @@ def test_what_was_set_is_described_with_its_source(command, name):
     ]
 
 
-def test_all_settings_are_described_on_demand(command, name):
+def test_describe_all_shows_every_setting(command, name):
     rows = command("configs", "describe", "topic", name, "--all").rows
     sources = {row[0]: row[2] for row in rows}
     assert sources["cleanup.policy"] == "topic"
@@ -47,7 +47,7 @@ def test_settings_are_set_and_unset(command, name):
     assert [row[:2] for row in described] == [["retention.ms", "5000"]]
 
 
-def test_a_list_grows_and_shrinks(command, name):
+def test_append_and_subtract_change_a_list_setting(command, name):
     command("configs", "alter", "topic", name, "--append", "cleanup.policy=delete")
     assert _value(command, name) == "compact,delete"
     command("configs", "alter", "topic", name, "--subtract", "cleanup.policy=compact")
@@ -58,10 +58,12 @@ def _value(command, name):
     return command("configs", "describe", "topic", name).rows[0][1]
 
 
-def test_a_brokers_settings_are_described_and_changed_while_it_runs(command):
-    broker_id = command("topics", "describe", "--json", *_a_topic(command)).objects[0]["leader"]
+def test_broker_settings_are_described_and_altered_dynamically(command):
+    broker_id = command("topics", "describe", "--json", *_create_topic(command)).objects[0][
+        "leader"
+    ]
     command("configs", "alter", "broker", broker_id, "--set", "log.cleaner.threads=2")
-    for _ in range(ASKED_MAX):  # on ZooKeeper, the broker hears of it a moment later
+    for _ in range(DESCRIBE_ATTEMPTS_MAX):  # on ZooKeeper, the broker hears of it a moment later
         rows = command("configs", "describe", "broker", broker_id).rows
         values = {row[0]: row[1:3] for row in rows}
         if "log.cleaner.threads" in values:
@@ -70,7 +72,7 @@ def test_a_brokers_settings_are_described_and_changed_while_it_runs(command):
     assert values["log.dirs"][1] == "static broker"
 
 
-def test_a_groups_settings_are_described_and_changed(command):
+def test_group_settings_are_described_and_altered(command):
     group = ("group", "readers of/all")
     command("configs", "alter", *group, "--set", "consumer.session.timeout.ms=50000")
     (row,) = command("configs", "describe", *group).rows
@@ -79,7 +81,7 @@ def test_a_groups_settings_are_described_and_changed(command):
     assert not command("configs", "describe", *group).rows
 
 
-def _a_topic(command):
+def _create_topic(command):
     command("topics", "create", "any", "--if-not-exists")
     return ["any"]
 
@@ -95,25 +97,25 @@ def _a_topic(command):
         (["describe", "broker", "77"], "odradek: "),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(command, arguments, complaint):
+def test_invalid_command_is_reported_in_one_line(command, arguments, complaint):
     assert complaint in command("configs", *arguments, "--timeout", 2).complaint
 
 
 @pytest.mark.parametrize("name", ["", "default"])
 @pytest.mark.parametrize("verb", [["describe"], ["alter", "--set", "log.cleaner.threads=2"]])
-def test_the_default_of_all_brokers_is_left_to_other_tools(command, verb, name):
+def test_cluster_wide_broker_default_is_rejected_with_a_remedy(command, verb, name):
     complaint = command("configs", *verb, "broker", name).complaint
     assert "librdkafka cannot name the default of all brokers" in complaint
     assert "kafka-configs --entity-type brokers --entity-default" in complaint
 
 
-def test_what_librdkafka_cannot_name_is_still_so():
+def test_librdkafka_still_rejects_the_cluster_wide_broker_default():
     resource = ConfigResource(ResourceType.BROKER, "")
     admin = AdminClient({"bootstrap.servers": "127.0.0.1:9"}, logger=logging.getLogger("unheard"))
     with pytest.raises(ValueError, match="Invalid ConfigResource"):
         admin.describe_configs([resource])
 
 
-def test_a_bad_value_is_refused(command, name):
-    refused = command("configs", "alter", "topic", name, "--set", "retention.ms=soon")
-    assert "INVALID_CONFIG" in refused.complaint
+def test_invalid_value_is_rejected(command, name):
+    result = command("configs", "alter", "topic", name, "--set", "retention.ms=soon")
+    assert "INVALID_CONFIG" in result.complaint

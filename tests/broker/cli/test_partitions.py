@@ -5,33 +5,36 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.partitions import Place, ends, ends_that_are_known
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition, known_log_end_offsets, log_end_offsets
 
-HERE, GONE = Place("orders", 0), Place("orders", 1)
+ONLINE, LEADERLESS_PARTITION = TopicAndPartition("orders", 0), TopicAndPartition("orders", 1)
 
 
-class Told:
+class OffsetResult:
     """An answer for a partition that is there."""
 
     offset = 7
 
 
-class Cluster:
+class FakeAdmin:
     """Says of each partition what it was told to say."""
 
-    def __init__(self, *, of_gone):
-        self.of_gone = of_gone
+    def __init__(self, *, error):
+        self.error = error
 
-    def list_offsets(self, asked, request_timeout):
-        return {at: self._future(Place(at.topic, at.partition)) for at in asked}
+    def list_offsets(self, requested, request_timeout):
+        return {
+            partition: self._future(TopicAndPartition(partition.topic, partition.partition))
+            for partition in requested
+        }
 
-    def _future(self, place):
+    def _future(self, partition):
         future = Future()
-        if place == GONE:
-            future.set_exception(KafkaException(KafkaError(self.of_gone)))
+        if partition == LEADERLESS_PARTITION:
+            future.set_exception(KafkaException(KafkaError(self.error)))
         else:
-            future.set_result(Told)
+            future.set_result(OffsetResult)
         return future
 
 
@@ -44,19 +47,19 @@ LEADERLESS = [
 
 
 @pytest.mark.parametrize("error", LEADERLESS)
-def test_a_partition_that_nobody_leads_has_no_end(error):
-    cluster = Cluster(of_gone=error)
-    assert ends_that_are_known(cluster, [HERE, GONE], 1) == {HERE: 7}
+def test_partition_without_leader_has_no_end_offset(error):
+    admin = FakeAdmin(error=error)
+    assert known_log_end_offsets(admin, [ONLINE, LEADERLESS_PARTITION], 1) == {ONLINE: 7}
     with pytest.raises(CommandFailed, match="orders:1: there is no such partition, or no leader"):
-        ends(cluster, [HERE, GONE], 1)
+        log_end_offsets(admin, [ONLINE, LEADERLESS_PARTITION], 1)
 
 
-def test_another_failure_is_told():
-    cluster = Cluster(of_gone=KafkaError._TIMED_OUT)
-    for asked in (ends, ends_that_are_known):
+def test_other_errors_are_raised():
+    admin = FakeAdmin(error=KafkaError._TIMED_OUT)
+    for function in (log_end_offsets, known_log_end_offsets):
         with pytest.raises(CommandFailed, match="orders:1: TIMED_OUT"):
-            asked(cluster, [HERE, GONE], 1)
+            function(admin, [ONLINE, LEADERLESS_PARTITION], 1)
 
 
-def test_nothing_is_asked_of_no_partitions():
-    assert ends(None, [], 1) == {}
+def test_no_partitions_send_no_request():
+    assert log_end_offsets(None, [], 1) == {}

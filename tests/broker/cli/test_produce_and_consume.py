@@ -20,14 +20,16 @@ def read(command, topic, *arguments):
     return command("consume", topic, "--until-end", *arguments)
 
 
-def test_values_are_written_and_read(command, topic):
+def test_produced_values_are_consumed(command, topic):
     assert command("produce", topic, "one", "two").lines == []
     assert read(command, topic).lines == ["one", "two"]
 
 
-def test_values_may_stand_behind_options(command, topic):
+def test_values_may_follow_options(command, topic):
     command("produce", topic, "--key", "alice", "one", "--codec", "lz4", "two")
-    assert [(each["key"], each["value"]) for each in read(command, topic, "--json").objects] == [
+    assert [
+        (record["key"], record["value"]) for record in read(command, topic, "--json").objects
+    ] == [
         ("alice", "one"),
         ("alice", "two"),
     ]
@@ -35,23 +37,23 @@ def test_values_may_stand_behind_options(command, topic):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_records_travel_with_every_codec_and_acknowledgement(command, topic, codec, acks):
+def test_records_are_delivered_with_every_codec_and_acks(command, topic, codec, acks):
     lines = "".join(f"record {number}\n" for number in range(500))
     command("produce", topic, "--codec", codec, "--acks", acks, stdin=lines.encode())
-    counted = command("consume", topic, "--count", 500, "--idle", 10)
-    assert counted.lines == lines.splitlines()
+    consumed = command("consume", topic, "--count", 500, "--idle", 10)
+    assert consumed.lines == lines.splitlines()
 
 
-def test_lines_of_a_file_are_records(command, topic, tmp_path):
+def test_each_line_of_a_file_is_a_record(command, topic, tmp_path):
     file = tmp_path / "lines"
     file.write_bytes(b"a\n\nb\r\nlast")
     command("produce", topic, "--file", file)
-    assert [each["value"] for each in read(command, topic, "--json").objects] == [
+    assert [record["value"] for record in read(command, topic, "--json").objects] == [
         *("a", "", "b\r", "last")
     ]
 
 
-def test_keys_headers_and_places_are_kept(command, topic):
+def test_key_headers_and_partition_are_produced(command, topic):
     reported = command(
         *("produce", topic, "--key-separator", ":", "--header", "h=1", "--header", "h=2"),
         *("--partition", 0, "--report", "--idempotent"),
@@ -70,7 +72,7 @@ def test_keys_headers_and_places_are_kept(command, topic):
     }
 
 
-def test_json_goes_from_one_topic_to_another(command, topic):
+def test_json_records_are_copied_to_another_topic(command, topic):
     command(
         *("produce", topic, "--json"),
         stdin=b'{"value": null, "key": "gone"}\n'
@@ -84,10 +86,10 @@ def test_json_goes_from_one_topic_to_another(command, topic):
     command("topics", "create", f"{topic}-copy")
     command("produce", f"{topic}-copy", "--json", stdin=read_once.out.encode())
     copied = read(command, f"{topic}-copy", "--json").objects
-    assert [each | {"topic": topic} for each in copied] == [first, second]
+    assert [record | {"topic": topic} for record in copied] == [first, second]
 
 
-def test_a_template_says_how_records_are_printed(command, topic):
+def test_format_option_sets_the_printed_fields(command, topic):
     command("produce", topic, "v", "--key", "k", "--header", "h=1")
     printed = read(
         command, topic, "--format", r"{topic}:{partition}:{offset}\t{key}={value} {headers}"
@@ -110,16 +112,16 @@ def test_a_template_says_how_records_are_printed(command, topic):
         ("@5000", []),
     ],
 )
-def test_reading_begins_where_it_is_told_to(command, topic, start, values):
+def test_consume_starts_at_the_given_position(command, topic, start, values):
     lines = [
-        b'{"value": "%s", "timestamp": %d}\n' % (value, (at + 1) * 1000)
-        for at, value in enumerate([b"a", b"b", b"c", b"d"])
+        b'{"value": "%s", "timestamp": %d}\n' % (value, (index + 1) * 1000)
+        for index, value in enumerate([b"a", b"b", b"c", b"d"])
     ]
     command("produce", topic, "--json", stdin=b"".join(lines))
     assert read(command, topic, "--from", start).lines == values
 
 
-def test_partitions_are_chosen_and_missed(command, topic):
+def test_partition_option_selects_and_validates_partitions(command, topic):
     command("topics", "alter", topic, "--partitions", 3)
     for partition in range(3):
         command("produce", topic, f"in {partition}", "--partition", partition)
@@ -128,12 +130,12 @@ def test_partitions_are_chosen_and_missed(command, topic):
     assert "has no partition 3" in read(command, topic, "--partition", 3).complaint
 
 
-def test_reading_stops_after_the_records_that_were_asked_for(command, topic):
+def test_consume_stops_after_the_given_count(command, topic):
     command("produce", topic, "a", "b", "c")
     assert command("consume", topic, "--count", 2).lines == ["a", "b"]
 
 
-def test_reading_stops_when_nothing_comes_any_more(command, topic):
+def test_consume_stops_after_the_idle_time(command, topic):
     command("produce", topic, "a")
     assert command("consume", topic, "--idle", 0.3).lines == ["a"]
 
@@ -155,49 +157,47 @@ def test_reading_stops_when_nothing_comes_any_more(command, topic):
         (["v", "--property", "nix=1"], b"", "nix"),
     ],
 )
-def test_records_that_cannot_be_written_are_told_of_in_one_line(
-    command, topic, arguments, stdin, complaint
-):
+def test_invalid_produce_is_reported_in_one_line(command, topic, arguments, stdin, complaint):
     assert complaint in command("produce", topic, *arguments, stdin=stdin).complaint
 
 
-def test_what_comes_before_a_line_that_is_no_record_is_written(command, topic):
+def test_records_before_an_invalid_line_are_delivered(command, topic):
     lines = b"".join(b"k:%d\n" % number for number in range(100)) + b"no key\nk:after\n"
-    refused = command("produce", topic, "--key-separator", ":", stdin=lines)
-    assert "record 101: there is no ':'" in refused.complaint
+    result = command("produce", topic, "--key-separator", ":", stdin=lines)
+    assert "record 101: there is no ':'" in result.complaint
     assert read(command, topic).lines == [str(number) for number in range(100)]
 
 
-@pytest.mark.parametrize("written", ["-1", "0", "1.5", "all"])
-def test_a_count_is_a_number_of_records(offline, written):
-    refused = offline("consume", "t", "--count", written)
-    assert refused.status == 2
-    assert f"--count: '{written}' is not a number of records, at least 1" in refused.err
+@pytest.mark.parametrize("text", ["-1", "0", "1.5", "all"])
+def test_count_must_be_a_positive_integer(offline, text):
+    result = offline("consume", "t", "--count", text)
+    assert result.status == 2
+    assert f"--count: '{text}' is not a number of records of at least 1" in result.err
 
 
-@pytest.mark.parametrize("written", ["nan", "-1", "soon"])
-def test_an_idle_time_is_a_time(offline, written):
-    refused = offline("consume", "t", "--idle", written)
-    assert refused.status == 2
-    assert "is not a number of seconds" in refused.err
+@pytest.mark.parametrize("text", ["nan", "-1", "soon"])
+def test_idle_time_must_be_a_number_of_seconds(offline, text):
+    result = offline("consume", "t", "--idle", text)
+    assert result.status == 2
+    assert "is not a number of seconds" in result.err
 
 
-def test_a_record_that_is_too_large_is_refused(command, topic):
+def test_record_that_is_too_large_is_rejected(command, topic):
     assert command("produce", topic, "v" * 600_000, "w" * 600_000).lines == []
     narrow = f"{topic}-narrow"
     command("topics", "create", narrow, "--config", "max.message.bytes=1000")
-    refused = command("produce", narrow, "v" * 2000)
-    assert refused.complaint.startswith(
+    rejected = command("produce", narrow, "v" * 2000)
+    assert rejected.complaint.startswith(
         "odradek: 1 of 1 records were not written: MSG_SIZE_TOO_LARGE"
     )
 
 
-@pytest.mark.parametrize("written", ["{nix}", "{value.nix}", "{value", "{0}"])
-def test_a_template_that_asks_for_what_is_not_there_is_refused(command, topic, written):
-    complaint = command("consume", topic, "--format", written).complaint
-    assert f"--format {written!r}: all there is are {{topic}}, " in complaint
+@pytest.mark.parametrize("template", ["{nix}", "{value.nix}", "{value", "{0}"])
+def test_format_with_unknown_fields_is_rejected(command, topic, template):
+    complaint = command("consume", topic, "--format", template).complaint
+    assert f"--format {template!r}: the fields are {{topic}}, " in complaint
 
 
-def test_an_unknown_topic_cannot_be_read_and_is_not_created(command):
+def test_consume_does_not_create_an_unknown_topic(command):
     assert "UNKNOWN_TOPIC" in command("consume", "nobodys", "--until-end").complaint
     assert "nobodys" not in [row[0] for row in command("topics", "list").rows]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.cli.record_lines import Record, Template, from_json, json_line
+from odradek.broker.cli.record_lines import Record, Template, from_json, to_json
 
 contents = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 records = st.builds(
@@ -19,21 +19,21 @@ records = st.builds(
 
 
 @given(records)
-def test_what_is_written_as_json_is_read_back(record):
-    line = json_line(replace(record, topic="t", offset=7))
+def test_record_survives_a_round_trip_through_json(record):
+    line = to_json(replace(record, topic="t", offset=7))
     assert line.count(b"\n") == 1
     assert from_json(line) == record
 
 
 @given(st.binary(max_size=20))
-def test_bytes_that_are_no_text_are_printed_as_they_are(value):
+def test_bytes_that_are_not_text_are_printed_unchanged(value):
     assert Template("<{value}>").line(Record(value)) == b"<" + value + b">\n"
 
 
-def test_null_is_nothing_in_text():
+def test_null_is_printed_as_an_empty_string():
     record = Record(None, headers=[("h", None)])
     assert Template("{key}|{value}|{headers}").line(record) == b"||h=\n"
 
 
-def test_any_json_may_be_a_value():
+def test_value_may_be_any_json():
     assert from_json(b'{"value": {"a": [1]}}').value == b'{"a": [1]}'

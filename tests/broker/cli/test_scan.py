@@ -36,8 +36,8 @@ def directory(tmp_path):
 
 
 def test_json_has_a_line_for_each_record(offline, directory):
-    ran = offline("scan", directory.path, "--output", "json", "--include-headers")
-    assert ran.objects == [
+    result = offline("scan", directory.path, "--output", "json", "--include-headers")
+    assert result.objects == [
         {
             "key": key,
             "value": value,
@@ -56,15 +56,19 @@ def test_json_has_a_line_for_each_record(offline, directory):
     ]
 
 
-def test_a_pipe_gets_tabs(offline, directory):
-    ran = offline("scan", directory.path, "--columns", "offset,key,value", "--limit", "2")
-    assert ran.lines == ["offset\tkey\tvalue", "0\talice\ttwo apples", r"1" + "\t-\t" + r"\xff\xfe"]
+def test_pipe_gets_tab_separated_rows(offline, directory):
+    result = offline("scan", directory.path, "--columns", "offset,key,value", "--limit", "2")
+    assert result.lines == [
+        "offset\tkey\tvalue",
+        "0\talice\ttwo apples",
+        r"1" + "\t-\t" + r"\xff\xfe",
+    ]
 
 
-def test_csv_has_the_names_of_the_columns_first(offline, directory, tmp_path):
+def test_csv_starts_with_the_column_names(offline, directory, tmp_path):
     columns = "offset,valueSize,isTransactional"
-    ran = offline("scan", directory.path, "--output", "csv", "--columns", columns)
-    assert list(csv.reader(io.StringIO(ran.out))) == [
+    result = offline("scan", directory.path, "--output", "csv", "--columns", columns)
+    assert list(csv.reader(io.StringIO(result.out))) == [
         ["offset", "valueSize", "isTransactional"],
         ["0", "10", "false"],
         ["1", "2", "false"],
@@ -72,15 +76,15 @@ def test_csv_has_the_names_of_the_columns_first(offline, directory, tmp_path):
     ]
     to = tmp_path / "rows.csv"
     offline("scan", directory.path, "--output", "csv", "--columns", columns, "--to", to)
-    assert to.read_text() == ran.out
+    assert to.read_text() == result.out
 
 
-def test_parquet_has_the_columns_as_they_are(offline, directory, tmp_path):
+def test_parquet_keeps_the_column_types(offline, directory, tmp_path):
     import pyarrow.parquet as pq
 
     to = tmp_path / "rows.parquet"
-    ran = offline("scan", directory.path, "--output", "parquet", "--to", to, "--include-headers")
-    assert ran.lines == []
+    result = offline("scan", directory.path, "--output", "parquet", "--to", to, "--include-headers")
+    assert result.lines == []
     rows = pq.read_table(to).to_pylist()
     assert [(row["key"], row["value"]) for row in rows] == [(r.key, r.value) for r in RECORDS]
     assert rows[0]["headers"] == [{"key": "unit", "value": b"kg"}]
@@ -95,15 +99,15 @@ def test_parquet_has_one_row_group_for_many_small_segments(offline, tmp_path):
         directory.write(base_offset, [batch_of(b"small", base_offset=base_offset)])
     to = tmp_path / "rows.parquet"
     offline("scan", directory.path, "--output", "parquet", "--to", to)
-    written = pq.ParquetFile(to)
-    assert (written.num_row_groups, written.metadata.num_rows) == (1, 3)
+    file = pq.ParquetFile(to)
+    assert (file.num_row_groups, file.metadata.num_rows) == (1, 3)
 
 
 def test_parquet_needs_a_file(offline, directory):
     assert "--to" in offline("scan", directory.path, "--output", "parquet").complaint
 
 
-def test_times_and_offsets_choose(offline, directory):
+def test_timestamps_select_records(offline, directory):
     after = offline(
         *("scan", directory.path, "--columns", "offset"),
         *("--starting-timestamp", "1970-01-01T00:00:01.500+00:00"),
@@ -113,28 +117,28 @@ def test_times_and_offsets_choose(offline, directory):
     assert before.rows == [["0"]]
 
 
-def test_batches_are_rows_too(offline, directory):
-    ran = offline("scan", directory.path, "--view", "batches", "--output", "json")
-    assert [row["baseOffset"] for row in ran.objects] == [0, 1, 2]
+def test_batches_view_has_a_row_for_each_batch(offline, directory):
+    result = offline("scan", directory.path, "--view", "batches", "--output", "json")
+    assert [row["baseOffset"] for row in result.objects] == [0, 1, 2]
 
 
-def test_damage_is_told_and_makes_the_status_1(offline, directory):
+def test_damage_is_reported_and_exits_with_1(offline, directory):
     path = directory.file(0)
     content = bytearray(path.read_bytes())
     content[70] ^= 1
     path.write_bytes(content)
-    ran = offline("scan", directory.path, "--output", "json")
-    assert ran.status == 1
-    assert [json.loads(line)["offset"] for line in ran.out.splitlines()] == [1, 2]
-    assert "checksum" in ran.err
-    assert "offset 0" in ran.err
+    result = offline("scan", directory.path, "--output", "json")
+    assert result.status == 1
+    assert [json.loads(line)["offset"] for line in result.out.splitlines()] == [1, 2]
+    assert "checksum" in result.err
+    assert "offset 0" in result.err
     failed = offline("scan", directory.path, "--mode", "failfast")
     assert (failed.status, len(failed.err.splitlines())) == (1, 1)
     assert offline("scan", directory.path, "--mode", "dropmalformed").status == 0
 
 
 @pytest.mark.parametrize("arguments", [["/nowhere"], [".", "--columns", "nix"]])
-def test_a_wrong_wish_is_one_line(offline, arguments):
+def test_invalid_argument_is_reported_in_one_line(offline, arguments):
     assert offline("scan", *arguments).complaint
 
 
@@ -144,24 +148,24 @@ def test_a_wrong_wish_is_one_line(offline, arguments):
         (("numpy", "pyarrow"), "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"),
         (
             ("crc32c", "crcmod"),
-            f"{sys.executable} can compute no checksums: install the package crc32c, or crcmod",
+            f"{sys.executable} cannot compute CRC-32C: install the package crc32c or crcmod",
         ),
     ],
 )
-def test_without_a_package_it_says_what_to_install(directory, missing, line):
+def test_missing_package_is_reported_with_a_remedy(directory, missing, line):
     """A plain installation has neither numpy nor pyarrow; all else works, and this says so."""
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         "from odradek.broker.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, "scan", str(directory.path)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == f"odradek: {line}\n"
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"odradek: {line}\n"
 
 
 class TestContents:
@@ -173,8 +177,8 @@ class TestContents:
         log.put(offset_key("shipping", "orders", 3), offset_value(18))
         log.put(offset_key("billing", "orders", 3), None)
         columns = ("--columns", "group,topic,partition,offset,deleted")
-        ran = offline("scan", tmp_path, "--content", "offsets", "--group", "billing", *columns)
-        assert ran.rows == [
+        result = offline("scan", tmp_path, "--content", "offsets", "--group", "billing", *columns)
+        assert result.rows == [
             ["billing", "orders", "3", "17", "false"],
             ["billing", "orders", "3", "-", "true"],
         ]
@@ -182,9 +186,9 @@ class TestContents:
     def test_transactions_with_their_partitions(self, offline, tmp_path):
         log = InternalLog(tmp_path, TRANSACTION_STATE)
         log.put(transaction_key("copier"), transaction_value(7, 1, {"a": [0, 2], "b": [1]}))
-        asked = ("scan", tmp_path, "--content", "transactions", "--columns", "state,partitions")
-        assert offline(*asked).rows == [["Ongoing", "a-0,a-2,b-1"]]
-        assert offline(*asked, "--output", "json").objects == [
+        arguments = ("scan", tmp_path, "--content", "transactions", "--columns", "state,partitions")
+        assert offline(*arguments).rows == [["Ongoing", "a-0,a-2,b-1"]]
+        assert offline(*arguments, "--output", "json").objects == [
             {
                 "state": "Ongoing",
                 "partitions": [
@@ -195,9 +199,9 @@ class TestContents:
             }
         ]
 
-    def test_what_cannot_be_read_makes_the_status_1(self, offline, tmp_path):
+    def test_undecodable_record_exits_with_1(self, offline, tmp_path):
         log = InternalLog(tmp_path, CONSUMER_OFFSETS)
         log.put(offset_key("billing", "orders", 3), b"\x00\x09")
-        ran = offline("scan", tmp_path, "--content", "offsets")
-        assert ran.status == 1
-        assert "OffsetCommitValue has no version 9" in ran.err
+        result = offline("scan", tmp_path, "--content", "offsets")
+        assert result.status == 1
+        assert "OffsetCommitValue has no version 9" in result.err

@@ -12,7 +12,7 @@ BROKER = 4
 SET, DELETE = 0, 1
 
 
-def test_the_ready_file_goes_with_the_broker(tmp_path):
+def test_ready_file_is_removed_on_shutdown(tmp_path):
     ready_file = tmp_path / "ready"
     arguments = ("--ready-file", str(ready_file))
     with BrokerProcess(tmp_path / "logs", arguments=arguments) as broker:
@@ -23,7 +23,7 @@ def test_the_ready_file_goes_with_the_broker(tmp_path):
     assert not ready_file.exists()
 
 
-def test_a_port_counts_for_what_is_advertised_too(tmp_path):
+def test_port_option_also_sets_the_advertised_port(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://there:9092\n")
     with BrokerProcess(tmp_path / "logs", config=file).start() as broker:
@@ -31,7 +31,7 @@ def test_a_port_counts_for_what_is_advertised_too(tmp_path):
         assert consumed(broker) == [b"a"]
 
 
-def test_a_hangup_that_its_starter_ignores_is_ignored(tmp_path):
+def test_ignored_sighup_stays_ignored(tmp_path):
     with BrokerProcess(tmp_path / "logs", hangup=signal.SIG_IGN).start() as broker:
         broker.send(signal.SIGHUP)
         produce(broker, b"still here")
@@ -43,11 +43,11 @@ def test_a_hangup_that_its_starter_ignores_is_ignored(tmp_path):
 def configure(address, name, value, *, operation=SET):
     change = {"name": name, "config_operation": operation, "value": value}
     resource = {"resource_type": BROKER, "resource_name": "", "configs": [change]}
-    answered = call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
-    assert [each.error_code for each in answered.responses] == [0]
+    response = call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
+    assert [result.error_code for result in response.responses] == [0]
 
 
-def test_limits_on_connections_do_not_keep_a_broker_from_starting_and_can_be_lifted(tmp_path):
+def test_zero_max_connections_does_not_prevent_startup_and_can_be_removed(tmp_path):
     data_dir, rescue = tmp_path / "logs", free_port()
     with BrokerProcess(data_dir).start() as broker:
         configure(broker.address, "max.connections", "0")
@@ -65,7 +65,7 @@ def test_limits_on_connections_do_not_keep_a_broker_from_starting_and_can_be_lif
         produce(broker, b"a")
 
 
-def test_nor_do_limits_for_one_address(tmp_path):
+def test_zero_connections_per_address_does_not_prevent_startup(tmp_path):
     with BrokerProcess(tmp_path / "logs").start() as broker:
         configure(broker.address, "max.connections.per.ip.overrides", "127.0.0.1:0")
     with broker.start():

@@ -5,11 +5,11 @@ import signal
 import pytest
 
 from tests.broker.cli import test_serve
-from tests.broker.cli.test_serve import test_records_are_there_after_a_stop_and_after_a_kill
+from tests.broker.cli.test_serve import test_records_survive_a_shutdown_and_a_kill
 from tests.support.many_listeners import ManyListeners
 from tests.support.plain_loop import WithoutUvloop
 
-__all__ = ["test_records_are_there_after_a_stop_and_after_a_kill"]
+__all__ = ["test_records_survive_a_shutdown_and_a_kill"]
 
 
 @pytest.fixture(autouse=True, params=[WithoutUvloop, ManyListeners])
@@ -23,7 +23,7 @@ def new_store():
     return tuple
 
 
-def test_what_was_acknowledged_under_load_is_there_after_a_signal(tmp_path, new_store):
-    test_serve.test_what_was_acknowledged_under_load_is_there_after_the_end(
+def test_acknowledged_records_survive_sigterm_under_load(tmp_path, new_store):
+    test_serve.test_acknowledged_records_survive_a_signal_under_load(
         tmp_path, new_store, signal.SIGTERM
     )

@@ -6,22 +6,22 @@ import pytest
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_alone_it_lists_the_jobs(offline, arguments):
-    ran = offline("spark", *arguments)
-    assert ran.status == 0
-    assert ran.lines[0] == "usage: odradek spark JOB ..."
-    assert "py-files" in ran.lines[-1]
+def test_without_a_job_it_lists_the_jobs(offline, arguments):
+    result = offline("spark", *arguments)
+    assert result.status == 0
+    assert result.lines[0] == "usage: odradek spark JOB ..."
+    assert "py-files" in result.lines[-1]
 
 
-def test_no_such_job_is_one_line(offline):
+def test_unknown_job_is_reported_in_one_line(offline):
     complaint = offline("spark", "make-coffee", "--now").complaint
     assert "no job is called make-coffee; there are" in complaint
 
 
-def test_the_zip_is_written_by_one_command(offline, tmp_path):
+def test_py_files_writes_the_zip(offline, tmp_path):
     to = tmp_path / "odradek.zip"
-    ran = offline("spark", "py-files", to)
-    assert (ran.status, len(ran.lines)) == (0, 1)
+    result = offline("spark", "py-files", to)
+    assert (result.status, len(result.lines)) == (0, 1)
     assert "odradek/spark_jobs/source/register.py" in ZipFile(to).namelist()
     assert "name the file" in offline("spark", "py-files").complaint
     assert "No such file" in offline("spark", "py-files", tmp_path / "no" / "such.zip").complaint

@@ -2,29 +2,29 @@
 
 import pytest
 
-from odradek.broker.coordinator.log_failures import (
-    OF_A_CHANGE,
-    OF_A_COMMIT,
-    OF_A_FETCH,
-    OF_A_GROUP,
-    OF_A_TRANSACTION,
-    told,
+from odradek.broker.coordinator.append_errors import (
+    GROUP_UPDATE_ERRORS,
+    OFFSET_COMMIT_ERRORS,
+    OFFSET_FETCH_ERRORS,
+    STORE_GROUP_ERRORS,
+    TRANSACTION_ERRORS,
+    map_append_error,
 )
 from odradek.protocol.errors import (
     KafkaStorageError,
     MessageTooLarge,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
-    NotLeader,
+    NotLeaderOrFollower,
     RequestTimedOut,
     UnknownMemberId,
 )
 
 
 @pytest.mark.parametrize(
-    ("failure", "of_a_commit", "of_a_group"),
+    ("error", "commit_error", "group_error"),
     [
-        (NotLeader(), "NOT_COORDINATOR", "NOT_COORDINATOR"),
+        (NotLeaderOrFollower(), "NOT_COORDINATOR", "NOT_COORDINATOR"),
         (KafkaStorageError(), "NOT_COORDINATOR", "NOT_COORDINATOR"),
         (NotEnoughReplicas(), "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_NOT_AVAILABLE"),
         (RequestTimedOut(), "REQUEST_TIMED_OUT", "REBALANCE_IN_PROGRESS"),
@@ -32,32 +32,35 @@ from odradek.protocol.errors import (
         (UnknownMemberId(), "UNKNOWN_MEMBER_ID", "UNKNOWN_MEMBER_ID"),
     ],
 )
-def test_partitions_are_told_of_as_coordinators(failure, of_a_commit, of_a_group):
-    assert told(failure, OF_A_COMMIT).error.name == of_a_commit
-    assert told(failure, OF_A_GROUP).error.name == of_a_group
+def test_append_errors_become_coordinator_errors(error, commit_error, group_error):
+    assert map_append_error(error, OFFSET_COMMIT_ERRORS).error_code.name == commit_error
+    assert map_append_error(error, STORE_GROUP_ERRORS).error_code.name == group_error
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [NotLeader(), KafkaStorageError(), NotEnoughReplicasAfterAppend(), RequestTimedOut()],
+    "error",
+    [NotLeaderOrFollower(), KafkaStorageError(), NotEnoughReplicasAfterAppend(), RequestTimedOut()],
 )
-def test_who_asks_for_offsets_is_told_only_what_old_consumers_retry(failure):
-    assert told(failure, OF_A_FETCH).error.name == "NOT_COORDINATOR"
+def test_offset_fetch_gets_only_errors_that_old_consumers_retry(error):
+    assert map_append_error(error, OFFSET_FETCH_ERRORS).error_code.name == "NOT_COORDINATOR"
 
 
-def test_a_heartbeat_that_is_not_replicated_in_time_does_not_stop_the_client_for_good():
-    assert told(RequestTimedOut(), OF_A_CHANGE).error.name == "COORDINATOR_NOT_AVAILABLE"
+def test_heartbeat_replication_timeout_is_retriable():
+    assert (
+        map_append_error(RequestTimedOut(), GROUP_UPDATE_ERRORS).error_code.name
+        == "COORDINATOR_NOT_AVAILABLE"
+    )
 
 
 @pytest.mark.parametrize(
-    ("failure", "error"),
+    ("error", "expected"),
     [
-        (NotLeader(), "NOT_COORDINATOR"),
+        (NotLeaderOrFollower(), "NOT_COORDINATOR"),
         (KafkaStorageError(), "NOT_COORDINATOR"),
         (NotEnoughReplicasAfterAppend(), "COORDINATOR_NOT_AVAILABLE"),
         (RequestTimedOut(), "COORDINATOR_NOT_AVAILABLE"),
         (MessageTooLarge(), "UNKNOWN_SERVER_ERROR"),
     ],
 )
-def test_transactional_producers_are_told_of_coordinators_too(failure, error):
-    assert told(failure, OF_A_TRANSACTION).error.name == error
+def test_append_errors_of_transactions_become_coordinator_errors(error, expected):
+    assert map_append_error(error, TRANSACTION_ERRORS).error_code.name == expected

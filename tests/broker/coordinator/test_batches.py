@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.coordinator.batches import built_batch, plain_batch
+from odradek.broker.coordinator.batches import build_batch, build_plain_batch
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.compression import Codec
@@ -14,17 +14,17 @@ records = st.lists(
 
 
 @given(records, st.integers(0, 2**50))
-def test_the_short_way_makes_the_batch_that_the_builder_makes(records, timestamp):
+def test_plain_batch_equals_the_batch_of_the_builder(records, timestamp):
     builder = BatchBuilder()
     for key, value in records:
         builder.append(timestamp=timestamp, key=key, value=value)
-    assert plain_batch(records, timestamp=timestamp) == builder.build()
+    assert build_plain_batch(records, timestamp=timestamp) == builder.build()
 
 
-def test_a_batch_may_be_compressed_or_in_a_transaction():
+def test_batch_can_be_compressed_and_transactional():
     fields = BatchFields(
         codec=Codec.GZIP, producer_id=7, producer_epoch=1, base_sequence=0, is_transactional=True
     )
-    batch = RecordBatch(built_batch([(b"k", b"v"), (b"l", None)], timestamp=3, fields=fields))
+    batch = RecordBatch(build_batch([(b"k", b"v"), (b"l", None)], timestamp=3, fields=fields))
     assert (batch.codec, batch.producer_id, batch.is_transactional) == (Codec.GZIP, 7, True)
     assert [(each.key, each.value) for each in batch] == [(b"k", b"v"), (b"l", None)]

@@ -12,9 +12,9 @@ from unittest import mock
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odradek.broker import turns
-from odradek.broker.fetching import fetch_plan
-from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
+from odradek.broker import time_slice
+from odradek.broker.fetching import fetch_reader
+from odradek.broker.fetching.dirty_partitions import FULL_SCAN_INTERVAL_MS
 from odradek.protocol.api.fetch import FetchRequest
 from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, lines, request, values
@@ -25,30 +25,30 @@ CONSUMER, FOLLOWER, OTHER = -1, 2, 3
 PARTITIONS = range(2)
 LAG_MS = 10_000
 #: More turns of the loop than a fetch takes that reads each partition in one of its own.
-TURNS = 4 * len(PARTITIONS) + 10
+LOOP_ITERATIONS = 4 * len(PARTITIONS) + 10
 
-SOME = st.sampled_from(PARTITIONS)
+A_PARTITION = st.sampled_from(PARTITIONS)
 SERVER_STEPS = st.one_of(
-    st.tuples(st.just("append"), SOME, st.integers(1, 3)),
-    st.tuples(st.just("grow"), SOME, st.integers(1, 3)),
-    st.tuples(st.just("replicate"), SOME, st.sampled_from([FOLLOWER, OTHER])),
-    st.tuples(st.just("delete"), SOME, st.integers(1, 3)),
-    st.tuples(st.just("shrink"), SOME, st.sampled_from([FOLLOWER, OTHER])),
-    st.tuples(st.just("restore"), SOME, st.just(0)),
-    st.tuples(st.just("lose"), SOME, st.just(0)),
-    st.tuples(st.just("win"), SOME, st.just(0)),
-    st.tuples(st.just("pause"), SOME, st.sampled_from([1, WHOLE_PASS_MS // 2])),
+    st.tuples(st.just("append"), A_PARTITION, st.integers(1, 3)),
+    st.tuples(st.just("grow"), A_PARTITION, st.integers(1, 3)),
+    st.tuples(st.just("replicate"), A_PARTITION, st.sampled_from([FOLLOWER, OTHER])),
+    st.tuples(st.just("delete"), A_PARTITION, st.integers(1, 3)),
+    st.tuples(st.just("shrink"), A_PARTITION, st.sampled_from([FOLLOWER, OTHER])),
+    st.tuples(st.just("restore"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("lose"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("win"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("pause"), A_PARTITION, st.sampled_from([1, FULL_SCAN_INTERVAL_MS // 2])),
 )
 CLIENT_STEPS = st.one_of(
-    st.tuples(st.just("catch_up"), SOME, st.just(0)),
-    st.tuples(st.just("seek"), SOME, st.integers(0, 4)),
-    st.tuples(st.just("forget"), SOME, st.just(0)),
-    st.tuples(st.just("want"), SOME, st.just(0)),
-    st.tuples(st.just("renew"), SOME, st.just(0)),
-    st.tuples(st.just("live_again"), SOME, st.just(0)),
+    st.tuples(st.just("catch_up"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("seek"), A_PARTITION, st.integers(0, 4)),
+    st.tuples(st.just("forget"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("add"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("renew_session"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("restart"), A_PARTITION, st.just(0)),
 )
-FETCHES = st.tuples(st.just("fetch"), SOME, st.sampled_from([0, 60_000]))
-SETTLING = st.tuples(st.just("settle"), SOME, st.booleans())
+FETCHES = st.tuples(st.just("fetch"), A_PARTITION, st.sampled_from([0, 60_000]))
+SETTLING = st.tuples(st.just("settle"), A_PARTITION, st.booleans())
 #: Long enough to become quiet, and to stir again.
 STEPS = st.lists(
     st.one_of(SETTLING, FETCHES, SETTLING, SERVER_STEPS, SERVER_STEPS, CLIENT_STEPS),
@@ -62,14 +62,14 @@ class Broker(FetchBench):
 
     def __init__(self, path, **options):
         super().__init__(path, **options)
-        self.hosting.replicas.in_sync = SimpleNamespace(
+        self.hosting.replicas.isr_manager = SimpleNamespace(
             now_ms=lambda: self.now_ms,
             lag_max_ms=LAG_MS,
-            propose=lambda partition, in_sync: None,
+            submit=lambda partition, isr: None,
             is_eligible=lambda replica_id: True,
         )
         self.epochs = dict.fromkeys(PARTITIONS, 0)
-        self.partitions = [self.become(each) for each in PARTITIONS]
+        self.partitions = [self.become(index) for index in PARTITIONS]
         self.session_id = 0
         self.waiting = None
 
@@ -82,7 +82,7 @@ class Broker(FetchBench):
         )
 
     def append(self, index, count):
-        if self.partitions[index].leader is not None:
+        if self.partitions[index].leader_state is not None:
             append(self.partitions[index], *[b"v"] * count)
 
     def grow(self, index, count):
@@ -93,28 +93,32 @@ class Broker(FetchBench):
 
     def replicate(self, index, replica_id):
         partition = self.partitions[index]
-        if partition.leader is not None:
-            end = partition.log.end_offset
-            partition.follower_fetched(replica_id, offset=end, start_offset=0)
+        if partition.leader_state is not None:
+            end = partition.log.log_end_offset
+            partition.update_follower_fetch_state(
+                replica_id, fetch_offset=end, follower_start_offset=0
+            )
             if replica_id == FOLLOWER:
-                self.now_ms += WHOLE_PASS_MS  # by another session, of which this one does not hear
+                self.now_ms += (
+                    FULL_SCAN_INTERVAL_MS  # by another session, of which this one does not hear
+                )
 
     def delete(self, index, count):
         log = self.partitions[index].log
-        log.advance_start(min(log.high_watermark, log.start_offset + count))
-        self.now_ms += WHOLE_PASS_MS  # it wakes nobody
+        log.maybe_increment_log_start_offset(min(log.high_watermark, log.log_start_offset + count))
+        self.now_ms += FULL_SCAN_INTERVAL_MS  # it wakes nobody
 
     def shrink(self, index, replica_id):
-        self._agree(index, {BROKER, FOLLOWER, OTHER} - {replica_id})
+        self._update_isr(index, {BROKER, FOLLOWER, OTHER} - {replica_id})
 
     def restore(self, index, _):
-        self._agree(index, {BROKER, FOLLOWER, OTHER})
+        self._update_isr(index, {BROKER, FOLLOWER, OTHER})
 
-    def _agree(self, index, in_sync):
+    def _update_isr(self, index, isr):
         partition = self.partitions[index]
-        if partition.leader is not None:
+        if partition.leader_state is not None:
             epoch = partition.partition_epoch + 1
-            partition.in_sync_changed(in_sync, partition_epoch=epoch)
+            partition.update_isr(isr, partition_epoch=epoch)
 
     def lose(self, index, _):
         self.epochs[index] += 1
@@ -127,20 +131,20 @@ class Broker(FetchBench):
     def pause(self, _, ms):
         self.now_ms += ms
 
-    def told(self):
+    def last_response(self):
         """What the last fetch was answered; None while it waits."""
         if self.waiting is None or not self.waiting.done():
             return None
         response = self.waiting.result()
         self.session_id = response.session_id
         return response.error_code, {
-            line.partition_index: (
-                line.error_code,
-                line.high_watermark,
-                line.log_start_offset,
-                values(line),
+            partition_response.partition_index: (
+                partition_response.error_code,
+                partition_response.high_watermark,
+                partition_response.log_start_offset,
+                values(partition_response),
             )
-            for line in lines(response)
+            for partition_response in lines(response)
         }
 
     def state(self):
@@ -148,10 +152,15 @@ class Broker(FetchBench):
         return [
             (
                 partition.log.high_watermark,
-                partition.leader
+                partition.leader_state
                 and [
-                    (replica, each.end_offset, each.last_at_end_ms, each.broker_epoch)
-                    for replica, each in partition.leader.followers.items()
+                    (
+                        replica,
+                        follower.log_end_offset,
+                        follower.last_caught_up_time_ms,
+                        follower.broker_epoch,
+                    )
+                    for replica, follower in partition.leader_state.followers.items()
                 ],
             )
             for partition in self.partitions
@@ -161,31 +170,31 @@ class Broker(FetchBench):
 class Scene:
     """Both brokers, and a client that has a session of each."""
 
-    def __init__(self, path, who):
-        self.who, self.replica_epoch = who, 1
-        self.brokers = [Broker(path / "stirred"), Broker(path / "all", whole_pass_ms=0)]
+    def __init__(self, path, replica_id):
+        self.replica_id, self.replica_epoch = replica_id, 1
+        self.brokers = [Broker(path / "dirty"), Broker(path / "all", whole_pass_ms=0)]
         self.first = self.brokers[0]
-        self._begin(PARTITIONS)
+        self._begin_session(PARTITIONS)
 
-    def _begin(self, wanted):
-        self.offsets = dict.fromkeys(wanted, 0)
-        self.changed, self.forgotten, self.epoch = set(wanted), set(), 0
+    def _begin_session(self, partitions):
+        self.offsets = dict.fromkeys(partitions, 0)
+        self.changed, self.forgotten, self.epoch = set(partitions), set(), 0
 
-    async def step(self, what, index, number):
-        if what == "settle":
+    async def step(self, action, index, number):
+        if action == "settle":
             await self._settle(is_replicated=number)
-        elif hasattr(Broker, what):
+        elif hasattr(Broker, action):
             for broker in self.brokers:
-                getattr(broker, what)(index, number)
+                getattr(broker, action)(index, number)
         else:
-            self._drop()
-            getattr(self, what)(index, number)
+            self._cancel_waiting()
+            getattr(self, action)(index, number)
         await self.compare()
 
     async def _settle(self, *, is_replicated):
         """All is led here, perhaps replicated too, and the client has heard of it."""
         for index in PARTITIONS:
-            if self.first.partitions[index].leader is None:
+            if self.first.partitions[index].leader_state is None:
                 await self.step("win", index, 0)
             await self.step("restore", index, 0)
             if is_replicated:
@@ -196,18 +205,18 @@ class Scene:
             await self.step("fetch", 0, 0)
 
     async def compare(self):
-        for _ in range(TURNS):
+        for _ in range(LOOP_ITERATIONS):
             await asyncio.sleep(0)
-        stirred, everything = (broker.told() for broker in self.brokers)
-        assert stirred == everything
-        assert stirred is None or stirred[0] == 0
-        stirred, everything = (broker.state() for broker in self.brokers)
-        assert stirred == everything
+        dirty_only, full_scan = (broker.last_response() for broker in self.brokers)
+        assert dirty_only == full_scan
+        assert dirty_only is None or dirty_only[0] == 0
+        dirty_only, full_scan = (broker.state() for broker in self.brokers)
+        assert dirty_only == full_scan
 
-    def _drop(self):
+    def _cancel_waiting(self):
         """What waits still is cut; the first fetch with it its session."""
         if self.epoch == 1 and self.first.waiting is not None and not self.first.waiting.done():
-            self._begin(self.offsets)
+            self._begin_session(self.offsets)
         for broker in self.brokers:
             if broker.waiting is not None:
                 broker.waiting.cancel()
@@ -215,7 +224,7 @@ class Scene:
 
     def catch_up(self, index, _):
         if index in self.offsets:
-            self.offsets[index] = self.first.partitions[index].log.end_offset
+            self.offsets[index] = self.first.partitions[index].log.log_end_offset
             self.changed.add(index)
 
     def seek(self, index, offset):
@@ -229,24 +238,24 @@ class Scene:
             self.changed.discard(index)
             self.forgotten.add(index)
 
-    def want(self, index, _):
+    def add(self, index, _):
         if index not in self.offsets:
             self.offsets[index] = 0
             self.changed.add(index)
             self.forgotten.discard(index)
 
-    def renew(self, *_):
+    def renew_session(self, *_):
         """Which ends the old session."""
-        self._begin(self.offsets)
+        self._begin_session(self.offsets)
 
-    def live_again(self, *_):
+    def restart(self, *_):
         """A follower that was started again; a consumer now reads otherwise."""
         self.replica_epoch += 1
 
     def fetch(self, _, max_wait_ms):
-        is_follower = self.who == FOLLOWER
+        is_follower = self.replica_id == FOLLOWER
         for broker in self.brokers:
-            wanted = request(
+            fetch_request = request(
                 *(
                     asked(index, self.offsets[index], log_start_offset=0)
                     for index in sorted(self.changed)
@@ -256,47 +265,52 @@ class Scene:
                 max_wait_ms=max_wait_ms,
                 isolation_level=0 if is_follower else self.replica_epoch % 2,
                 replica_state=FetchRequest.ReplicaState(
-                    replica_id=self.who, replica_epoch=self.replica_epoch if is_follower else -1
+                    replica_id=self.replica_id,
+                    replica_epoch=self.replica_epoch if is_follower else -1,
                 ),
             )
-            gone = FetchRequest.ForgottenTopic(topic="events", partitions=sorted(self.forgotten))
-            wanted.forgotten_topics_data = [gone]
-            broker.waiting = broker.hosting.background.start(in_the_end(broker.fetched(wanted)))
+            forgotten_topic = FetchRequest.ForgottenTopic(
+                topic="events", partitions=sorted(self.forgotten)
+            )
+            fetch_request.forgotten_topics_data = [forgotten_topic]
+            broker.waiting = broker.hosting.background.start(
+                in_the_end(broker.fetched(fetch_request))
+            )
         self.changed, self.forgotten, self.epoch = set(), set(), self.epoch + 1
 
     async def end(self):
-        self._drop()
+        self._cancel_waiting()
         for broker in self.brokers:
-            broker.sessions._end(broker.session_id)
+            broker.sessions._close_session(broker.session_id)
         await asyncio.sleep(0)
         assert not any(
-            partition.waiting or partition.waiting_followers
+            partition.fetch_watchers or partition.follower_fetch_watchers
             for broker in self.brokers
             for partition in broker.partitions
         )
 
 
-def run(who, steps):
-    async def scene():
-        both = Scene(Path(directory), who)
-        await both.step("fetch", 0, 0)
+def run(replica_id, steps):
+    async def run_steps():
+        scene = Scene(Path(directory), replica_id)
+        await scene.step("fetch", 0, 0)
         for step in steps:
-            await both.step(*step)
-        await both.step("fetch", 0, 0)
-        await both.end()
+            await scene.step(*step)
+        await scene.step("fetch", 0, 0)
+        await scene.end()
 
     with TemporaryDirectory() as directory:
-        finish(scene())
+        finish(run_steps())
 
 
 @settings(deadline=None, max_examples=40)
 @given(STEPS)
-def test_a_consumer_is_told_the_same_at_the_same_time(steps):
+def test_consumer_gets_the_same_responses_at_the_same_time(steps):
     run(CONSUMER, steps)
 
 
 #: A watermark moves for which no follower is woken.
-BY_THE_OTHER = [
+HIGH_WATERMARK_MOVED_BY_OTHER = [
     ("settle", 0, True),
     ("append", 0, 1),
     ("settle", 0, False),
@@ -306,14 +320,17 @@ BY_THE_OTHER = [
 
 
 @settings(deadline=None, max_examples=40)
-@example(BY_THE_OTHER)
+@example(HIGH_WATERMARK_MOVED_BY_OTHER)
 @given(STEPS)
-def test_a_follower_is_told_the_same_at_the_same_time_and_noted_alike(steps):
+def test_follower_gets_the_same_responses_and_has_the_same_state(steps):
     run(FOLLOWER, steps)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from([CONSUMER, FOLLOWER]), STEPS)
-def test_so_are_both_if_all_is_read_in_turns(who, steps):
-    with mock.patch.object(turns, "TURN_S", 0.0), mock.patch.object(fetch_plan, "FEW", 0):
-        run(who, steps)
+def test_responses_are_the_same_in_time_slices(replica_id, steps):
+    with (
+        mock.patch.object(time_slice, "TIME_SLICE_S", 0.0),
+        mock.patch.object(fetch_reader, "INLINE_ENTRIES_MAX", 0),
+    ):
+        run(replica_id, steps)

@@ -7,13 +7,13 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.broker.fetching.stirred_partitions import WHOLE_PASS_MS
+from odradek.broker.fetching.dirty_partitions import FULL_SCAN_INTERVAL_MS
 from odradek.protocol.api.fetch import FetchRequest
 from tests.support.fetches import FetchBench, append, asked, lines, request, values
 from tests.support.hosted_partitions import BROKER
 from tests.support.loops import finish
 
-OTHER = 2
+OTHER_BROKER = 2
 PARTITIONS = range(4)
 A_PARTITION = st.sampled_from(PARTITIONS)
 
@@ -24,23 +24,23 @@ STEPS = st.one_of(
     st.tuples(st.just("lose"), A_PARTITION, st.just(0)),
     st.tuples(st.just("win"), A_PARTITION, st.just(0)),
     st.tuples(st.just("forget"), A_PARTITION, st.just(0)),
-    st.tuples(st.just("want"), A_PARTITION, st.just(0)),
+    st.tuples(st.just("add"), A_PARTITION, st.just(0)),
     st.tuples(st.just("fetch"), st.just(0), st.sampled_from([1, 200, 1 << 20])),
 )
 
 
 @dataclass
-class Seen:
+class PartitionState:
     """What a client knows of a partition."""
 
     high_watermark: int = -1
     start_offset: int = -1
     error_code: int = 0
 
-    def take(self, line):
-        self.error_code = line.error_code
-        self.high_watermark = line.high_watermark
-        self.start_offset = line.log_start_offset
+    def update(self, partition_response):
+        self.error_code = partition_response.error_code
+        self.high_watermark = partition_response.high_watermark
+        self.start_offset = partition_response.log_start_offset
 
 
 class Client:
@@ -56,23 +56,23 @@ class Client:
         }
         self.leader_epochs = dict.fromkeys(PARTITIONS, 0)
         self.offsets = dict.fromkeys(PARTITIONS, 0)
-        self.seen = {index: Seen() for index in PARTITIONS}
+        self.seen = {index: PartitionState() for index in PARTITIONS}
         self.changed = set(PARTITIONS)
         self.forgotten = {}
         self.session = 0
         self.fetch(1 << 20)
 
-    def step(self, what, index, number):
-        getattr(self, what)(number) if what == "fetch" else getattr(self, what)(index, number)
+    def step(self, action, index, number):
+        getattr(self, action)(number) if action == "fetch" else getattr(self, action)(index, number)
 
     def append(self, index, count):
-        if self.partitions[index].leader is not None:
+        if self.partitions[index].leader_state is not None:
             append(self.partitions[index], *[b"v"] * count)
 
     def delete(self, index, count):
         log = self.partitions[index].log
-        log.advance_start(min(log.high_watermark, log.start_offset + count))
-        self.bench.now_ms += WHOLE_PASS_MS  # it wakes nobody
+        log.maybe_increment_log_start_offset(min(log.high_watermark, log.log_start_offset + count))
+        self.bench.now_ms += FULL_SCAN_INTERVAL_MS  # it wakes nobody
 
     def consume(self, index, count):
         self.offsets[index] += count
@@ -80,7 +80,7 @@ class Client:
             self.changed.add(index)
 
     def lose(self, index, _):
-        self._become(index, leader=OTHER, replicas=(OTHER, BROKER))
+        self._become(index, leader=OTHER_BROKER, replicas=(OTHER_BROKER, BROKER))
 
     def win(self, index, _):
         self._become(index)
@@ -94,45 +94,51 @@ class Client:
             self.forgotten[index] = self.seen.pop(index)
             self.changed.discard(index)
 
-    def want(self, index, _):
+    def add(self, index, _):
         if index not in self.seen:
             # What the broker was not told to forget, the client must not forget either.
-            self.seen[index] = self.forgotten.pop(index, Seen())
+            self.seen[index] = self.forgotten.pop(index, PartitionState())
             self.changed.add(index)
 
     def fetch(self, max_bytes):
-        wanted = request(
+        fetch_request = request(
             *(asked(index, self.offsets[index]) for index in sorted(self.changed)),
             session_id=self.session,
             session_epoch=self.epoch,
             max_bytes=max_bytes,
         )
-        gone = FetchRequest.ForgottenTopic(topic="events", partitions=sorted(self.forgotten))
-        wanted.forgotten_topics_data = [gone]
-        response = self.bench.fetched(wanted, version=10)
+        forgotten_topic = FetchRequest.ForgottenTopic(
+            topic="events", partitions=sorted(self.forgotten)
+        )
+        fetch_request.forgotten_topics_data = [forgotten_topic]
+        response = self.bench.fetched(fetch_request, version=10)
         assert response.error_code == 0
         self.session, self.epoch = response.session_id, self.epoch + 1
         self.changed, self.forgotten = set(), {}
-        for line in lines(response):
-            self.seen[line.partition_index].take(line)
-        return {line.partition_index: values(line) for line in lines(response)}
+        for partition_response in lines(response):
+            self.seen[partition_response.partition_index].update(partition_response)
+        return {
+            partition_response.partition_index: values(partition_response)
+            for partition_response in lines(response)
+        }
 
     def check_against_full_fetch(self):
-        found = self.fetch(1 << 20)
-        wanted = request(*(asked(index, self.offsets[index]) for index in self.seen))
+        fetched = self.fetch(1 << 20)
+        full_request = request(*(asked(index, self.offsets[index]) for index in self.seen))
         full = {
-            line.partition_index: line for line in lines(self.bench.fetched(wanted, version=10))
+            partition_response.partition_index: partition_response
+            for partition_response in lines(self.bench.fetched(full_request, version=10))
         }
         assert full.keys() == self.seen.keys()
-        for index, line in full.items():
-            expected = Seen()
-            expected.take(line)
+        for index, partition_response in full.items():
+            expected = PartitionState()
+            expected.update(partition_response)
             assert self.seen[index] == expected, index
-            assert found.get(index, []) == values(line), index
+            assert fetched.get(index, []) == values(partition_response), index
 
 
 def run(steps):
-    async def scene():
+    async def run_steps():
         client = Client(FetchBench(Path(directory)))
         for step in steps:
             client.step(*step)
@@ -141,12 +147,12 @@ def run(steps):
         client.check_against_full_fetch()
 
     with TemporaryDirectory() as directory:
-        finish(scene())
+        finish(run_steps())
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.lists(STEPS, max_size=25))
-def test_an_incremental_client_knows_what_a_full_one_knows(steps):
+def test_incremental_client_learns_the_same_as_a_full_client(steps):
     run(steps)
 
 
@@ -155,21 +161,21 @@ def test_an_incremental_client_knows_what_a_full_one_knows(steps):
     st.lists(st.integers(0, 4), min_size=4, max_size=4),
     st.integers(1, 400),
 )
-def test_however_small_the_answers_all_records_come_once_and_nobody_starves(counts, max_bytes):
-    async def scene():
+def test_small_responses_return_all_records_once_from_every_partition(counts, max_bytes):
+    async def fetch_all():
         client = Client(FetchBench(Path(directory)))
         expected = {}
         for index, count in enumerate(counts):
             expected[index] = [b"%d" % number for number in range(count)]
             for value in expected[index]:
                 append(client.partitions[index], value)
-        got = {index: [] for index in PARTITIONS}
+        received = {index: [] for index in PARTITIONS}
         for _ in range(sum(counts) + 1):
-            for index, found in client.fetch(max_bytes).items():
-                got[index] += found
-                if found:
-                    client.consume(index, len(found))
-        assert got == expected
+            for index, fetched in client.fetch(max_bytes).items():
+                received[index] += fetched
+                if fetched:
+                    client.consume(index, len(fetched))
+        assert received == expected
 
     with TemporaryDirectory() as directory:
-        finish(scene())
+        finish(fetch_all())

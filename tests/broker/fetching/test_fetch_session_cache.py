@@ -4,389 +4,400 @@ import asyncio
 
 import pytest
 
-from odradek.broker import turns
-from odradek.broker.fetching import fetch_plan
-from odradek.broker.fetching.fetch_session import epoch_after
-from odradek.broker.fetching.fetch_sessions import EVICTION_MS
+from odradek.broker import time_slice
+from odradek.broker.fetching import fetch_reader
+from odradek.broker.fetching.fetch_session import next_epoch
+from odradek.broker.fetching.fetch_session_cache import EVICTION_MS
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.types import Uuid
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from tests.support.calls import in_the_end
 from tests.support.fetches import FetchBench, append, asked, errors, numbers, request, told
 from tests.support.hosted_partitions import BROKER
 from tests.support.logs import NOW_MS
 
-OTHER = 2
+FOLLOWER = 2
 AN_ID, ANOTHER_ID = Uuid(bytes([1] * 16)), Uuid(bytes([2] * 16))
 
 
-def opened(bench, *partitions, version=12, **fields):
+def open_session(bench, *partitions, version=12, **fields):
     """The id of a new session."""
     response = bench.fetched(request(*partitions, session_epoch=0, **fields), version=version)
     assert response.session_id > 0
     return response.session_id
 
 
-def next_of(session, epoch, *partitions, forgotten=(), topic_id=None, **fields):
-    wanted = request(*partitions, session_id=session, session_epoch=epoch, **fields)
+def next_fetch(session, epoch, *partitions, forgotten=(), topic_id=None, **fields):
+    fetch_request = request(*partitions, session_id=session, session_epoch=epoch, **fields)
     if forgotten:
-        gone = FetchRequest.ForgottenTopic(topic="events", partitions=list(forgotten))
-        wanted.forgotten_topics_data = [gone]
+        forgotten_topic = FetchRequest.ForgottenTopic(topic="events", partitions=list(forgotten))
+        fetch_request.forgotten_topics_data = [forgotten_topic]
     if topic_id is not None:
-        for topic in [*wanted.topics, *wanted.forgotten_topics_data]:
+        for topic in [*fetch_request.topics, *fetch_request.forgotten_topics_data]:
             topic.topic, topic.topic_id = "", topic_id
-    return wanted
+    return fetch_request
 
 
 def error_of(response):
     assert not response.responses
-    return ErrorCode.of(response.error_code).name, response.session_id
+    return ErrorCode.for_code(response.error_code).name, response.session_id
 
 
-async def test_a_session_is_told_only_of_what_has_changed(tmp_path):
+async def test_response_has_only_changed_partitions(tmp_path):
     bench = FetchBench(tmp_path)
     partitions = [bench.lead(index) for index in range(3)]
-    session = opened(bench, *(asked(index) for index in range(3)))
-    assert told(bench.fetched(next_of(session, 1))) == []
+    session = open_session(bench, *(asked(index) for index in range(3)))
+    assert told(bench.fetched(next_fetch(session, 1))) == []
     append(partitions[1], b"a")
-    response = bench.fetched(next_of(session, 2))
+    response = bench.fetched(next_fetch(session, 2))
     assert (response.session_id, told(response)) == (session, [(1, "NONE", [b"a"])])
-    assert told(bench.fetched(next_of(session, 3))) == [(1, "NONE", [b"a"])]
-    assert told(bench.fetched(next_of(session, 4, asked(1, offset=1)))) == []
+    assert told(bench.fetched(next_fetch(session, 3))) == [(1, "NONE", [b"a"])]
+    assert told(bench.fetched(next_fetch(session, 4, asked(1, offset=1)))) == []
 
 
-async def test_a_moved_start_or_watermark_is_told_without_records(tmp_path):
+async def test_moved_start_offset_is_sent_without_records(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
     append(partition, b"a", b"b")
     append(partition, b"c")
-    session = opened(bench, asked(offset=3))
-    partition.log.advance_start(1)
-    response = bench.fetched(next_of(session, 1))
-    assert [line.log_start_offset for line in response.responses[0].partitions] == [1]
-    assert told(bench.fetched(next_of(session, 2))) == []
+    session = open_session(bench, asked(offset=3))
+    partition.log.maybe_increment_log_start_offset(1)
+    response = bench.fetched(next_fetch(session, 1))
+    assert [
+        partition_response.log_start_offset
+        for partition_response in response.responses[0].partitions
+    ] == [1]
+    assert told(bench.fetched(next_fetch(session, 2))) == []
 
 
-async def test_a_reader_of_committed_records_is_told_of_those_that_became_stable(tmp_path):
+async def test_read_committed_session_gets_records_that_became_stable(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
     append(partition, b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
-    session = opened(bench, asked(), isolation_level=1)
-    assert told(bench.fetched(next_of(session, 1, isolation_level=1))) == []
-    marker = marker_batch(
+    session = open_session(bench, asked(), isolation_level=1)
+    assert told(bench.fetched(next_fetch(session, 1, isolation_level=1))) == []
+    marker = build_marker_batch(
         EndTransactionMarker(True, 0), timestamp=NOW_MS, producer_id=7, producer_epoch=0
     )
     partition.append(marker, acks=1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
-    response = bench.fetched(next_of(session, 2, isolation_level=1))
+    response = bench.fetched(next_fetch(session, 2, isolation_level=1))
     assert told(response)[0][:2] == (0, "NONE")
     assert told(response)[0][2][0] == b"a"
 
 
-async def test_a_session_that_comes_to_read_uncommitted_records_is_told_of_them(tmp_path):
+async def test_session_that_switches_to_read_uncommitted_gets_open_transactions(tmp_path):
     bench = FetchBench(tmp_path)
-    open_one = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    append(bench.lead(), b"a", **open_one, is_transactional=True)
-    session = opened(bench, asked(), isolation_level=1)
-    assert told(bench.fetched(next_of(session, 1, isolation_level=1))) == []
-    assert told(bench.fetched(next_of(session, 2))) == [(0, "NONE", [b"a"])]
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    append(bench.lead(), b"a", **producer, is_transactional=True)
+    session = open_session(bench, asked(), isolation_level=1)
+    assert told(bench.fetched(next_fetch(session, 1, isolation_level=1))) == []
+    assert told(bench.fetched(next_fetch(session, 2))) == [(0, "NONE", [b"a"])]
 
 
-async def test_an_error_is_told_every_time_and_what_follows_it_too(tmp_path):
+async def test_error_is_sent_every_time_and_so_is_the_next_success(tmp_path):
     bench = FetchBench(tmp_path)
     append(bench.lead(), b"a")
-    session = opened(bench, asked(offset=1))
-    wrong = next_of(session, 1, asked(offset=9))
-    assert errors(bench.fetched(wrong)) == ["OFFSET_OUT_OF_RANGE"]
-    assert errors(bench.fetched(next_of(session, 2))) == ["OFFSET_OUT_OF_RANGE"]
-    assert errors(bench.fetched(next_of(session, 3, asked(offset=1)))) == ["NONE"]
-    assert errors(bench.fetched(next_of(session, 4))) == []
+    session = open_session(bench, asked(offset=1))
+    out_of_range = next_fetch(session, 1, asked(offset=9))
+    assert errors(bench.fetched(out_of_range)) == ["OFFSET_OUT_OF_RANGE"]
+    assert errors(bench.fetched(next_fetch(session, 2))) == ["OFFSET_OUT_OF_RANGE"]
+    assert errors(bench.fetched(next_fetch(session, 3, asked(offset=1)))) == ["NONE"]
+    assert errors(bench.fetched(next_fetch(session, 4))) == []
 
 
-async def test_a_change_of_leader_is_noticed_in_an_idle_session(tmp_path):
+async def test_change_of_leader_is_sent_to_an_idle_session(tmp_path):
     bench = FetchBench(tmp_path)
     bench.lead()
-    session = opened(bench, asked(), version=10)
-    assert errors(bench.fetched(next_of(session, 1), version=10)) == []
-    bench.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
-    assert errors(bench.fetched(next_of(session, 2), version=10)) == ["NOT_LEADER_OR_FOLLOWER"]
+    session = open_session(bench, asked(), version=10)
+    assert errors(bench.fetched(next_fetch(session, 1), version=10)) == []
+    bench.lead(leader=FOLLOWER, replicas=(FOLLOWER, BROKER), epoch=1)
+    assert errors(bench.fetched(next_fetch(session, 2), version=10)) == ["NOT_LEADER_OR_FOLLOWER"]
 
 
-async def test_an_idle_follower_is_heard_every_time(tmp_path):
+async def test_every_fetch_of_an_idle_follower_updates_its_state(tmp_path):
     bench = FetchBench(tmp_path)
-    partition = bench.lead(replicas=(BROKER, OTHER))
-    heard = []
-    partition.follower_fetched = lambda replica, **progress: heard.append(replica)
-    session = opened(bench, asked(), replica_id=OTHER)
+    partition = bench.lead(replicas=(BROKER, FOLLOWER))
+    fetching_replicas = []
+    partition.update_follower_fetch_state = lambda replica, **state: fetching_replicas.append(
+        replica
+    )
+    session = open_session(bench, asked(), replica_id=FOLLOWER)
     for epoch in (1, 2):
-        assert told(bench.fetched(next_of(session, epoch, replica_id=OTHER))) == []
-    assert heard == [OTHER] * 3
+        assert told(bench.fetched(next_fetch(session, epoch, replica_id=FOLLOWER))) == []
+    assert fetching_replicas == [FOLLOWER] * 3
 
 
-async def test_partitions_come_and_go(tmp_path):
+async def test_partitions_are_added_and_forgotten(tmp_path):
     bench = FetchBench(tmp_path)
     for index in range(3):
         append(bench.lead(index), b"a")
-    session = opened(bench, asked(0), asked(1))
-    assert numbers(bench.fetched(next_of(session, 1, asked(2), forgotten=[0, 9]))) == [1, 2]
+    session = open_session(bench, asked(0), asked(1))
+    assert numbers(bench.fetched(next_fetch(session, 1, asked(2), forgotten=[0, 9]))) == [1, 2]
 
 
-async def test_a_session_without_partitions_is_over(tmp_path):
+async def test_session_without_partitions_is_closed(tmp_path):
     bench = FetchBench(tmp_path)
     bench.lead()
-    session = opened(bench, asked())
-    response = bench.fetched(next_of(session, 1, forgotten=[0]))
+    session = open_session(bench, asked())
+    response = bench.fetched(next_fetch(session, 1, forgotten=[0]))
     assert (response.error_code, response.session_id) == (0, 0)
     assert len(bench.sessions) == 0
 
 
-async def test_one_whose_records_went_out_is_read_last_the_next_time(tmp_path):
+async def test_partition_with_sent_records_is_read_last_the_next_time(tmp_path):
     bench = FetchBench(tmp_path)
     for index in range(3):
         append(bench.lead(index), b"a" * 100)
-    session = opened(bench, *(asked(index, offset=1) for index in range(3)))
-    everything = [asked(index) for index in range(3)]
-    turns = [
-        [number for number, _, values in told(bench.fetched(wanted)) if values]
-        for wanted in [
-            next_of(session, 1, *everything, max_bytes=1),
-            next_of(session, 2, max_bytes=1),
-            next_of(session, 3, max_bytes=1),
-            next_of(session, 4, max_bytes=1),
+    session = open_session(bench, *(asked(index, offset=1) for index in range(3)))
+    all_partitions = [asked(index) for index in range(3)]
+    partitions_with_records = [
+        [number for number, _, values in told(bench.fetched(fetch_request)) if values]
+        for fetch_request in [
+            next_fetch(session, 1, *all_partitions, max_bytes=1),
+            next_fetch(session, 2, max_bytes=1),
+            next_fetch(session, 3, max_bytes=1),
+            next_fetch(session, 4, max_bytes=1),
         ]
     ]
-    assert turns == [[0], [1], [2], [0]]
+    assert partitions_with_records == [[0], [1], [2], [0]]
 
 
-async def test_a_request_out_of_its_order_is_refused(tmp_path):
+async def test_fetch_with_wrong_epoch_is_rejected(tmp_path):
     bench = FetchBench(tmp_path)
     bench.lead()
-    session = opened(bench, asked())
+    session = open_session(bench, asked())
     for epoch in (2, 5):
-        refused = bench.fetched(next_of(session, epoch))
-        assert error_of(refused) == ("INVALID_FETCH_SESSION_EPOCH", 0)
-    assert bench.fetched(next_of(session, 1)).error_code == 0
-    assert error_of(bench.fetched(next_of(session, 1))) == ("INVALID_FETCH_SESSION_EPOCH", 0)
+        response = bench.fetched(next_fetch(session, epoch))
+        assert error_of(response) == ("INVALID_FETCH_SESSION_EPOCH", 0)
+    assert bench.fetched(next_fetch(session, 1)).error_code == 0
+    assert error_of(bench.fetched(next_fetch(session, 1))) == ("INVALID_FETCH_SESSION_EPOCH", 0)
 
 
-async def test_a_session_that_is_not_there_is_refused(tmp_path):
+async def test_unknown_session_is_rejected(tmp_path):
     bench = FetchBench(tmp_path)
-    assert error_of(bench.fetched(next_of(7, 1))) == ("FETCH_SESSION_ID_NOT_FOUND", 0)
+    assert error_of(bench.fetched(next_fetch(7, 1))) == ("FETCH_SESSION_ID_NOT_FOUND", 0)
 
 
-async def test_a_session_goes_by_ids_or_by_names_and_not_by_both(tmp_path):
+async def test_session_uses_topic_ids_or_names_but_not_both(tmp_path):
     bench = FetchBench(tmp_path)
     bench.lead(topic_id=AN_ID)
-    session = opened(bench, asked(), version=12)
-    by_id = next_of(session, 1, topic_id=AN_ID)
+    session = open_session(bench, asked(), version=12)
+    by_id = next_fetch(session, 1, topic_id=AN_ID)
     assert error_of(bench.fetched(by_id, version=13)) == ("FETCH_SESSION_TOPIC_ID_ERROR", 0)
 
 
-async def test_a_topic_whose_id_was_not_known_yet_is_read_once_it_is(tmp_path):
+async def test_topic_with_unknown_id_is_read_when_it_is_known(tmp_path):
     bench = FetchBench(tmp_path)
-    wanted = next_of(0, 0, asked(), topic_id=AN_ID)
-    first = bench.fetched(wanted, version=13)
+    fetch_request = next_fetch(0, 0, asked(), topic_id=AN_ID)
+    first = bench.fetched(fetch_request, version=13)
     assert errors(first) == ["UNKNOWN_TOPIC_ID"]
     append(bench.lead(topic_id=AN_ID), b"a")
-    response = bench.fetched(next_of(first.session_id, 1, topic_id=AN_ID), version=13)
+    response = bench.fetched(next_fetch(first.session_id, 1, topic_id=AN_ID), version=13)
     assert told(response) == [(0, "NONE", [b"a"])]
 
 
-async def test_a_topic_made_anew_under_its_name_is_another_in_a_session_by_ids(tmp_path):
+async def test_recreated_topic_is_inconsistent_in_a_session_with_topic_ids(tmp_path):
     bench = FetchBench(tmp_path)
     append(bench.lead(topic_id=AN_ID), b"a")
-    session = bench.fetched(next_of(0, 0, asked(), topic_id=AN_ID), version=13).session_id
-    bench.hosting.replicas.partition("events", 0).hosted.topic_id = ANOTHER_ID
-    wanted = next_of(session, 1, topic_id=AN_ID)
-    assert errors(bench.fetched(wanted, version=13)) == ["INCONSISTENT_TOPIC_ID"]
+    session = bench.fetched(next_fetch(0, 0, asked(), topic_id=AN_ID), version=13).session_id
+    bench.hosting.replicas.partition("events", 0).hosted_log.topic_id = ANOTHER_ID
+    fetch_request = next_fetch(session, 1, topic_id=AN_ID)
+    assert errors(bench.fetched(fetch_request, version=13)) == ["INCONSISTENT_TOPIC_ID"]
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-async def test_a_full_fetch_ends_the_session_it_names(tmp_path, epoch):
+async def test_full_fetch_closes_the_session_that_it_names(tmp_path, epoch):
     bench = FetchBench(tmp_path)
     bench.lead()
-    session = opened(bench, asked())
-    response = bench.fetched(next_of(session, epoch, asked()))
+    session = open_session(bench, asked())
+    response = bench.fetched(next_fetch(session, epoch, asked()))
     assert response.session_id != session
     assert (response.session_id > 0) == (epoch == 0)
-    assert error_of(bench.fetched(next_of(session, 1)))[0] == "FETCH_SESSION_ID_NOT_FOUND"
+    assert error_of(bench.fetched(next_fetch(session, 1)))[0] == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-def held_by(bench, session):
+def cached_responses(bench, session):
     """What was read, and holds files open."""
     return [
-        each.line for each in bench.sessions._sessions[session].partitions.values() if each.line
+        fetch_partition.partition_response
+        for fetch_partition in bench.sessions._sessions[session].partitions.values()
+        if fetch_partition.partition_response
     ]
 
 
-def waiting_for_more(session, epoch):
-    return next_of(session, epoch, asked(), min_bytes=1 << 20, max_wait_ms=60_000)
+def long_poll(session, epoch):
+    return next_fetch(session, epoch, asked(), min_bytes=1 << 20, max_wait_ms=60_000)
 
 
-async def test_a_session_holds_no_file_open_while_a_request_waits_or_after_it_was_cut(tmp_path):
+async def test_session_holds_no_file_open_while_a_fetch_waits_or_after_it_is_cancelled(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    session = opened(bench, asked())
+    session = open_session(bench, asked())
     append(partition, b"a")
-    parked = bench.fetched(waiting_for_more(session, 1))
-    assert held_by(bench, session) == []
-    waiting = bench.hosting.background.start(in_the_end(parked))
+    delayed = bench.fetched(long_poll(session, 1))
+    assert cached_responses(bench, session) == []
+    waiting = bench.hosting.background.start(in_the_end(delayed))
     await asyncio.sleep(0)
     append(partition, b"b")
     await asyncio.sleep(0)
-    assert held_by(bench, session) == []
+    assert cached_responses(bench, session) == []
     waiting.cancel()
     await asyncio.wait([waiting])
-    assert held_by(bench, session) == []
+    assert cached_responses(bench, session) == []
 
 
-async def test_nor_after_one_was_cut_in_the_middle_of_reading(tmp_path, monkeypatch):
+async def test_session_holds_no_file_open_after_a_fetch_is_cancelled_during_its_read(
+    tmp_path, monkeypatch
+):
     bench = FetchBench(tmp_path)
-    session = opened(bench, asked(0), asked(1))
+    session = open_session(bench, asked(0), asked(1))
     partitions = [bench.lead(number) for number in range(2)]
-    for each in partitions:
-        append(each, b"a")
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
-    monkeypatch.setattr(fetch_plan, "FEW", 0)
-    wanted = waiting_for_more(session, 1)
-    reading = bench.hosting.background.start(in_the_end(bench.fetched(wanted)))
+    for partition in partitions:
+        append(partition, b"a")
+    monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)
+    monkeypatch.setattr(fetch_reader, "INLINE_ENTRIES_MAX", 0)
+    fetch_request = long_poll(session, 1)
+    reading = bench.hosting.background.start(in_the_end(bench.fetched(fetch_request)))
     for _ in range(100):  # turns: it is read once, found wanting, and read again
-        if partitions[0].waiting and held_by(bench, session):
+        if partitions[0].fetch_watchers and cached_responses(bench, session):
             break
         await asyncio.sleep(0)
-    assert held_by(bench, session)
+    assert cached_responses(bench, session)
     reading.cancel()
     await asyncio.wait([reading])
-    assert held_by(bench, session) == []
+    assert cached_responses(bench, session) == []
 
 
-async def test_nor_after_one_was_refused(tmp_path):
+async def test_session_holds_no_file_open_after_a_fetch_is_rejected(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    session = opened(bench, asked())
+    session = open_session(bench, asked())
     waiting = bench.hosting.background.start(
-        in_the_end(bench.fetched(next_of(session, 1, max_wait_ms=60_000)))
+        in_the_end(bench.fetched(next_fetch(session, 1, max_wait_ms=60_000)))
     )
     await asyncio.sleep(0)
-    bench.fetched(next_of(session, 2))
+    bench.fetched(next_fetch(session, 2))
     append(partition, b"a")
     assert error_of(await waiting)[0] == "INVALID_FETCH_SESSION_EPOCH"
-    assert held_by(bench, session) == []
+    assert cached_responses(bench, session) == []
 
 
-async def test_a_request_that_another_overtook_is_told_so_when_it_has_waited(tmp_path):
+async def test_waiting_fetch_is_rejected_if_another_fetch_overtook_it(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    session = opened(bench, asked())
+    session = open_session(bench, asked())
     waiting = bench.hosting.background.start(
-        in_the_end(bench.fetched(next_of(session, 1, max_wait_ms=60_000)))
+        in_the_end(bench.fetched(next_fetch(session, 1, max_wait_ms=60_000)))
     )
     await asyncio.sleep(0)
-    assert bench.fetched(next_of(session, 2)).error_code == 0
+    assert bench.fetched(next_fetch(session, 2)).error_code == 0
     append(partition, b"a")
     assert error_of(await waiting) == ("INVALID_FETCH_SESSION_EPOCH", session)
 
 
-async def test_an_idle_session_waits_for_any_of_its_partitions(tmp_path):
+async def test_fetch_of_an_idle_session_waits_for_any_of_its_partitions(tmp_path):
     bench = FetchBench(tmp_path)
     partitions = [bench.lead(index) for index in range(3)]
-    session = opened(bench, *(asked(index) for index in range(3)))
-    bench.fetched(next_of(session, 1))
+    session = open_session(bench, *(asked(index) for index in range(3)))
+    bench.fetched(next_fetch(session, 1))
     waiting = bench.hosting.background.start(
-        in_the_end(bench.fetched(next_of(session, 2, max_wait_ms=60_000)))
+        in_the_end(bench.fetched(next_fetch(session, 2, max_wait_ms=60_000)))
     )
     await asyncio.sleep(0)
     append(partitions[2], b"a")
     assert told(await waiting) == [(2, "NONE", [b"a"])]
-    bench.fetched(next_of(session, -1))
-    assert not any(partition.waiting for partition in partitions)
+    bench.fetched(next_fetch(session, -1))
+    assert not any(partition.fetch_watchers for partition in partitions)
 
 
-def test_epochs_pass_over_zero_when_they_wrap_around():
-    assert [epoch_after(0), epoch_after(1), epoch_after(2**31 - 1)] == [1, 2, 1]
+def test_epoch_skips_zero_when_it_wraps_around():
+    assert [next_epoch(0), next_epoch(1), next_epoch(2**31 - 1)] == [1, 2, 1]
 
 
-async def test_no_file_is_held_open_by_an_idle_session(tmp_path):
+async def test_idle_session_holds_no_file_open(tmp_path):
     bench = FetchBench(tmp_path)
     append(bench.lead(), b"a")
-    session = opened(bench, asked())
-    bench.fetched(next_of(session, 1))
-    (known,) = bench.sessions._sessions.values()
-    assert [wanted.line for wanted in known.partitions.values()] == [None]
+    session = open_session(bench, asked())
+    bench.fetched(next_fetch(session, 1))
+    (cached,) = bench.sessions._sessions.values()
+    assert [
+        fetch_partition.partition_response for fetch_partition in cached.partitions.values()
+    ] == [None]
 
 
 # The slots
 
 
-def with_session(bench, size, *, replica_id=-1):
+def session_id_of(bench, size, *, replica_id=-1):
     """Of so many partitions; its id, or 0 if there was no slot."""
-    wanted = request(*map(asked, range(size)), session_epoch=0, replica_id=replica_id)
-    return bench.fetched(wanted).session_id
+    fetch_request = request(*map(asked, range(size)), session_epoch=0, replica_id=replica_id)
+    return bench.fetched(fetch_request).session_id
 
 
-def is_there(bench, session):
+def is_cached(bench, session):
     return session in bench.sessions._sessions
 
 
 async def full_bench(tmp_path, *sizes, slots=2):
     bench = FetchBench(tmp_path, slots=slots)
     for index in range(5):
-        bench.lead(index, replicas=(BROKER, OTHER))
-    return bench, [with_session(bench, size) for size in sizes]
+        bench.lead(index, replicas=(BROKER, FOLLOWER))
+    return bench, [session_id_of(bench, size) for size in sizes]
 
 
-async def test_who_gets_no_slot_goes_without_a_session(tmp_path):
+async def test_fetch_without_a_free_slot_gets_no_session(tmp_path):
     bench, _ = await full_bench(tmp_path, 1, 1)
-    assert with_session(bench, 5) == 0
+    assert session_id_of(bench, 5) == 0
     assert len(bench.sessions) == 2
     assert bench.sessions.partition_count == 2
 
 
-async def test_without_slots_there_are_no_sessions(tmp_path):
+async def test_cache_without_slots_has_no_sessions(tmp_path):
     bench, _ = await full_bench(tmp_path, slots=0)
-    assert with_session(bench, 1) == 0
+    assert session_id_of(bench, 1) == 0
 
 
-async def test_one_that_was_long_unused_yields_to_anybody(tmp_path):
+async def test_session_unused_for_long_is_evicted_by_any_other(tmp_path):
     bench, (first, second) = await full_bench(tmp_path, 5, 5)
     bench.now_ms += EVICTION_MS
-    bench.fetched(next_of(first, 1))
-    assert with_session(bench, 1) == 0
+    bench.fetched(next_fetch(first, 1))
+    assert session_id_of(bench, 1) == 0
     bench.now_ms += 1
-    assert with_session(bench, 1) > 0
-    assert (is_there(bench, first), is_there(bench, second)) == (True, False)
+    assert session_id_of(bench, 1) > 0
+    assert (is_cached(bench, first), is_cached(bench, second)) == (True, False)
     assert bench.sessions.evicted_count == 1
 
 
-async def test_the_smallest_old_one_yields_to_a_larger_one(tmp_path):
+async def test_smallest_old_session_is_evicted_by_a_larger_one(tmp_path):
     bench, (small, large) = await full_bench(tmp_path, 2, 3)
     bench.now_ms += EVICTION_MS + 1
     for session in (small, large):
-        bench.fetched(next_of(session, 1))
-    assert with_session(bench, 2) == 0
-    assert with_session(bench, 3) > 0
-    assert (is_there(bench, small), is_there(bench, large)) == (False, True)
+        bench.fetched(next_fetch(session, 1))
+    assert session_id_of(bench, 2) == 0
+    assert session_id_of(bench, 3) > 0
+    assert (is_cached(bench, small), is_cached(bench, large)) == (False, True)
 
 
-async def test_a_session_that_has_grown_counts_as_large(tmp_path):
+async def test_session_that_has_grown_counts_as_large(tmp_path):
     bench, sessions = await full_bench(tmp_path, 1, 1)
     bench.now_ms += EVICTION_MS + 1
     for session in sessions:
-        bench.fetched(next_of(session, 1, *map(asked, range(3))))
-    assert with_session(bench, 3) == 0
-    assert with_session(bench, 4) > 0
+        bench.fetched(next_fetch(session, 1, *map(asked, range(3))))
+    assert session_id_of(bench, 3) == 0
+    assert session_id_of(bench, 4) > 0
 
 
-async def test_a_follower_drives_out_the_smallest_consumer_however_young(tmp_path):
+async def test_follower_evicts_the_smallest_consumer_of_any_age(tmp_path):
     bench, (large, small) = await full_bench(tmp_path, 3, 2)
-    assert with_session(bench, 1, replica_id=OTHER) > 0
-    assert (is_there(bench, small), is_there(bench, large)) == (False, True)
+    assert session_id_of(bench, 1, replica_id=FOLLOWER) > 0
+    assert (is_cached(bench, small), is_cached(bench, large)) == (False, True)
 
 
-async def test_followers_are_safe_from_consumers_and_from_each_other(tmp_path):
+async def test_follower_sessions_are_not_evicted_by_consumers_or_followers(tmp_path):
     bench, _ = await full_bench(tmp_path)
-    followers = [with_session(bench, 1, replica_id=OTHER) for _ in range(2)]
-    assert with_session(bench, 5) == 0
-    assert with_session(bench, 5, replica_id=OTHER) == 0
-    assert all(is_there(bench, each) for each in followers)
+    followers = [session_id_of(bench, 1, replica_id=FOLLOWER) for _ in range(2)]
+    assert session_id_of(bench, 5) == 0
+    assert session_id_of(bench, 5, replica_id=FOLLOWER) == 0
+    assert all(is_cached(bench, session) for session in followers)

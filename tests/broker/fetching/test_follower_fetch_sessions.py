@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from odradek.broker.fetching.partition_reading import PartitionReading
+from odradek.broker.fetching.partition_reader import PartitionReader
 from odradek.protocol.api.fetch import FetchRequest
 from tests.support.fetches import FetchBench, append, asked, errors, numbers, request
 from tests.support.hosted_partitions import BROKER
@@ -19,24 +19,24 @@ class Scene(FetchBench):
     def __init__(self, path):
         super().__init__(path)
         self.proposed = []
-        self.hosting.replicas.in_sync = SimpleNamespace(
+        self.hosting.replicas.isr_manager = SimpleNamespace(
             now_ms=lambda: self.now_ms,
             lag_max_ms=LAG_MS,
-            propose=lambda partition, _: self.proposed.append(partition.topic_partition.partition),
+            submit=lambda partition, _: self.proposed.append(partition.topic_partition.partition),
             is_eligible=lambda replica_id: True,
         )
-        both = (BROKER, FOLLOWER)
-        self.partitions = [self.lead(each, replicas=both) for each in range(COUNT)]
+        replicas = (BROKER, FOLLOWER)
+        self.partitions = [self.lead(index, replicas=replicas) for index in range(COUNT)]
         for partition in self.partitions:
             append(partition)
         self.session_id, self.epoch = 0, 0
-        everything = [asked(each, 1, log_start_offset=0) for each in range(COUNT)]
-        self.session_id = self.ask(*everything).session_id
+        all_partitions = [asked(index, 1, log_start_offset=0) for index in range(COUNT)]
+        self.session_id = self.send(*all_partitions).session_id
         for _ in range(2):  # by the first the watermarks move, and by the second it hears of that
-            self.ask()
+            self.send()
 
-    def ask(self, *changed, replica_epoch=-1, **fields):
-        wanted = request(
+    def send(self, *changed, replica_epoch=-1, **fields):
+        fetch_request = request(
             *changed,
             session_id=self.session_id,
             session_epoch=self.epoch,
@@ -46,101 +46,103 @@ class Scene(FetchBench):
             **fields,
         )
         self.epoch += 1
-        response = self.fetched(wanted)
+        response = self.fetched(fetch_request)
         assert response.error_code == 0
         return response
 
-    def laggards(self):
+    def out_of_sync(self):
         for partition in self.partitions:
-            partition.look_for_laggards()
-        found, self.proposed = self.proposed, []
-        return found
+            partition.maybe_shrink_isr()
+        partitions, self.proposed = self.proposed, []
+        return partitions
 
 
 @pytest.fixture
 def looked_at(monkeypatch):
     """The numbers of partitions that were."""
-    line_of, numbers = PartitionReading.line_of, []
+    read, partition_numbers = PartitionReader.read, []
 
-    def counted(reading, wanted, *limits, **options):
-        numbers.append(wanted.asked.partition)
-        return line_of(reading, wanted, *limits, **options)
+    def record_and_read(reader, fetch_partition, *limits, **options):
+        partition_numbers.append(fetch_partition.partition_request.partition)
+        return read(reader, fetch_partition, *limits, **options)
 
-    monkeypatch.setattr(PartitionReading, "line_of", counted)
-    return numbers
+    monkeypatch.setattr(PartitionReader, "read", record_and_read)
+    return partition_numbers
 
 
-async def test_those_of_which_there_is_nothing_new_are_passed_over(tmp_path, looked_at):
+async def test_unchanged_partitions_are_not_read(tmp_path, looked_at):
     scene = Scene(tmp_path)
     looked_at.clear()
-    assert not scene.ask().responses
+    assert not scene.send().responses
     assert looked_at == []
     append(scene.partitions[3])
-    assert list(numbers(scene.ask())) == [3]
+    assert list(numbers(scene.send())) == [3]
     assert looked_at == [3]
-    scene.ask(asked(3, 2, log_start_offset=0))
+    scene.send(asked(3, 2, log_start_offset=0))
     assert scene.partitions[3].high_watermark.value == 2
 
 
-async def test_a_follower_that_asks_keeps_up_with_those_too(tmp_path):
+async def test_fetch_keeps_the_follower_in_sync_with_unread_partitions(tmp_path):
     scene = Scene(tmp_path)
     scene.now_ms += 10 * LAG_MS
-    scene.ask()
+    scene.send()
     for partition in scene.partitions:
         append(partition)
     scene.now_ms += LAG_MS
-    assert scene.laggards() == []
+    assert scene.out_of_sync() == []
     scene.now_ms += 1
-    assert scene.laggards() == [0, 1, 2, 3, 4]
+    assert scene.out_of_sync() == [0, 1, 2, 3, 4]
 
 
-async def test_one_that_has_not_asked_for_long_is_out_of_sync_with_what_grows(tmp_path):
+async def test_follower_without_fetches_is_out_of_sync_with_growing_partitions(tmp_path):
     scene = Scene(tmp_path)
     scene.now_ms += 10 * LAG_MS
-    assert scene.laggards() == []  # it has all
+    assert scene.out_of_sync() == []  # it has all
     append(scene.partitions[1])
-    assert scene.laggards() == [1]
+    assert scene.out_of_sync() == [1]
 
 
-async def test_what_is_forgotten_is_not_kept_up_with(tmp_path):
+async def test_fetch_does_not_keep_the_follower_in_sync_with_forgotten_partitions(tmp_path):
     scene = Scene(tmp_path)
     forgotten = FetchRequest.ForgottenTopic(topic="events", partitions=[4])
-    scene.ask(forgotten_topics_data=[forgotten])
+    scene.send(forgotten_topics_data=[forgotten])
     scene.now_ms += 10 * LAG_MS
-    scene.ask()
+    scene.send()
     for partition in scene.partitions:
         append(partition)
-    assert scene.laggards() == [4]
+    assert scene.out_of_sync() == [4]
 
 
-async def test_another_life_of_the_follower_is_noted(tmp_path):
+async def test_new_broker_epoch_of_the_follower_is_recorded(tmp_path):
     scene = Scene(tmp_path)
-    scene.ask(replica_epoch=30)
-    assert {each.leader.broker_epoch_of(FOLLOWER) for each in scene.partitions} == {30}
+    scene.send(replica_epoch=30)
+    assert {partition.leader_state.broker_epoch_of(FOLLOWER) for partition in scene.partitions} == {
+        30
+    }
 
 
-async def test_a_new_leader_epoch_is_told_of(tmp_path):
+async def test_new_leader_epoch_is_noticed(tmp_path):
     scene = Scene(tmp_path)
     scene.lead(2, replicas=(BROKER, FOLLOWER), epoch=1)
-    scene.ask()
-    assert scene.partitions[2].leader.followers[FOLLOWER].end_offset == 1
+    scene.send()
+    assert scene.partitions[2].leader_state.followers[FOLLOWER].log_end_offset == 1
     scene.lead(2, leader=FOLLOWER, replicas=(BROKER, FOLLOWER), epoch=2)
-    assert errors(scene.ask()) == ["NOT_LEADER_OR_FOLLOWER"]
+    assert errors(scene.send()) == ["NOT_LEADER_OR_FOLLOWER"]
 
 
-async def test_what_it_is_told_nothing_of_is_not_kept_up_with(tmp_path):
+async def test_fetch_does_not_keep_the_follower_in_sync_with_partitions_in_error(tmp_path):
     scene = Scene(tmp_path)
     append(scene.partitions[4])
     failing = asked(4, 1, log_start_offset=0, current_leader_epoch=7)
-    assert errors(scene.ask(failing)) == ["UNKNOWN_LEADER_EPOCH"]
+    assert errors(scene.send(failing)) == ["UNKNOWN_LEADER_EPOCH"]
     scene.now_ms += 10 * LAG_MS
-    scene.ask()
-    assert scene.laggards() == [4]
+    scene.send()
+    assert scene.out_of_sync() == [4]
 
 
-async def test_what_was_told_in_an_epoch_that_is_over_is_told_again(tmp_path):
+async def test_partition_is_sent_again_after_a_change_of_its_leader_epoch(tmp_path):
     """The follower had heard of the next one before the answer came, and took nothing of it."""
     scene = Scene(tmp_path)
     scene.lead(0, epoch=1, replicas=(BROKER, FOLLOWER))
-    response = scene.ask(asked(0, 1, log_start_offset=0, current_leader_epoch=1))
+    response = scene.send(asked(0, 1, log_start_offset=0, current_leader_epoch=1))
     assert list(numbers(response)) == [0]

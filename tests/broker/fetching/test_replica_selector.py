@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker.fetching.closest_replica import ClosestReplica
-from odradek.broker.metadata.picture import Node
-from odradek.broker.settings.replication import RACK_AWARE
+from odradek.broker.fetching.replica_selector import RackAwareReplicaSelector
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.settings.replication import RACK_AWARE_SELECTOR
 from odradek.broker.settings.server_settings import ServerSettings
-from odradek.config.definition import Layer, SettingError
+from odradek.config.definition import ConfigSource, SettingError
 from tests.support.calls import called, in_the_end
 from tests.support.fetches import FetchBench, append, asked, lines, request, told
 from tests.support.hosted_partitions import BROKER
@@ -21,38 +21,42 @@ class Scene(FetchBench):
 
     def __init__(self, path):
         super().__init__(path)
-        self.cluster.brokers = {each: Node(each, "h", 9, rack) for each, rack in RACKS.items()}
-        self.policy = replace(self.policy, closest=ClosestReplica(self.cluster))
+        self.cluster.brokers = {
+            broker_id: Node(broker_id, "h", 9, rack) for broker_id, rack in RACKS.items()
+        }
+        self.policy = replace(self.policy, replica_selector=RackAwareReplicaSelector(self.cluster))
         self.partition = self.lead(replicas=(BROKER, 2, 3, 4))
         append(self.partition, b"a", b"b", b"c")
         for replica in (2, 3, 4):
             self.fetched_by(replica, 3)
 
     def fetched_by(self, replica, offset, *, start_offset=0):
-        self.partition.follower_fetched(replica, offset=offset, start_offset=start_offset)
+        self.partition.update_follower_fetch_state(
+            replica, fetch_offset=offset, follower_start_offset=start_offset
+        )
 
     def preferred(self, *, rack, offset=3, listener="INSIDE", version=12, **fields):
-        asked_for = request(asked(offset=offset), rack_id=rack, **fields)
-        response = self.answered(called(asked_for, version=version, listener=listener))
-        (line,) = lines(response)
-        return line.preferred_read_replica
+        fetch_request = request(asked(offset=offset), rack_id=rack, **fields)
+        response = self.answered(called(fetch_request, version=version, listener=listener))
+        (partition_response,) = lines(response)
+        return partition_response.preferred_read_replica
 
 
 @pytest.mark.parametrize(("rack", "replica"), [("a", -1), ("b", 3), ("c", 4), ("d", -1), ("", -1)])
-async def test_a_follower_in_the_same_rack_is_closer_than_a_leader_elsewhere(
+async def test_follower_in_the_same_rack_is_preferred_to_a_leader_elsewhere(
     tmp_path, rack, replica
 ):
     assert Scene(tmp_path).preferred(rack=rack) == replica
 
 
-async def test_of_several_the_one_is_preferred_that_has_most(tmp_path):
+async def test_follower_with_the_largest_log_end_offset_is_preferred(tmp_path):
     scene = Scene(tmp_path)
     append(scene.partition, b"d")
     scene.fetched_by(2, 4)
     assert scene.preferred(rack="b") == 2
 
 
-async def test_who_has_not_what_is_asked_for_is_not(tmp_path):
+async def test_follower_without_the_fetch_offset_is_not_preferred(tmp_path):
     scene = Scene(tmp_path)
     append(scene.partition, b"d")
     for replica in (2, 3, 4):
@@ -62,51 +66,51 @@ async def test_who_has_not_what_is_asked_for_is_not(tmp_path):
     assert scene.preferred(rack="c", offset=9) == -1
 
 
-async def test_nor_who_is_not_in_sync_or_not_alive_or_not_to_be_reached(tmp_path):
+async def test_follower_out_of_isr_or_not_alive_or_not_reachable_is_not_preferred(tmp_path):
     scene = Scene(tmp_path)
     assert scene.preferred(rack="c", listener="OUTSIDE") == -1
-    scene.partition.in_sync_changed([BROKER, 2, 3], partition_epoch=1)
+    scene.partition.update_isr([BROKER, 2, 3], partition_epoch=1)
     assert scene.preferred(rack="c") == -1
     del scene.cluster.brokers[3]
     assert scene.preferred(rack="b") == 2
 
 
-async def test_old_clients_followers_and_brokers_without_a_selector_know_nothing_of_it(tmp_path):
+async def test_followers_and_brokers_without_a_selector_have_no_preferred_replica(tmp_path):
     scene = Scene(tmp_path)
     assert scene.preferred(rack="c", version=11) == 4
     follower = request(asked(offset=3), rack_id="c", replica_id=2)
     assert lines(scene.fetched(follower))[0].preferred_read_replica == -1
-    scene.policy = replace(scene.policy, closest=None)
+    scene.policy = replace(scene.policy, replica_selector=None)
     assert scene.preferred(rack="c") == -1
 
 
-async def test_whoever_is_sent_away_is_told_at_once_and_without_records(tmp_path):
+async def test_redirected_consumer_is_answered_at_once_without_records(tmp_path):
     scene = Scene(tmp_path)
-    polling = request(asked(offset=1), rack_id="c", max_wait_ms=60_000, min_bytes=1 << 20)
-    response = await in_the_end(scene.fetched(polling))
+    long_poll = request(asked(offset=1), rack_id="c", max_wait_ms=60_000, min_bytes=1 << 20)
+    response = await in_the_end(scene.fetched(long_poll))
     assert told(response) == [(0, "NONE", [])]
-    (line,) = lines(response)
-    assert (line.high_watermark, line.preferred_read_replica) == (3, 4)
+    (partition_response,) = lines(response)
+    assert (partition_response.high_watermark, partition_response.preferred_read_replica) == (3, 4)
 
 
-async def test_an_epoch_that_is_over_is_told_instead(tmp_path):
+async def test_old_leader_epoch_is_rejected_before_the_redirect(tmp_path):
     scene = Scene(tmp_path)
     scene.lead(replicas=(BROKER, 2, 3, 4), epoch=2)
-    late = request(asked(offset=1, current_leader_epoch=1), rack_id="c")
-    assert told(scene.fetched(late)) == [(0, "FENCED_LEADER_EPOCH", [])]
+    fenced_fetch = request(asked(offset=1, current_leader_epoch=1), rack_id="c")
+    assert told(scene.fetched(fenced_fetch)) == [(0, "FENCED_LEADER_EPOCH", [])]
 
 
-async def test_a_session_is_told_each_time_it_asks(tmp_path):
+async def test_preferred_replica_is_sent_in_every_response_of_a_session(tmp_path):
     scene = Scene(tmp_path)
     first = scene.fetched(request(asked(offset=3), rack_id="c", session_epoch=0))
     assert lines(first)[0].preferred_read_replica == 4
     for epoch in (1, 2):
-        again = request(session_id=first.session_id, session_epoch=epoch, rack_id="c")
-        (line,) = lines(scene.fetched(again))
-        assert line.preferred_read_replica == 4
+        next_fetch = request(session_id=first.session_id, session_epoch=epoch, rack_id="c")
+        (partition_response,) = lines(scene.fetched(next_fetch))
+        assert partition_response.preferred_read_replica == 4
 
 
-async def test_a_follower_serves_consumers_up_to_the_watermark_that_it_knows(tmp_path):
+async def test_follower_serves_consumers_up_to_its_high_watermark(tmp_path):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
     append(partition, b"a", b"b")
@@ -119,9 +123,15 @@ async def test_a_follower_serves_consumers_up_to_the_watermark_that_it_knows(tmp
     assert told(bench.fetched(request(asked()), version=10)) == [(0, "NOT_LEADER_OR_FOLLOWER", [])]
 
 
-def test_a_selector_that_is_not_known_is_refused():
-    written = {"log.dirs": "somewhere", "broker.id": "1", "replica.selector.class": RACK_AWARE}
-    settings = ServerSettings.read({Layer.FILE: written})
+def test_unknown_selector_is_rejected():
+    properties = {
+        "log.dirs": "somewhere",
+        "broker.id": "1",
+        "replica.selector.class": RACK_AWARE_SELECTOR,
+    }
+    settings = ServerSettings.read({ConfigSource.FILE: properties})
     assert settings.replication.is_rack_aware
     with pytest.raises(SettingError):
-        ServerSettings.read({Layer.FILE: {**written, "replica.selector.class": "com.acme.Mine"}})
+        ServerSettings.read(
+            {ConfigSource.FILE: {**properties, "replica.selector.class": "com.acme.Mine"}}
+        )

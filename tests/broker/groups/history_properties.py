@@ -18,23 +18,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from odradek.broker.groups.classic.group import ClassicGroup
-from odradek.broker.groups.classic.state import GroupState
-from odradek.broker.groups.committing import (
-    InTransaction,
-    NewCommit,
-    commit,
-    commit_in_transaction,
+from odradek.broker.groups.classic.state import ClassicGroupState
+from odradek.broker.groups.group import Committer
+from odradek.broker.groups.offset_commits import (
+    OffsetCommitEntry,
+    TransactionalProducer,
+    commit_offsets,
+    commit_transactional_offsets,
     delete_offsets,
 )
-from odradek.broker.groups.group import Committer
-from odradek.broker.groups.offset_expiry import forgetting_unused
+from odradek.broker.groups.offset_expiry import cleanup_expired_offsets
 from odradek.protocol.errors import KafkaError, KafkaStorageError, RequestTimedOut
 from tests.support.group_scene import EPOCH_MS, GROUP, GroupScene
 
 INSTANCES = st.sampled_from([None, None, None, "one", "two"])
 OFFERS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range")])
 TOPICS = st.sampled_from([("events",), ("events", "other"), ("other",)])
-PLACES = st.sampled_from([("events", 0), ("events", 1), ("other", 0)])
+PARTITIONS = st.sampled_from([("events", 0), ("events", 1), ("other", 0)])
 MOMENTS = st.sampled_from([1, 1, 3000, 6001, 30_000, 60_001, 400_000])
 PRODUCERS = st.integers(1, 2)
 #: Of the group, and of somebody who only keeps offsets.
@@ -63,7 +63,7 @@ class GroupHistory(RuleBasedStateMachine):
     def teardown(self):
         self.scene.close()
 
-    def somebody(self, number):
+    def some_member(self, number):
         return self.known[number % len(self.known)] if self.known else ("nobody", None)
 
     # What clients do
@@ -75,7 +75,7 @@ class GroupHistory(RuleBasedStateMachine):
                 instance_id=instance,
                 offered=offered,
                 topics=topics,
-                requires_id=requires_id,
+                requires_known_member_id=requires_id,
                 session_ms=6000,
             ),
             instance,
@@ -83,17 +83,17 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(number=FEW, offered=OFFERS, topics=TOPICS)
     def join_again(self, number, offered, topics):
-        member_id, instance = self.somebody(number)
+        member_id, instance = self.some_member(number)
         joining = self.scene.join(
             member_id, instance_id=instance, offered=offered, topics=topics, session_ms=6000
         )
         self.note(joining, instance)
 
     @rule()
-    def everybody_joins_again(self):
+    def all_rejoin(self):
         if self.group is None:
             return
-        for member in [*self.group.roster.members.values()]:
+        for member in [*self.group.metadata.members.values()]:
             self.note(
                 self.scene.join(member.id, instance_id=member.instance_id, session_ms=6000),
                 member.instance_id,
@@ -103,17 +103,17 @@ class GroupHistory(RuleBasedStateMachine):
     def static_members_come_back(self, times, behind):
         """And replicas lag, so that some of what is stored of that waits for them."""
         self.replicas_fall_behind()
-        instances = [] if self.group is None else [*self.group.roster.instances]
+        instances = [] if self.group is None else [*self.group.metadata.static_members]
         for instance in instances * times:
             self.note(self.scene.join(instance_id=instance, session_ms=6000), instance)
         self.replicas_catch_up_somewhat(behind)
 
     def note(self, joining, instance):
         self.waiting.append((joining, instance))
-        self.look()
+        self.read_responses()
 
     @invariant()
-    def look(self):
+    def read_responses(self):
         """Clients read their answers."""
         for joining, instance in [*self.waiting]:
             if joining.is_answered:
@@ -130,39 +130,42 @@ class GroupHistory(RuleBasedStateMachine):
 
     def check_is_replicated(self, member_id, instance):
         """While the group is stable; what a rebalance tells is stored at its end."""
-        roster = self.group.roster
-        if roster.state is GroupState.STABLE and roster.instances.get(instance) == member_id:
-            replicated = self.scene.replayed(only_replicated=True).groups[GROUP].roster
-            assert replicated.instances[instance] == member_id
+        metadata = self.group.metadata
+        if (
+            metadata.state is ClassicGroupState.STABLE
+            and metadata.static_members.get(instance) == member_id
+        ):
+            replicated = self.scene.replayed(only_replicated=True).groups[GROUP].metadata
+            assert replicated.static_members[instance] == member_id
 
     @rule(number=FEW, back=st.integers(0, 1), is_failing=st.booleans())
     def sync(self, number, back, is_failing):
         if self.group is None:
             return
-        member_id, instance = self.somebody(number)
+        member_id, instance = self.some_member(number)
         self.sync_of(member_id, instance, back=back, is_failing=is_failing)
 
     @rule()
-    def everybody_syncs(self):
+    def all_sync(self):
         if self.group is not None:
-            for member in [*self.group.roster.members.values()]:
+            for member in [*self.group.metadata.members.values()]:
                 self.sync_of(member.id, member.instance_id)
 
     @rule()
-    def everybody_settles(self):
+    def all_settle(self):
         """By chance, few histories come to a group that is stable."""
-        self.everybody_joins_again()
+        self.all_rejoin()
         self.time_passes(3000)
-        self.everybody_syncs()
+        self.all_sync()
 
     def sync_of(self, member_id, instance, *, back=0, is_failing=False):
-        roster = self.group.roster
-        generation = roster.generation - back
-        parts = {each: f"{generation} {each}".encode() for each in roster.members}
-        is_asked_for = roster.state is GroupState.COMPLETING_REBALANCE and not back
-        if is_asked_for and roster.leader == member_id:
+        metadata = self.group.metadata
+        generation = metadata.generation - back
+        parts = {each: f"{generation} {each}".encode() for each in metadata.members}
+        is_expected = metadata.state is ClassicGroupState.COMPLETING_REBALANCE and not back
+        if is_expected and metadata.leader == member_id:
             self.assigned[generation] = parts
-        with self.sick_log(is_failing):
+        with self.failing_log(is_failing):
             syncing = self.scene.sync(member_id, parts, generation=generation, instance_id=instance)
         # Whoever asks again has given up the answer before.
         self.syncing = [each for each in self.syncing if each[1] != member_id]
@@ -171,83 +174,83 @@ class GroupHistory(RuleBasedStateMachine):
             return
         self.syncing.pop()
         if syncing.error == "NONE" and syncing.result.assignment:
-            told = syncing.result.assignment
-            assert told.decode().split()[0] == str(roster.generation)
-            assert told in self.assigned[roster.generation].values()
-            assert member_id in roster.members
+            assignment = syncing.result.assignment
+            assert assignment.decode().split()[0] == str(metadata.generation)
+            assert assignment in self.assigned[metadata.generation].values()
+            assert member_id in metadata.members
 
     @rule(number=FEW)
     def heartbeat(self, number):
-        member_id, instance = self.somebody(number)
+        member_id, instance = self.some_member(number)
         self.scene.heartbeat(member_id, instance_id=instance)
 
     @rule()
-    def everybody_is_alive(self):
+    def all_send_heartbeats(self):
         if self.group is not None:
-            for member in [*self.group.roster.members.values()]:
+            for member in [*self.group.metadata.members.values()]:
                 self.scene.heartbeat(member.id, instance_id=member.instance_id)
 
     @rule(number=FEW, by_instance=st.booleans(), is_failing=st.booleans())
     def leave(self, number, by_instance, is_failing):
-        member_id, instance = self.somebody(number)
-        with self.sick_log(is_failing):
+        member_id, instance = self.some_member(number)
+        with self.failing_log(is_failing):
             self.scene.leave("" if by_instance and instance else member_id, instance)
 
     @rule(is_failing=st.booleans())
-    def everybody_leaves(self, is_failing):
-        members = {} if self.group is None else self.group.roster.members
-        with self.sick_log(is_failing):
+    def all_leave(self, is_failing):
+        members = {} if self.group is None else self.group.metadata.members
+        with self.failing_log(is_failing):
             for member in [*members.values()]:
                 self.scene.leave(member.id, member.instance_id)
 
     @contextmanager
-    def sick_log(self, is_failing):
+    def failing_log(self, is_failing):
         """If it is; a group that comes to be empty meanwhile is not stored."""
         was_empty = self.is_empty
         self.scene.log.failure = KafkaStorageError() if is_failing else None
         yield
         self.scene.log.failure = None
         if is_failing and self.is_empty and not was_empty:
-            self.unstored = self.group, self.group.roster.generation
+            self.unstored = self.group, self.group.metadata.generation
 
-    @rule(number=FEW, place=PLACES, group=IDS, offset=FEW)
-    def commit(self, number, place, group, offset):
-        wanted = [NewCommit(place, offset, -1, "", self.now_ms)]
-        self.attempt(commit, group, self.committer(number, group), wanted)
+    @rule(number=FEW, partition=PARTITIONS, group=IDS, offset=FEW)
+    def commit(self, number, partition, group, offset):
+        entries = [OffsetCommitEntry(partition, offset, -1, "", self.now_ms)]
+        self.attempt(commit_offsets, group, self.committer(number, group), entries)
 
-    @rule(number=FEW, place=PLACES, group=IDS, offset=FEW, producer=PRODUCERS)
-    def commit_in_transaction(self, number, place, group, offset, producer):
-        wanted = [NewCommit(place, offset, -1, "", self.now_ms)]
-        committer, transaction = self.committer(number, group), InTransaction(producer, 0)
-        self.attempt(commit_in_transaction, group, committer, transaction, wanted)
+    @rule(number=FEW, partition=PARTITIONS, group=IDS, offset=FEW, producer=PRODUCERS)
+    def commit_in_transaction(self, number, partition, group, offset, producer):
+        entries = [OffsetCommitEntry(partition, offset, -1, "", self.now_ms)]
+        committer, transaction = self.committer(number, group), TransactionalProducer(producer, 0)
+        self.attempt(commit_transactional_offsets, group, committer, transaction, entries)
 
     @rule(producer=PRODUCERS, is_commit=st.booleans())
     def end_transaction(self, producer, is_commit):
         self.scene.log.mark(producer, is_commit=is_commit)
-        self.scene.shard.complete(producer, is_commit=is_commit)
+        self.scene.shard.complete_transaction(producer, is_commit=is_commit)
 
-    @rule(place=PLACES, group=IDS)
-    def delete_offset(self, place, group):
-        self.attempt(delete_offsets, group, [place])
+    @rule(partition=PARTITIONS, group=IDS)
+    def delete_offset(self, partition, group):
+        self.attempt(delete_offsets, group, [partition])
         if GROUP not in self.scene.shard.groups:
             self.generation = self.stored_generation = 0
 
     def committer(self, number, group):
         if group != GROUP or self.group is None:
             return Committer("", None, -1)
-        member_id, instance = self.somebody(number)
-        return Committer(member_id, instance, self.group.roster.generation)
+        member_id, instance = self.some_member(number)
+        return Committer(member_id, instance, self.group.metadata.generation)
 
-    def attempt(self, deed, group, *arguments):
+    def attempt(self, operation, group, *arguments):
         with suppress(KafkaError):
-            deed(self.scene.shard, group, *arguments)
+            operation(self.scene.shard, group, *arguments)
 
     # What happens to everybody
 
     @rule(milliseconds=MOMENTS)
     def time_passes(self, milliseconds):
         self.scene.pass_ms(milliseconds)
-        self.look()
+        self.read_responses()
 
     @rule()
     def replicas_fall_behind(self):
@@ -256,26 +259,26 @@ class GroupHistory(RuleBasedStateMachine):
     @rule(is_failing=st.booleans())
     def replicas_catch_up(self, is_failing):
         self.scene.log.release(RequestTimedOut() if is_failing else None)
-        self.look()
+        self.read_responses()
 
     def replicas_catch_up_somewhat(self, behind):
         log = self.scene.log
-        log.release_before(max(log.end_offset - behind, log.replicated_offset))
-        self.look()
+        log.release_before(max(log.log_end_offset - behind, log.replicated_offset))
+        self.read_responses()
 
     @rule()
-    def unused_offsets_go(self):
+    def expire_offsets(self):
         for group in (GROUP, "outside"):
-            list(forgetting_unused(self.scene.shard, group))
+            list(cleanup_expired_offsets(self.scene.shard, group))
         if GROUP not in self.scene.shard.groups:
             self.generation = self.stored_generation = 0
 
     @rule()
-    def coordinator_moves(self):
+    def reload_coordinator(self):
         self.scene.reload()
-        self.look()
+        self.read_responses()
         self.unstored = None
-        self.generation = 0 if self.group is None else self.group.roster.generation
+        self.generation = 0 if self.group is None else self.group.metadata.generation
 
     # What always holds
 
@@ -295,42 +298,44 @@ class GroupHistory(RuleBasedStateMachine):
 
     @property
     def is_unstored(self):
-        return self.is_empty and (self.group, self.group.roster.generation) == self.unstored
+        return self.is_empty and (self.group, self.group.metadata.generation) == self.unstored
 
     @invariant()
-    def there_is_one_leader_and_everybody_is_on_the_lists_once(self):
+    def one_leader_and_consistent_member_lists(self):
         if self.group is None:
             return
-        roster = self.group.roster
-        assert (roster.leader in roster.members) == bool(roster.members)
-        assert roster.joining <= set(roster.members)
-        assert roster.unsynced <= set(roster.members)
-        assert not roster.pending & set(roster.members)
-        assert roster.joining == {
-            each.id for each in roster.members.values() if each.joining is not None
+        metadata = self.group.metadata
+        assert (metadata.leader in metadata.members) == bool(metadata.members)
+        assert metadata.members_awaiting_join <= set(metadata.members)
+        assert metadata.pending_sync_members <= set(metadata.members)
+        assert not metadata.pending_join_members & set(metadata.members)
+        assert metadata.members_awaiting_join == {
+            each.id for each in metadata.members.values() if each.awaiting_join_future is not None
         }
-        assert roster.instances == {
+        assert metadata.static_members == {
             each.instance_id: each.id
-            for each in roster.members.values()
+            for each in metadata.members.values()
             if each.instance_id is not None
         }
-        assert (roster.state is GroupState.EMPTY) <= (not roster.members)
+        assert (metadata.state is ClassicGroupState.EMPTY) <= (not metadata.members)
 
     @invariant()
-    def nobody_waits_for_a_part_who_is_not_a_member(self):
-        members = {} if self.group is None else self.group.roster.members
+    def only_members_wait_for_an_assignment(self):
+        members = {} if self.group is None else self.group.metadata.members
         for syncing, member_id, _ in self.syncing:
-            is_waiting = member_id in members and members[member_id].syncing is not None
+            is_waiting = (
+                member_id in members and members[member_id].awaiting_sync_future is not None
+            )
             assert syncing.is_answered or is_waiting
 
     @invariant()
     def generations_only_grow(self):
         if self.group is not None:
-            assert self.group.roster.generation >= self.generation
-            self.generation = self.group.roster.generation
+            assert self.group.metadata.generation >= self.generation
+            self.generation = self.group.metadata.generation
 
     @invariant()
-    def what_is_known_is_what_the_log_says(self):
+    def state_equals_a_replay_of_the_log(self):
         replayed = self.scene.replayed()
         known = self.scene.shard
         assert replayed.offsets.keys() == known.offsets.keys()
@@ -339,24 +344,29 @@ class GroupHistory(RuleBasedStateMachine):
             assert replayed.offsets[group_id].pending == offsets.pending
         stored = replayed.groups.get(GROUP)
         if self.is_unstored:
-            assert stored is None or stored.roster.generation < self.unstored[1]
+            assert stored is None or stored.metadata.generation < self.unstored[1]
         elif stored is None:
             # Only one that has not been through a generation yet, or is in the midst of it.
-            roster = None if self.group is None else self.group.roster
-            is_new = roster is None or (roster.state is GroupState.EMPTY and not roster.generation)
-            assert is_new or roster.state not in (GroupState.STABLE, GroupState.EMPTY)
+            metadata = None if self.group is None else self.group.metadata
+            is_new = metadata is None or (
+                metadata.state is ClassicGroupState.EMPTY and not metadata.generation
+            )
+            assert is_new or metadata.state not in (
+                ClassicGroupState.STABLE,
+                ClassicGroupState.EMPTY,
+            )
         else:
             self.check_stored(stored)
 
     def check_stored(self, stored):
-        assert stored.roster.generation >= self.stored_generation
-        self.stored_generation = stored.roster.generation
-        roster = self.group.roster
-        assert roster.generation >= stored.roster.generation
-        if roster.state in (GroupState.STABLE, GroupState.EMPTY):
-            assert roster.stored() == stored.roster.stored()
-            assert roster.subscribed == stored.roster.subscribed
-            assert roster.state is stored.roster.state
+        assert stored.metadata.generation >= self.stored_generation
+        self.stored_generation = stored.metadata.generation
+        metadata = self.group.metadata
+        assert metadata.generation >= stored.metadata.generation
+        if metadata.state in (ClassicGroupState.STABLE, ClassicGroupState.EMPTY):
+            assert metadata.to_record_value() == stored.metadata.to_record_value()
+            assert metadata.subscribed_topics == stored.metadata.subscribed_topics
+            assert metadata.state is stored.metadata.state
 
 
 GroupHistory.TestCase.settings = settings(stateful_step_count=60)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.groups.deadline import Deadline
+from odradek.broker.groups.expiration_timer import ExpirationTimer
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -13,7 +13,7 @@ def loop():
     loop.close()
 
 
-class Counted:
+class CountingLoop:
     """How often timers were set."""
 
     def __init__(self, loop):
@@ -28,87 +28,87 @@ class Counted:
         return self.loop.call_at(when, callback)
 
 
-def test_it_passes_once(loop):
-    passed = []
-    Deadline(loop, lambda: passed.append(loop.time())).put_off(by_ms=1000)
+def test_timer_expires_once(loop):
+    expired = []
+    ExpirationTimer(loop, lambda: expired.append(loop.time())).reset(timeout_ms=1000)
     loop.pass_time(5)
-    assert passed == [1.0]
+    assert expired == [1.0]
 
 
-def test_it_passes_as_long_after_it_was_last_put_off(loop):
-    passed = []
-    deadline = Deadline(loop, lambda: passed.append(loop.time()))
+def test_reset_postpones_the_expiration(loop):
+    expired = []
+    timer = ExpirationTimer(loop, lambda: expired.append(loop.time()))
     for _ in range(3):
-        deadline.put_off(by_ms=1000)
+        timer.reset(timeout_ms=1000)
         loop.pass_time(0.75)
     loop.pass_time(5)
-    assert passed == [2.5]
+    assert expired == [2.5]
 
 
-def test_putting_it_off_sets_no_timer(loop):
-    timers = Counted(loop)
-    deadline = Deadline(timers, lambda: None)
+def test_repeated_resets_set_one_loop_timer(loop):
+    counting = CountingLoop(loop)
+    timer = ExpirationTimer(counting, lambda: None)
     for _ in range(1000):
-        deadline.put_off(by_ms=1000)
-    assert timers.count == 1
-    deadline.call_off()
+        timer.reset(timeout_ms=1000)
+    assert counting.count == 1
+    timer.cancel()
 
 
-def test_it_may_come_sooner_than_it_was(loop):
-    passed = []
-    deadline = Deadline(loop, lambda: passed.append(loop.time()))
-    deadline.put_off(by_ms=300_000)
-    deadline.put_off(by_ms=1000)
+def test_reset_to_an_earlier_time_expires_earlier(loop):
+    expired = []
+    timer = ExpirationTimer(loop, lambda: expired.append(loop.time()))
+    timer.reset(timeout_ms=300_000)
+    timer.reset(timeout_ms=1000)
     loop.pass_time(400)
-    assert passed == [1.0]
+    assert expired == [1.0]
 
 
-def test_what_was_called_off_never_comes(loop):
-    passed = []
-    deadline = Deadline(loop, lambda: passed.append(1))
-    deadline.put_off(by_ms=1000)
-    deadline.call_off()
-    assert not deadline.is_set
+def test_cancelled_timer_never_expires(loop):
+    expired = []
+    timer = ExpirationTimer(loop, lambda: expired.append(1))
+    timer.reset(timeout_ms=1000)
+    timer.cancel()
+    assert not timer.is_scheduled
     loop.pass_time(5)
-    assert passed == []
+    assert expired == []
 
 
-class HeldUp:
+class BlockedLoop:
     """A loop that was held up: its timers ring late."""
 
     def __init__(self):
         self.now = 0.0
-        self.set = []
+        self.scheduled = []
 
     def time(self):
         return self.now
 
     def call_at(self, when, callback):
-        self.set.append((when, callback))
+        self.scheduled.append((when, callback))
         return self
 
     def cancel(self): ...
 
 
-def test_when_everything_was_held_up_heartbeats_have_a_moment_to_be_heard():
-    timers, passed = HeldUp(), []
-    deadline = Deadline(timers, lambda: passed.append(timers.now))
-    deadline.put_off(by_ms=1000)
-    timers.now = 9.0
-    timers.set.pop()[1]()
-    assert passed == []
-    when, ring = timers.set.pop()
-    timers.now = when
-    ring()
-    assert passed == [when]
+def test_late_timer_grants_a_grace_period_for_queued_heartbeats():
+    loop, expired = BlockedLoop(), []
+    timer = ExpirationTimer(loop, lambda: expired.append(loop.now))
+    timer.reset(timeout_ms=1000)
+    loop.now = 9.0
+    loop.scheduled.pop()[1]()
+    assert expired == []
+    when, fire = loop.scheduled.pop()
+    loop.now = when
+    fire()
+    assert expired == [when]
 
 
-def test_but_only_one():
-    timers, passed = HeldUp(), []
-    deadline = Deadline(timers, lambda: passed.append(timers.now))
-    deadline.put_off(by_ms=1000)
-    timers.now = 9.0
-    timers.set.pop()[1]()
-    timers.now = 20.0
-    timers.set.pop()[1]()
-    assert passed == [20.0]
+def test_grace_period_is_granted_once():
+    loop, expired = BlockedLoop(), []
+    timer = ExpirationTimer(loop, lambda: expired.append(loop.now))
+    timer.reset(timeout_ms=1000)
+    loop.now = 9.0
+    loop.scheduled.pop()[1]()
+    loop.now = 20.0
+    loop.scheduled.pop()[1]()
+    assert expired == [20.0]

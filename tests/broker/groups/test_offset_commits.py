@@ -2,189 +2,211 @@
 
 import pytest
 
-from odradek.broker.groups.committing import (
-    InTransaction,
-    NewCommit,
-    commit,
-    commit_in_transaction,
-    delete_offsets,
-    forgetting_partitions,
-)
 from odradek.broker.groups.group import Committer
+from odradek.broker.groups.offset_commits import (
+    OffsetCommitEntry,
+    TransactionalProducer,
+    commit_offsets,
+    commit_transactional_offsets,
+    delete_offsets,
+    remove_deleted_partition_offsets,
+)
 from odradek.protocol.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
     KafkaError,
     MessageTooLarge,
-    NotLeader,
+    NotLeaderOrFollower,
     UnknownMemberId,
 )
 from tests.support.group_scene import GROUP
 
 OUTSIDE = Committer("", None, -1)
-PLACE, OTHER = ("events", 0), ("other", 3)
+PARTITION, OTHER = ("events", 0), ("other", 3)
 
 
-def new(offset, place=PLACE, **fields):
-    values = {"leader_epoch": 2, "metadata": "half", "committed_ms": 77, **fields}
-    return NewCommit(place, offset, **values)
+def new(offset, partition=PARTITION, **fields):
+    values = {"leader_epoch": 2, "metadata": "half", "commit_timestamp_ms": 77, **fields}
+    return OffsetCommitEntry(partition, offset, **values)
 
 
-def offsets_in(shard, group=GROUP):
-    return {place: each.offset for place, each in shard.offsets[group].committed.items()}
+def committed_offsets(shard, group=GROUP):
+    return {partition: each.offset for partition, each in shard.offsets[group].committed.items()}
 
 
-def test_somebody_outside_any_group_commits_and_replay_finds_all_of_it(scene):
-    written = commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER, metadata="")])
-    assert (written.first_offset, written.last_offset) == (0, 1)
+def test_simple_consumer_commits_and_replay_restores_the_offsets(scene):
+    append_info = commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER, metadata="")])
+    assert (append_info.first_offset, append_info.last_offset) == (0, 1)
     assert not scene.shard.groups
     replayed = scene.replayed()
     assert replayed.offsets[GROUP].committed == scene.shard.offsets[GROUP].committed
-    found = replayed.offsets[GROUP].committed[PLACE]
-    assert found == (5, 2, "half", 77, -1, 0)
+    committed = replayed.offsets[GROUP].committed[PARTITION]
+    assert committed == (5, 2, "half", 77, -1, 0)
 
 
-def test_nobody_of_a_group_that_is_gone_commits(scene):
+def test_member_of_an_unknown_group_cannot_commit(scene):
     with pytest.raises(IllegalGeneration):
-        commit(scene.shard, GROUP, Committer("m", None, 3), [new(5)])
+        commit_offsets(scene.shard, GROUP, Committer("m", None, 3), [new(5)])
     assert not scene.shard.offsets
 
 
-def test_a_group_that_only_keeps_offsets_has_no_members_to_commit(scene):
-    commit(scene.shard, GROUP, OUTSIDE, [new(5)])
+def test_member_cannot_commit_to_a_group_without_members(scene):
+    commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5)])
     with pytest.raises(UnknownMemberId):
-        commit(scene.shard, GROUP, Committer("m", None, 3), [new(6)])
-    assert offsets_in(scene.shard) == {PLACE: 5}
+        commit_offsets(scene.shard, GROUP, Committer("m", None, 3), [new(6)])
+    assert committed_offsets(scene.shard) == {PARTITION: 5}
 
 
-def test_where_there_is_nothing_to_commit_the_group_is_asked_all_the_same(scene):
-    assert commit(scene.shard, GROUP, OUTSIDE, []) is None
+def test_commit_without_offsets_is_still_validated(scene):
+    assert commit_offsets(scene.shard, GROUP, OUTSIDE, []) is None
     scene.stable()
     with pytest.raises(KafkaError):
-        commit(scene.shard, GROUP, OUTSIDE, [])
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [])
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
-    [(NotLeader(), "NOT_COORDINATOR"), (MessageTooLarge(), "INVALID_COMMIT_OFFSET_SIZE")],
+    ("log_error", "expected"),
+    [(NotLeaderOrFollower(), "NOT_COORDINATOR"), (MessageTooLarge(), "INVALID_COMMIT_OFFSET_SIZE")],
 )
-def test_what_cannot_be_written_is_not_committed(scene, failure, told):
-    scene.log.failure = failure
-    with pytest.raises(KafkaError) as refused:
-        commit(scene.shard, GROUP, OUTSIDE, [new(5)])
-    assert refused.value.error.name == told
+def test_commit_that_cannot_be_appended_is_not_applied(scene, log_error, expected):
+    scene.log.failure = log_error
+    with pytest.raises(KafkaError) as caught:
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5)])
+    assert caught.value.error_code.name == expected
     assert not scene.shard.offsets
 
 
 class TestTransactions:
-    def test_pending_until_the_marker_comes(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5)])
-        transaction = InTransaction(9, 0)
-        commit_in_transaction(scene.shard, GROUP, OUTSIDE, transaction, [new(8), new(9, OTHER)])
-        assert offsets_in(scene.shard) == {PLACE: 5}
-        assert same(scene)
+    def test_offsets_are_pending_until_the_marker(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5)])
+        transaction = TransactionalProducer(9, 0)
+        commit_transactional_offsets(
+            scene.shard, GROUP, OUTSIDE, transaction, [new(8), new(9, OTHER)]
+        )
+        assert committed_offsets(scene.shard) == {PARTITION: 5}
+        assert is_same_after_replay(scene)
         scene.log.mark(9, is_commit=True)
-        scene.shard.complete(9, is_commit=True)
-        assert offsets_in(scene.shard) == {PLACE: 8, OTHER: 9}
-        assert same(scene)
+        scene.shard.complete_transaction(9, is_commit=True)
+        assert committed_offsets(scene.shard) == {PARTITION: 8, OTHER: 9}
+        assert is_same_after_replay(scene)
 
-    def test_dropped_if_it_is_aborted(self, scene):
-        commit_in_transaction(scene.shard, GROUP, OUTSIDE, InTransaction(9, 0), [new(8)])
+    def test_offsets_of_an_aborted_transaction_are_dropped(self, scene):
+        commit_transactional_offsets(
+            scene.shard, GROUP, OUTSIDE, TransactionalProducer(9, 0), [new(8)]
+        )
         scene.log.mark(9, is_commit=False)
-        scene.shard.complete(9, is_commit=False)
+        scene.shard.complete_transaction(9, is_commit=False)
         assert not scene.shard.offsets
-        assert same(scene)
+        assert is_same_after_replay(scene)
 
-    def test_a_transaction_may_be_about_many_groups(self, scene):
+    def test_transaction_can_span_several_groups(self, scene):
         for group in ("a", "b"):
-            commit_in_transaction(scene.shard, group, OUTSIDE, InTransaction(9, 0), [new(8)])
+            commit_transactional_offsets(
+                scene.shard, group, OUTSIDE, TransactionalProducer(9, 0), [new(8)]
+            )
         scene.log.mark(9, is_commit=True)
-        scene.shard.complete(9, is_commit=True)
-        assert offsets_in(scene.shard, "a") == offsets_in(scene.shard, "b") == {PLACE: 8}
-        assert same(scene)
+        scene.shard.complete_transaction(9, is_commit=True)
+        assert (
+            committed_offsets(scene.shard, "a")
+            == committed_offsets(scene.shard, "b")
+            == {PARTITION: 8}
+        )
+        assert is_same_after_replay(scene)
 
-    def test_open_ones_are_completed_after_a_reload(self, scene):
-        commit_in_transaction(scene.shard, GROUP, OUTSIDE, InTransaction(9, 0), [new(8)])
+    def test_open_transaction_is_completed_after_a_reload(self, scene):
+        commit_transactional_offsets(
+            scene.shard, GROUP, OUTSIDE, TransactionalProducer(9, 0), [new(8)]
+        )
         scene.reload()
         scene.log.mark(9, is_commit=True)
-        scene.shard.complete(9, is_commit=True)
-        assert offsets_in(scene.shard) == {PLACE: 8}
+        scene.shard.complete_transaction(9, is_commit=True)
+        assert committed_offsets(scene.shard) == {PARTITION: 8}
 
-    def test_deleting_takes_what_is_pending_too(self, scene):
-        commit_in_transaction(scene.shard, GROUP, OUTSIDE, InTransaction(9, 0), [new(8)])
-        delete_offsets(scene.shard, GROUP, [PLACE])
+    def test_delete_removes_pending_offsets(self, scene):
+        commit_transactional_offsets(
+            scene.shard, GROUP, OUTSIDE, TransactionalProducer(9, 0), [new(8)]
+        )
+        delete_offsets(scene.shard, GROUP, [PARTITION])
         scene.log.mark(9, is_commit=True)
-        scene.shard.complete(9, is_commit=True)
+        scene.shard.complete_transaction(9, is_commit=True)
         assert not scene.shard.offsets
-        assert same(scene)
+        assert is_same_after_replay(scene)
 
-    def test_a_member_of_an_old_generation_is_refused(self, scene):
+    def test_commit_with_an_old_generation_is_rejected(self, scene):
         (member,) = scene.stable()
         old = Committer(member, None, 0)
         with pytest.raises(IllegalGeneration):
-            commit_in_transaction(scene.shard, GROUP, old, InTransaction(9, 0), [new(8)])
+            commit_transactional_offsets(
+                scene.shard, GROUP, old, TransactionalProducer(9, 0), [new(8)]
+            )
 
 
-class TestDeleting:
-    def test_those_that_are_there_and_are_not_needed(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+class TestDelete:
+    def test_only_offsets_of_unsubscribed_topics_are_deleted(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
         scene.stable(topics=("events",))
-        outcomes = delete_offsets(scene.shard, GROUP, [PLACE, OTHER, ("absent", 0)])
-        assert isinstance(outcomes[PLACE], GroupSubscribedToTopic)
+        outcomes = delete_offsets(scene.shard, GROUP, [PARTITION, OTHER, ("absent", 0)])
+        assert isinstance(outcomes[PARTITION], GroupSubscribedToTopic)
         assert outcomes[OTHER] is outcomes["absent", 0] is None
-        assert offsets_in(scene.shard) == {PLACE: 5}
-        assert same(scene)
+        assert committed_offsets(scene.shard) == {PARTITION: 5}
+        assert is_same_after_replay(scene)
 
-    def test_a_group_without_any_is_not_there(self, scene):
+    def test_group_without_offsets_is_not_found(self, scene):
         with pytest.raises(GroupIdNotFound):
-            delete_offsets(scene.shard, GROUP, [PLACE])
+            delete_offsets(scene.shard, GROUP, [PARTITION])
 
-    def test_a_group_that_is_left_without_any_and_without_members_goes_too(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+    def test_group_without_offsets_and_members_is_deleted(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
         (member,) = scene.stable()
         scene.leave(member)
-        delete_offsets(scene.shard, GROUP, [PLACE])
+        delete_offsets(scene.shard, GROUP, [PARTITION])
         assert GROUP in scene.shard.groups
         delete_offsets(scene.shard, GROUP, [OTHER])
         assert not scene.shard.groups
         assert not scene.replayed().groups
 
-    def test_many_are_deleted_in_several_batches(self, scene):
-        places = [("events", number) for number in range(2500)]
-        commit(scene.shard, GROUP, OUTSIDE, [new(5, place) for place in places])
-        delete_offsets(scene.shard, GROUP, places)
+    def test_many_offsets_are_deleted_in_several_batches(self, scene):
+        partitions = [("events", number) for number in range(2500)]
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5, partition) for partition in partitions])
+        delete_offsets(scene.shard, GROUP, partitions)
         assert [batch.count for batch in scene.log.batches] == [2500, 500, 500, 500, 500, 500]
-        assert same(scene)
+        assert is_same_after_replay(scene)
 
-    def test_those_of_partitions_that_are_gone(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
-        assert [*forgetting_partitions(scene.shard, GROUP, [PLACE], before=2)]
-        assert offsets_in(scene.shard) == {OTHER: 6}
+    def test_offsets_of_deleted_partitions_are_removed(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+        assert [
+            *remove_deleted_partition_offsets(scene.shard, GROUP, [PARTITION], before_log_offset=2)
+        ]
+        assert committed_offsets(scene.shard) == {OTHER: 6}
 
-    def test_not_what_is_committed_after_they_have_gone(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
-        forgetting = forgetting_partitions(scene.shard, GROUP, [PLACE, OTHER], before=2)
-        commit(scene.shard, GROUP, OUTSIDE, [new(0)])
-        transaction = InTransaction(9, 0)
-        commit_in_transaction(scene.shard, GROUP, OUTSIDE, transaction, [new(1, OTHER)])
-        assert [*forgetting]
-        assert offsets_in(scene.shard) == {PLACE: 0, OTHER: 6}
-        assert same(scene)
+    def test_offsets_committed_after_the_partition_deletion_are_kept(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5), new(6, OTHER)])
+        removal = remove_deleted_partition_offsets(
+            scene.shard, GROUP, [PARTITION, OTHER], before_log_offset=2
+        )
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(0)])
+        transaction = TransactionalProducer(9, 0)
+        commit_transactional_offsets(scene.shard, GROUP, OUTSIDE, transaction, [new(1, OTHER)])
+        assert [*removal]
+        assert committed_offsets(scene.shard) == {PARTITION: 0, OTHER: 6}
+        assert is_same_after_replay(scene)
 
-    def test_what_cannot_be_written_stays(self, scene):
-        commit(scene.shard, GROUP, OUTSIDE, [new(5)])
-        scene.log.failure = NotLeader()
-        assert not [*forgetting_partitions(scene.shard, GROUP, [PLACE], before=1)]
-        assert offsets_in(scene.shard) == {PLACE: 5}
+    def test_offsets_are_kept_if_the_log_cannot_be_written(self, scene):
+        commit_offsets(scene.shard, GROUP, OUTSIDE, [new(5)])
+        scene.log.failure = NotLeaderOrFollower()
+        assert not [
+            *remove_deleted_partition_offsets(scene.shard, GROUP, [PARTITION], before_log_offset=1)
+        ]
+        assert committed_offsets(scene.shard) == {PARTITION: 5}
 
 
-def same(scene):
+def is_same_after_replay(scene):
     """Whether what is known is what the log amounts to."""
     replayed = scene.replayed().offsets
-    known = scene.shard.offsets
-    assert replayed.keys() == known.keys()
-    for group_id, offsets in known.items():
+    current = scene.shard.offsets
+    assert replayed.keys() == current.keys()
+    for group_id, offsets in current.items():
         assert replayed[group_id].committed == offsets.committed
         assert replayed[group_id].pending == offsets.pending
     return True

@@ -1,70 +1,70 @@
 """The offsets of one group id."""
 
-from odradek.broker.groups.offsets import NEVER, Commit, GroupOffsets
+from odradek.broker.groups.offsets import NO_EXPIRE_TIMESTAMP, GroupOffsets, OffsetAndMetadata
 
-PLACE, OTHER = ("events", 0), ("events", 1)
-
-
-def commit(offset, *, at):
-    return Commit(offset, -1, "", 1, NEVER, at)
+PARTITION, OTHER = ("events", 0), ("events", 1)
 
 
-def test_of_two_commits_the_later_in_the_log_counts():
+def commit(offset, *, record_offset):
+    return OffsetAndMetadata(offset, -1, "", 1, NO_EXPIRE_TIMESTAMP, record_offset)
+
+
+def test_later_commit_in_the_log_wins():
     offsets = GroupOffsets()
-    offsets.commit(PLACE, commit(7, at=2))
-    offsets.commit(PLACE, commit(5, at=1))
-    assert offsets.committed[PLACE].offset == 7
+    offsets.commit(PARTITION, commit(7, record_offset=2))
+    offsets.commit(PARTITION, commit(5, record_offset=1))
+    assert offsets.committed[PARTITION].offset == 7
 
 
-def test_what_is_pending_does_not_count_before_its_transaction_is_committed():
+def test_pending_offset_counts_when_its_transaction_is_committed():
     offsets = GroupOffsets()
-    offsets.commit(PLACE, commit(5, at=1))
-    offsets.commit_pending(9, PLACE, commit(8, at=2))
-    assert offsets.committed[PLACE].offset == 5
-    assert (offsets.is_pending(PLACE), offsets.is_pending(OTHER)) == (True, False)
-    offsets.complete(9, is_commit=True)
-    assert offsets.committed[PLACE].offset == 8
-    assert not offsets.is_pending(PLACE)
+    offsets.commit(PARTITION, commit(5, record_offset=1))
+    offsets.commit_pending(9, PARTITION, commit(8, record_offset=2))
+    assert offsets.committed[PARTITION].offset == 5
+    assert (offsets.is_pending(PARTITION), offsets.is_pending(OTHER)) == (True, False)
+    offsets.complete_transaction(9, is_commit=True)
+    assert offsets.committed[PARTITION].offset == 8
+    assert not offsets.is_pending(PARTITION)
 
 
-def test_nor_ever_if_it_is_aborted():
+def test_aborted_pending_offset_is_dropped():
     offsets = GroupOffsets()
-    offsets.commit_pending(9, PLACE, commit(8, at=2))
-    offsets.complete(9, is_commit=False)
+    offsets.commit_pending(9, PARTITION, commit(8, record_offset=2))
+    offsets.complete_transaction(9, is_commit=False)
     assert offsets.is_empty
 
 
-def test_a_plain_commit_that_came_later_stays_when_the_transaction_is_committed():
+def test_later_plain_commit_wins_over_a_transactional_one():
     offsets = GroupOffsets()
-    offsets.commit_pending(9, PLACE, commit(8, at=2))
-    offsets.commit(PLACE, commit(11, at=3))
-    offsets.complete(9, is_commit=True)
-    assert offsets.committed[PLACE].offset == 11
+    offsets.commit_pending(9, PARTITION, commit(8, record_offset=2))
+    offsets.commit(PARTITION, commit(11, record_offset=3))
+    offsets.complete_transaction(9, is_commit=True)
+    assert offsets.committed[PARTITION].offset == 11
 
 
-def test_each_producer_completes_its_own():
+def test_each_transaction_completes_only_its_own_offsets():
     offsets = GroupOffsets()
-    offsets.commit_pending(1, PLACE, commit(8, at=2))
-    offsets.commit_pending(2, OTHER, commit(9, at=3))
-    offsets.complete(1, is_commit=True)
-    assert set(offsets.committed) == {PLACE}
+    offsets.commit_pending(1, PARTITION, commit(8, record_offset=2))
+    offsets.commit_pending(2, OTHER, commit(9, record_offset=3))
+    offsets.complete_transaction(1, is_commit=True)
+    assert set(offsets.committed) == {PARTITION}
     assert offsets.is_pending(OTHER)
-    offsets.complete(3, is_commit=True)
+    offsets.complete_transaction(3, is_commit=True)
 
 
-def test_what_is_forgotten_does_not_come_back_by_a_transaction():
+def test_removed_offset_is_not_restored_by_a_transaction():
     offsets = GroupOffsets()
-    offsets.commit(PLACE, commit(5, at=1))
-    offsets.commit_pending(9, PLACE, commit(8, at=2))
-    offsets.commit_pending(9, OTHER, commit(9, at=3))
-    offsets.forget(PLACE)
-    assert list(offsets.places()) == [OTHER]
-    offsets.complete(9, is_commit=True)
+    offsets.commit(PARTITION, commit(5, record_offset=1))
+    offsets.commit_pending(9, PARTITION, commit(8, record_offset=2))
+    offsets.commit_pending(9, OTHER, commit(9, record_offset=3))
+    offsets.remove(PARTITION)
+    assert list(offsets.partitions()) == [OTHER]
+    offsets.complete_transaction(9, is_commit=True)
     assert set(offsets.committed) == {OTHER}
 
 
-def test_where_all_is_forgotten_nothing_is_pending():
+def test_removing_all_offsets_removes_pending_ones():
     offsets = GroupOffsets()
-    offsets.commit_pending(9, PLACE, commit(8, at=2))
-    offsets.forget(PLACE)
+    offsets.commit_pending(9, PARTITION, commit(8, record_offset=2))
+    offsets.remove(PARTITION)
     assert offsets.is_empty

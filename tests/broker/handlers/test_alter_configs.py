@@ -14,7 +14,7 @@ from tests.support.config_scene import config_scene
 TOPIC, BROKER = 2, 4
 
 
-def replacing(*resources):
+def alter_configs_request(*resources):
     return AlterConfigsRequest(
         resources=[
             AlterConfigsRequest.Resource(
@@ -31,7 +31,7 @@ def replacing(*resources):
     )
 
 
-def altering(*resources):
+def incremental_alter_configs_request(*resources):
     return IncrementalAlterConfigsRequest(
         resources=[
             IncrementalAlterConfigsRequest.Resource(
@@ -50,17 +50,20 @@ def altering(*resources):
     )
 
 
-BOTH = pytest.mark.parametrize(
-    ("key", "request_of"),
-    [(ApiKey.ALTER_CONFIGS, replacing), (ApiKey.INCREMENTAL_ALTER_CONFIGS, altering)],
+BOTH_APIS = pytest.mark.parametrize(
+    ("key", "build_request"),
+    [
+        (ApiKey.ALTER_CONFIGS, alter_configs_request),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs_request),
+    ],
     ids=["all", "single"],
 )
 
 
-@BOTH
-async def test_each_resource_succeeds_or_fails_alone(key, request_of):
+@BOTH_APIS
+async def test_each_resource_succeeds_or_fails_independently(key, build_request):
     scene = await config_scene(topics={"t": {}})
-    request = request_of(
+    request = build_request(
         (TOPIC, "absent", {"retention.ms": "5"}),
         (TOPIC, "t", {"retention.ms": "5"}),
         (BROKER, "1", {"log.roll.ms": "never"}),
@@ -88,25 +91,27 @@ async def test_each_resource_succeeds_or_fails_alone(key, request_of):
     assert scene.settings.topic("t").retention_ms == 5
 
 
-@BOTH
-async def test_a_resource_that_is_named_twice_is_not_changed(key, request_of):
+@BOTH_APIS
+async def test_duplicate_resource_is_not_changed(key, build_request):
     scene = await config_scene(topics={"t": {}, "u": {}})
-    request = request_of(
+    request = build_request(
         (TOPIC, "t", {"retention.ms": "5"}),
         (TOPIC, "u", {"retention.ms": "6"}),
         (TOPIC, "t", {"retention.ms": "7"}),
     )
     response = await scene.asked(key, request, version=1)
-    refused = ErrorCode.INVALID_REQUEST.code
-    assert [each.error_code for each in response.responses] == [refused, 0, refused]
+    error_code = ErrorCode.INVALID_REQUEST.code
+    assert [each.error_code for each in response.responses] == [error_code, 0, error_code]
     assert scene.settings.topics.keys() == {"u"}
 
 
-async def test_what_is_not_named_goes_only_when_all_is_replaced():
+async def test_only_alter_configs_resets_settings_that_are_not_named():
     scene = await config_scene(topics={"t": {"retention.ms": "5"}})
     change = (TOPIC, "t", {"segment.bytes": "5000"})
-    await scene.asked(ApiKey.INCREMENTAL_ALTER_CONFIGS, altering(change), version=1)
+    await scene.asked(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs_request(change), version=1
+    )
     assert scene.settings.topic("t").retention_ms == 5
-    await scene.asked(ApiKey.ALTER_CONFIGS, replacing(change), version=1)
+    await scene.asked(ApiKey.ALTER_CONFIGS, alter_configs_request(change), version=1)
     assert scene.settings.topic("t").retention_ms == scene.settings.topic_defaults.retention_ms
     assert scene.settings.topic("t").segment_bytes == 5000

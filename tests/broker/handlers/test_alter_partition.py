@@ -10,15 +10,15 @@ from tests.support.fake_controller import FakeController
 
 
 @pytest.mark.parametrize("version", versions_of(AlterPartitionRequest))
-def test_in_sync_replicas_are_the_controllers_affair(version):
+def test_request_is_passed_to_the_controller(version):
     controller = FakeController(AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=[]))
     request = AlterPartitionRequest(broker_id=4, broker_epoch=9, topics=[])
-    answered = answer(alter_partition.handle, controller, request, version=version)
+    response = answer(alter_partition.handle, controller, request, version=version)
     assert controller.asked == ((request,), {"version": version})
-    assert answered.error_code == 0
+    assert response.error_code == 0
 
 
-def test_another_brokers_controller_may_be_in_office():
+def test_not_controller_error_is_raised():
     controller = FakeController(NotController())
     with pytest.raises(NotController):
         answer(alter_partition.handle, controller, AlterPartitionRequest(broker_id=1, topics=[]))

@@ -14,7 +14,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize("version", versions_of(AlterPartitionReassignmentsRequest))
-def test_reassignments_are_asked_for_and_cancelled(version):
+def test_reassignments_are_started_and_cancelled(version):
     controller = FakeController({T0: None, T1: InvalidReplicaAssignment("Broker 9 is away.")})
     partition = AlterPartitionReassignmentsRequest.Topic.Partition
     topic = AlterPartitionReassignmentsRequest.Topic(
@@ -28,18 +28,21 @@ def test_reassignments_are_asked_for_and_cancelled(version):
     request = AlterPartitionReassignmentsRequest(
         topics=[topic], allow_replication_factor_change=may_change
     )
-    answered = answer(alter_partition_reassignments.handle, controller, request, version=version)
-    assert controller.asked == (({T0: (1, 2), T1: None},), {"may_change_factor": may_change})
-    assert answered.error_code == 0
-    assert answered.allow_replication_factor_change == may_change
-    (told,) = answered.responses
-    assert [(each.error_code, each.error_message) for each in told.partitions] == [
+    response = answer(alter_partition_reassignments.handle, controller, request, version=version)
+    assert controller.asked == (
+        ({T0: (1, 2), T1: None},),
+        {"allow_replication_factor_change": may_change},
+    )
+    assert response.error_code == 0
+    assert response.allow_replication_factor_change == may_change
+    (topic_response,) = response.responses
+    assert [(each.error_code, each.error_message) for each in topic_response.partitions] == [
         (0, None),
         (ErrorCode.INVALID_REPLICA_ASSIGNMENT.code, "Broker 9 is away."),
     ]
 
 
-def test_another_brokers_controller_may_be_in_office():
+def test_not_controller_error_is_raised():
     controller = FakeController(NotController())
     with pytest.raises(NotController):
         answer(

@@ -10,7 +10,7 @@ from odradek.protocol.api.offset_delete import OffsetDeleteRequest
 from odradek.protocol.api.offset_fetch import OffsetFetchRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaStorageError
-from odradek.storage.log import Written
+from odradek.storage.unified_log import LogAppendInfo
 from tests.support.calls import as_sent, called, in_the_end
 from tests.support.group_coordinators import Coordinating
 from tests.support.hosted_partitions import BROKER
@@ -34,46 +34,57 @@ def scene(tmp_path):
     return make
 
 
-def committing(*partitions, version, group="g", **fields):
-    asked = [
+def commit_request(*partitions, version, group="g", **fields):
+    entries = [
         OffsetCommitRequest.Topic.Partition(
             partition_index=index, committed_offset=offset, committed_metadata=metadata
         )
         for index, offset, metadata in partitions
     ]
     if version >= 6:
-        for each in asked:
-            each.committed_leader_epoch = 4
-    topic = OffsetCommitRequest.Topic(name="events", partitions=asked)
+        for entry in entries:
+            entry.committed_leader_epoch = 4
+    topic = OffsetCommitRequest.Topic(name="events", partitions=entries)
     return OffsetCommitRequest(group_id=group, topics=[topic], **fields)
 
 
 async def commit(scene, *partitions, version=9, **fields):
     if not scene.store.session_id:
         await scene.store.open_session()
-    call = called(committing(*partitions, version=version, **fields), version=version)
-    answer = offset_commit.handle(scene.groups, scene.cluster, scene.old, call)
-    response = as_sent(await in_the_end(answer), version=version)
-    return [ErrorCode.of(line.error_code).name for line in response.topics[0].partitions]
+    request = called(commit_request(*partitions, version=version, **fields), version=version)
+    pending = offset_commit.handle(scene.groups, scene.cluster, scene.old, request)
+    response = as_sent(await in_the_end(pending), version=version)
+    return [
+        ErrorCode.for_code(partition.error_code).name for partition in response.topics[0].partitions
+    ]
 
 
 async def fetch(scene, *indexes, version=9, group="g", **fields):
     """What is told of each partition: offset, metadata, error."""
-    call = called(fetching(indexes or None, version, group, **fields), version=version)
-    answer = offset_fetch.handle(scene.groups, scene.cluster, scene.old, call)
-    response = as_sent(await in_the_end(answer), version=version)
-    told = response.groups[0] if version >= 8 else response
-    lines = [line for topic in told.topics for line in topic.partitions]
-    shown = [
-        (line.committed_offset, line.metadata, ErrorCode.of(line.error_code).name) for line in lines
+    request = called(fetch_request(indexes or None, version, group, **fields), version=version)
+    pending = offset_fetch.handle(scene.groups, scene.cluster, scene.old, request)
+    response = as_sent(await in_the_end(pending), version=version)
+    group_response = response.groups[0] if version >= 8 else response
+    partitions = [partition for topic in group_response.topics for partition in topic.partitions]
+    results = [
+        (
+            partition.committed_offset,
+            partition.metadata,
+            ErrorCode.for_code(partition.error_code).name,
+        )
+        for partition in partitions
     ]
-    return shown if not told.error_code else ErrorCode.of(told.error_code).name
+    return (
+        results
+        if not group_response.error_code
+        else ErrorCode.for_code(group_response.error_code).name
+    )
 
 
-def fetching(indexes, version, group, **fields):
+def fetch_request(indexes, version, group, **fields):
     if version >= 8:
-        kind = OffsetFetchRequest.Group.Topic
-        topics = indexes and [kind(name="events", partition_indexes=list(indexes))]
+        topic_type = OffsetFetchRequest.Group.Topic
+        topics = indexes and [topic_type(name="events", partition_indexes=list(indexes))]
         groups = [OffsetFetchRequest.Group(group_id=group, topics=topics)]
         return OffsetFetchRequest(groups=groups, **fields)
     topics = indexes and [OffsetFetchRequest.Topic(name="events", partition_indexes=list(indexes))]
@@ -81,7 +92,7 @@ def fetching(indexes, version, group, **fields):
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-async def test_what_was_committed_is_told(scene, version):
+async def test_committed_offsets_are_fetched(scene, version):
     scene = scene()
     assert await commit(scene, (0, 7, "half"), (1, 8, None), version=version) == ["NONE", "NONE"]
     metadata = ("", "") if version == 0 else ("half", "")
@@ -92,7 +103,7 @@ async def test_what_was_committed_is_told(scene, version):
         ]
 
 
-async def test_the_oldest_versions_and_the_others_know_nothing_of_each_other(scene):
+async def test_version_0_offsets_in_zookeeper_are_separate_from_kafka_offsets(scene):
     scene = scene()
     await commit(scene, (0, 7, "old"), version=0)
     assert await fetch(scene, 0, version=1) == [(-1, "", "NONE")]
@@ -104,7 +115,7 @@ async def test_the_oldest_versions_and_the_others_know_nothing_of_each_other(sce
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS[2:])
-async def test_all_offsets_of_a_group_may_be_asked_for(scene, version):
+async def test_all_offsets_of_a_group_can_be_fetched(scene, version):
     scene = scene()
     await commit(scene, (0, 7, "half"), (1, 8, ""))
     assert await fetch(scene, version=version) == [(7, "half", "NONE"), (8, "", "NONE")]
@@ -112,68 +123,68 @@ async def test_all_offsets_of_a_group_may_be_asked_for(scene, version):
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
-async def test_what_was_never_committed_is_minus_1(scene, version):
+async def test_offset_that_was_never_committed_is_minus_1(scene, version):
     assert await fetch(scene(), 0, version=version) == [(-1, "", "NONE")]
 
 
-async def test_a_leader_epoch_is_kept_from_version_6_to_version_5(scene):
+async def test_leader_epoch_is_committed_from_version_6_and_fetched_from_version_5(scene):
     scene = scene()
     await commit(scene, (0, 7, ""), version=6)
     for version, epoch in [(4, -1), (5, 4), (8, 4)]:
-        call = called(fetching((0,), version, "g"), version=version)
-        answer = offset_fetch.handle(scene.groups, scene.cluster, scene.old, call)
-        response = as_sent(await in_the_end(answer), version=version)
-        told = response.groups[0] if version >= 8 else response
-        assert told.topics[0].partitions[0].committed_leader_epoch == epoch
+        request = called(fetch_request((0,), version, "g"), version=version)
+        pending = offset_fetch.handle(scene.groups, scene.cluster, scene.old, request)
+        response = as_sent(await in_the_end(pending), version=version)
+        group_response = response.groups[0] if version >= 8 else response
+        assert group_response.topics[0].partitions[0].committed_leader_epoch == epoch
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-async def test_each_line_is_refused_alone(scene, version):
+async def test_each_partition_is_rejected_independently(scene, version):
     scene = scene(metadata_max_bytes=5)
-    lines = (0, 7, "right"), (1, 7, "longer"), (2, 7, "")
-    assert await commit(scene, *lines, version=version) == [
+    entries = (0, 7, "right"), (1, 7, "longer"), (2, 7, "")
+    assert await commit(scene, *entries, version=version) == [
         "NONE",
         "OFFSET_METADATA_TOO_LARGE",
         "UNKNOWN_TOPIC_OR_PARTITION",
     ]
 
 
-async def test_the_empty_name_is_good_for_offsets(scene):
+async def test_empty_group_id_can_commit_and_fetch_offsets(scene):
     scene = scene()
     assert await commit(scene, (0, 7, ""), group="") == ["NONE"]
     assert await fetch(scene, 0, group="") == [(7, "", "NONE")]
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS[1:])
-async def test_what_the_group_refuses_is_refused_to_all_lines(scene, version):
+async def test_group_error_is_returned_for_every_partition(scene, version):
     scene = scene()
     fields = {"generation_id_or_member_epoch": 3, "member_id": "stranger"}
-    lines = (0, 7, ""), (1, 7, "")
-    assert await commit(scene, *lines, version=version, **fields) == ["ILLEGAL_GENERATION"] * 2
+    entries = (0, 7, ""), (1, 7, "")
+    assert await commit(scene, *entries, version=version, **fields) == ["ILLEGAL_GENERATION"] * 2
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
-async def test_another_broker_is_coordinator(scene, version):
+async def test_commit_and_fetch_fail_on_a_broker_that_is_not_coordinator(scene, version):
     scene = scene(partitions=0)
     assert await commit(scene, (0, 7, ""), version=max(version, 1)) == ["NOT_COORDINATOR"]
-    told = await fetch(scene, 0, version=version)
-    assert told == ("NOT_COORDINATOR" if version >= 2 else [(-1, "", "NOT_COORDINATOR")])
+    fetched = await fetch(scene, 0, version=version)
+    assert fetched == ("NOT_COORDINATOR" if version >= 2 else [(-1, "", "NOT_COORDINATOR")])
 
 
-async def test_a_retention_of_its_own_and_a_time_of_commit(scene):
+async def test_retention_time_and_commit_timestamp_are_stored(scene):
     scene = scene()
     await commit(scene, (0, 7, ""), version=2, retention_time_ms=500)
-    found = scene.groups.shard("g").offsets["g"].committed["events", 0]
-    assert (found.committed_ms, found.expires_ms) == (NOW_MS, NOW_MS + 500)
-    request = committing((0, 7, ""), version=1)
-    request.topics[0].partitions[0].commit_timestamp = 99
-    offset_commit.handle(scene.groups, scene.cluster, scene.old, called(request, version=1))
-    found = scene.groups.shard("g").offsets["g"].committed["events", 0]
-    assert (found.committed_ms, found.expires_ms) == (99, -1)
+    committed = scene.groups.shard("g").offsets["g"].committed["events", 0]
+    assert (committed.commit_timestamp_ms, committed.expire_timestamp_ms) == (NOW_MS, NOW_MS + 500)
+    body = commit_request((0, 7, ""), version=1)
+    body.topics[0].partitions[0].commit_timestamp = 99
+    offset_commit.handle(scene.groups, scene.cluster, scene.old, called(body, version=1))
+    committed = scene.groups.shard("g").offsets["g"].committed["events", 0]
+    assert (committed.commit_timestamp_ms, committed.expire_timestamp_ms) == (99, -1)
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-async def test_what_a_transaction_may_change_is_told_only_to_those_who_do_not_mind(scene, version):
+async def test_pending_transactional_offset_is_unstable_if_stability_is_required(scene, version):
     scene = scene()
     await commit(scene, (0, 7, "half"), (1, 7, ""))
     offsets = scene.groups.shard("g").offsets["g"]
@@ -185,60 +196,60 @@ async def test_what_a_transaction_may_change_is_told_only_to_those_who_do_not_mi
     ]
 
 
-async def test_many_groups_at_once(scene):
+async def test_offsets_of_several_groups_are_fetched_at_once(scene):
     scene = scene()
     await commit(scene, (0, 7, ""), group="a")
     topics = [OffsetFetchRequest.Group.Topic(name="events", partition_indexes=[0])]
     groups = [OffsetFetchRequest.Group(group_id=each, topics=topics) for each in ("a", "b")]
-    call = called(OffsetFetchRequest(groups=groups), version=8)
-    response = offset_fetch.handle(scene.groups, scene.cluster, scene.old, call)
-    told = [
+    request = called(OffsetFetchRequest(groups=groups), version=8)
+    response = offset_fetch.handle(scene.groups, scene.cluster, scene.old, request)
+    offsets = [
         (each.group_id, each.topics[0].partitions[0].committed_offset) for each in response.groups
     ]
-    assert told == [("a", 7), ("b", -1)]
+    assert offsets == [("a", 7), ("b", -1)]
 
 
-async def test_nobody_is_told_before_it_is_replicated(scene):
+async def test_commit_and_fetch_wait_until_the_commit_is_replicated(scene):
     scene = scene(partitions=0)
     partition = scene.lead(replicas=(BROKER, OTHER))
     start = scene.hosting.background.start
     committed = start(commit(scene, (0, 7, "")))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert partition.log.end_offset == 1
+    assert partition.log.log_end_offset == 1
     fetched = start(fetch(scene, 0))
     for _ in range(10):
         await asyncio.sleep(0)
     assert not committed.done()
     assert not fetched.done()
-    partition.follower_fetched(OTHER, offset=1, start_offset=0)
+    partition.update_follower_fetch_state(OTHER, fetch_offset=1, follower_start_offset=0)
     assert await committed == ["NONE"]
     assert await fetched == [(7, "", "NONE")]
 
 
 @pytest.mark.parametrize("count", [1, MANY])
-async def test_what_is_committed_while_a_fetch_waits_for_replicas_is_not_told(scene, count):
+async def test_waiting_fetch_does_not_return_later_commits(scene, count):
     scene = scene(partitions=0)
     scene.know("events", partitions=count)
     partition = scene.lead(replicas=(BROKER, OTHER))
     start = scene.hosting.background.start
 
-    async def begun(asking):
-        asked = start(asking)
+    async def start_and_yield(coroutine):
+        task = start(coroutine)
         for _ in range(10):
             await asyncio.sleep(0)
-        return asked
+        return task
 
-    await begun(commit(scene, *((index, 7, "") for index in range(count))))
-    fetched = await begun(fetch(scene, *range(count)))
-    replicated = partition.log.end_offset
-    await begun(commit(scene, *((index, 8, "") for index in range(count))))
-    assert partition.log.end_offset > replicated
-    partition.follower_fetched(OTHER, offset=replicated, start_offset=0)
+    await start_and_yield(commit(scene, *((index, 7, "") for index in range(count))))
+    fetched = await start_and_yield(fetch(scene, *range(count)))
+    replicated = partition.log.log_end_offset
+    await start_and_yield(commit(scene, *((index, 8, "") for index in range(count))))
+    assert partition.log.log_end_offset > replicated
+    partition.update_follower_fetch_state(OTHER, fetch_offset=replicated, follower_start_offset=0)
     assert await fetched == [(7, "", "NONE")] * count
 
 
-async def test_one_that_is_not_replicated_in_time_is_not_known_to_be_committed(scene):
+async def test_commit_that_is_not_replicated_in_time_is_not_returned(scene):
     scene = scene(partitions=0, commit_timeout_ms=1)
     scene.lead(replicas=(BROKER, OTHER))
     assert await commit(scene, (0, 7, "")) == ["REQUEST_TIMED_OUT"]
@@ -246,16 +257,16 @@ async def test_one_that_is_not_replicated_in_time_is_not_known_to_be_committed(s
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_a_refusal_of_a_commit_reaches_every_line(version):
-    call = called(committing((0, 1, ""), (1, 1, ""), version=version), version=version)
-    response = as_sent(offset_commit.refused(call, KafkaStorageError()), version=version)
+def test_commit_error_is_returned_for_every_partition(version):
+    request = called(commit_request((0, 1, ""), (1, 1, ""), version=version), version=version)
+    response = as_sent(offset_commit.error_response(request, KafkaStorageError()), version=version)
     assert [each.error_code for each in response.topics[0].partitions] == [56, 56]
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
-def test_a_refusal_of_a_fetch_reaches_the_group(version):
-    call = called(fetching((0, 1), version, "g"), version=version)
-    response = as_sent(offset_fetch.refused(call, KafkaStorageError()), version=version)
+def test_fetch_error_is_returned_for_the_group(version):
+    request = called(fetch_request((0, 1), version, "g"), version=version)
+    response = as_sent(offset_fetch.error_response(request, KafkaStorageError()), version=version)
     if version >= 8:
         assert response.groups[0].error_code == 56
     elif version >= 2:
@@ -266,45 +277,45 @@ def test_a_refusal_of_a_fetch_reaches_the_group(version):
 
 @pytest.mark.usefixtures("short_turns")
 @pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
-async def test_others_have_their_turns_while_many_offsets_are_told(scene, version):
+async def test_fetch_of_many_offsets_yields_to_the_event_loop(scene, version):
     scene = scene()
     scene.know("events", partitions=MANY)
     await commit(scene, *((index, 7, "") for index in range(MANY)))
-    request = fetching(range(MANY) if version < 2 else None, version, "g")
-    fetching_all = called(request, version=version)
-    telling = offset_fetch.handle(scene.groups, scene.cluster, scene.old, fetching_all)
-    response, turns = await in_turns(telling)
-    assert turns >= MANY
-    told = response.groups[0] if version >= 8 else response
-    assert len(told.topics[0].partitions) == MANY
+    body = fetch_request(range(MANY) if version < 2 else None, version, "g")
+    request = called(body, version=version)
+    pending = offset_fetch.handle(scene.groups, scene.cluster, scene.old, request)
+    response, slice_count = await in_turns(pending)
+    assert slice_count >= MANY
+    group_response = response.groups[0] if version >= 8 else response
+    assert len(group_response.topics[0].partitions) == MANY
 
 
-async def test_what_is_committed_while_many_are_told_is_not_told(scene):
+async def test_fetch_of_many_offsets_does_not_return_later_commits(scene):
     scene = scene()
     scene.know("events", partitions=MANY)
     await commit(scene, *((index, 7, "") for index in range(MANY)))
-    telling = offset_fetch.handle(
-        scene.groups, scene.cluster, scene.old, called(fetching(None, 9, "g"))
+    pending = offset_fetch.handle(
+        scene.groups, scene.cluster, scene.old, called(fetch_request(None, 9, "g"))
     )
     await commit(scene, *((index, 8, "") for index in range(MANY)))
-    (told,) = (await telling).groups
-    assert {each.committed_offset for each in told.topics[0].partitions} == {7}
+    (group_response,) = (await pending).groups
+    assert {each.committed_offset for each in group_response.topics[0].partitions} == {7}
 
 
-async def test_offsets_are_deleted_each_alone(scene):
+async def test_each_offset_is_deleted_independently(scene):
     scene = scene()
     await commit(scene, (0, 7, ""), (1, 8, ""))
     partitions = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in (1, 5)]
     topic = OffsetDeleteRequest.Topic(name="events", partitions=partitions)
-    call = called(OffsetDeleteRequest(group_id="g", topics=[topic]), version=0)
-    response = as_sent(offset_delete.handle(scene.groups, scene.cluster, call), version=0)
+    request = called(OffsetDeleteRequest(group_id="g", topics=[topic]), version=0)
+    response = as_sent(offset_delete.handle(scene.groups, scene.cluster, request), version=0)
     assert [each.error_code for each in response.topics[0].partitions] == [0, 3]
     assert await fetch(scene) == [(7, "", "NONE")]
 
 
-async def test_a_commit_is_one_small_record_and_answered_at_once(scene):
+async def test_small_commit_is_answered_immediately(scene):
     scene = scene()
-    call = called(committing((0, 7, ""), version=9), version=9)
-    answer = offset_commit.handle(scene.groups, scene.cluster, scene.old, call)
-    assert answer.topics[0].partitions[0].error_code == 0
-    assert scene.groups.shard("g").log.is_replicated(Written(0, 0))
+    request = called(commit_request((0, 7, ""), version=9), version=9)
+    response = offset_commit.handle(scene.groups, scene.cluster, scene.old, request)
+    assert response.topics[0].partitions[0].error_code == 0
+    assert scene.groups.shard("g").log.is_replicated(LogAppendInfo(0, 0))

@@ -13,19 +13,19 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize("version", versions_of(ControlledShutdownRequest))
-def test_a_broker_that_will_stop_is_told_what_it_still_leads(version):
+def test_partitions_that_the_broker_still_leads_are_returned(version):
     controller = FakeController((T0, T1))
     request = ControlledShutdownRequest(broker_id=4, broker_epoch=9)
-    answered = answer(controlled_shutdown.handle, controller, request, version=version)
+    response = answer(controlled_shutdown.handle, controller, request, version=version)
     assert controller.asked == ((4,), {"broker_epoch": 9})
-    assert answered.error_code == 0
-    assert [(each.topic_name, each.partition_index) for each in answered.remaining_partitions] == [
+    assert response.error_code == 0
+    assert [(each.topic_name, each.partition_index) for each in response.remaining_partitions] == [
         ("t", 0),
         ("t", 1),
     ]
 
 
-def test_a_broker_that_will_stop_hears_of_no_controller_by_another_code():
+def test_not_controller_is_mapped_to_stale_controller_epoch():
     request = ControlledShutdownRequest(broker_id=4)
     with pytest.raises(StaleControllerEpoch):
         answer(controlled_shutdown.handle, FakeController(NotController()), request)

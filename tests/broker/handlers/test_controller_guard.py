@@ -23,12 +23,12 @@ async def expire(*_):
 
 
 @pytest.mark.parametrize(
-    ("step", "handle", "asked"),
+    ("step", "handle", "body"),
     [
         ("plan_topics", create_topics.handle, CreateTopicsRequest(topics=[topic_entry("t")])),
         ("create_topics", create_topics.handle, CreateTopicsRequest(topics=[topic_entry("t")])),
         (
-            "grow_topics",
+            "create_partitions",
             create_partitions.handle,
             CreatePartitionsRequest(
                 topics=[growth_entry("t", count=2)], timeout_ms=1000, validate_only=False
@@ -36,17 +36,17 @@ async def expire(*_):
         ),
         (
             "request_deletions",
-            lambda *needed: delete_topics.handle(*needed[:-1], True, needed[-1]),
+            lambda *args: delete_topics.handle(*args[:-1], True, args[-1]),
             DeleteTopicsRequest(topics=[TO_DELETE], timeout_ms=1000),
         ),
     ],
 )
-async def test_if_the_session_ends_meanwhile_clients_look_for_the_next_controller(
-    monkeypatch, caplog, step, handle, asked
+async def test_session_expiry_during_a_request_returns_not_controller(
+    monkeypatch, caplog, step, handle, body
 ):
     monkeypatch.setattr(FakeTopics, step, expire)
-    known = cluster(update({"t": [state()]}))
+    metadata_cache = cluster(update({"t": [state()]}))
     with pytest.raises(NotController):
-        await in_the_end(handle(Office(), FakeTopics(), known, called(asked)))
+        await in_the_end(handle(Office(), FakeTopics(), metadata_cache, called(body)))
     (record,) = caplog.records
     assert (record.levelname, record.exc_info) == ("WARNING", None)

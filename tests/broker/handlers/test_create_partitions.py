@@ -14,89 +14,91 @@ from tests.support.topic_entries import growth_entry
 VERSIONS = versions_of(CreatePartitionsRequest)
 
 
-def asked(*entries, timeout_ms=1000, validate_only=False):
+def build_request(*entries, timeout_ms=1000, validate_only=False):
     return CreatePartitionsRequest(
         topics=list(entries), timeout_ms=timeout_ms, validate_only=validate_only
     )
 
 
-def grown(request, *, topics=None, cluster=None, version=3):
+def create(request, *, topics=None, cluster=None, version=3):
     topics, cluster = topics or FakeTopics(), cluster or FakeCluster()
     return answer(
         create_partitions.handle, Office(), topics, cluster, request, version=version
     ).results
 
 
-def errors(answers):
-    return [(each.name, ErrorCode.of(each.error_code).name) for each in answers]
+def errors(results):
+    return [(each.name, ErrorCode.for_code(each.error_code).name) for each in results]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_topics_grow_in_every_version(version):
+def test_partitions_are_created_in_every_version(version):
     topics, cluster = FakeTopics(), FakeCluster()
-    answers = grown(
-        asked(growth_entry("t", count=3)), topics=topics, cluster=cluster, version=version
+    results = create(
+        build_request(growth_entry("t", count=3)), topics=topics, cluster=cluster, version=version
     )
-    assert errors(answers) == [("t", "NONE")]
-    assert answers[0].error_message is None
+    assert errors(results) == [("t", "NONE")]
+    assert results[0].error_message is None
     assert topics.grown == ["t"]
     assert cluster.awaited_leaders == {"t": [0, 1, 2]}
     assert cluster.timeout_s == 1
 
 
-def test_each_topic_is_refused_alone():
+def test_each_topic_is_rejected_independently():
     topics = FakeTopics(
         refused={"u": InvalidPartitions("It has more.")}, failed={"v": UnknownTopicOrPartition()}
     )
     cluster = FakeCluster()
-    request = asked(*(growth_entry(name, count=2) for name in "tuv"))
-    answers = grown(request, topics=topics, cluster=cluster)
-    assert errors(answers) == [
+    request = build_request(*(growth_entry(name, count=2) for name in "tuv"))
+    results = create(request, topics=topics, cluster=cluster)
+    assert errors(results) == [
         ("t", "NONE"),
         ("u", "INVALID_PARTITIONS"),
         ("v", "UNKNOWN_TOPIC_OR_PARTITION"),
     ]
-    assert [each.error_message for each in answers] == [None, "It has more.", None]
+    assert [each.error_message for each in results] == [None, "It has more.", None]
     assert topics.grown == ["t"]
     assert cluster.awaited_leaders.keys() == {"t"}
 
 
-def test_a_topic_that_is_named_twice_is_refused_once():
-    answers = grown(asked(growth_entry("t", count=2), growth_entry("t", count=3)))
-    assert errors(answers) == [("t", "INVALID_REQUEST")]
+def test_duplicate_topic_is_rejected_once():
+    results = create(build_request(growth_entry("t", count=2), growth_entry("t", count=3)))
+    assert errors(results) == [("t", "INVALID_REQUEST")]
 
 
-def test_what_is_only_validated_does_not_grow():
+def test_validate_only_creates_no_partitions():
     topics, cluster = FakeTopics(), FakeCluster()
-    request = asked(growth_entry("t", count=2), validate_only=True, timeout_ms=0)
-    assert errors(grown(request, topics=topics, cluster=cluster)) == [("t", "NONE")]
+    request = build_request(growth_entry("t", count=2), validate_only=True, timeout_ms=0)
+    assert errors(create(request, topics=topics, cluster=cluster)) == [("t", "NONE")]
     assert topics.grown == []
     assert cluster.awaited_leaders is None
 
 
-def test_a_topic_without_leaders_is_late():
-    request = asked(growth_entry("t", count=2), growth_entry("u", count=2))
-    answers = grown(request, cluster=FakeCluster(late={"t"}))
-    assert errors(answers) == [("t", "REQUEST_TIMED_OUT"), ("u", "NONE")]
+def test_topic_without_leaders_in_time_times_out():
+    request = build_request(growth_entry("t", count=2), growth_entry("u", count=2))
+    results = create(request, cluster=FakeCluster(late={"t"}))
+    assert errors(results) == [("t", "REQUEST_TIMED_OUT"), ("u", "NONE")]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_without_time_all_are_late_but_grown(timeout_ms):
+def test_without_timeout_partitions_are_created_but_time_out(timeout_ms):
     topics, cluster = FakeTopics(), FakeCluster()
-    request = asked(growth_entry("t", count=2), timeout_ms=timeout_ms)
-    assert errors(grown(request, topics=topics, cluster=cluster)) == [("t", "REQUEST_TIMED_OUT")]
+    request = build_request(growth_entry("t", count=2), timeout_ms=timeout_ms)
+    assert errors(create(request, topics=topics, cluster=cluster)) == [("t", "REQUEST_TIMED_OUT")]
     assert topics.grown == ["t"]
     assert cluster.awaited_leaders is None
 
 
-def test_only_the_controllers_broker_lets_topics_grow():
-    call = called(asked(growth_entry("t", count=2)))
+def test_only_the_active_controller_creates_partitions():
+    request = called(build_request(growth_entry("t", count=2)))
     with pytest.raises(NotController):
-        create_partitions.handle(Office(is_active=False), FakeTopics(), FakeCluster(), call)
+        create_partitions.handle(Office(is_active=False), FakeTopics(), FakeCluster(), request)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_topics_are_refused_together(version):
-    call = called(asked(growth_entry("t", count=2), growth_entry("u", count=2)), version=version)
-    answered = as_sent(create_partitions.refused(call, NotController()), version=version)
-    assert errors(answered.results) == [("t", "NOT_CONTROLLER"), ("u", "NOT_CONTROLLER")]
+def test_request_error_is_returned_for_every_topic(version):
+    request = called(
+        build_request(growth_entry("t", count=2), growth_entry("u", count=2)), version=version
+    )
+    response = as_sent(create_partitions.error_response(request, NotController()), version=version)
+    assert errors(response.results) == [("t", "NOT_CONTROLLER"), ("u", "NOT_CONTROLLER")]

@@ -5,9 +5,9 @@ import inspect
 
 import pytest
 
-from odradek.broker import turns
+from odradek.broker import time_slice
 from odradek.broker.handlers import delete_records
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.protocol.api.delete_records import DeleteRecordsRequest
 from odradek.protocol.codec import encode
 from odradek.protocol.error_codes import ErrorCode
@@ -22,156 +22,156 @@ OTHER = 2
 Topic = DeleteRecordsRequest.Topic
 
 
-def request(*offsets, topic="events", timeout_ms=60_000):
+def build_request(*offsets, topic="events", timeout_ms=60_000):
     """One offset for each partition, from 0 on."""
-    asked = [
+    partitions = [
         Topic.Partition(partition_index=index, offset=offset)
         for index, offset in enumerate(offsets)
     ]
-    topics = [Topic(name=topic, partitions=asked)]
+    topics = [Topic(name=topic, partitions=partitions)]
     return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
 
 
-def asked_for(hosting, cluster, *offsets, **fields):
-    call = called(request(*offsets, **fields))
-    return delete_records.handle(hosting.replicas, hosting.logs, cluster, call)
+def send(hosting, cluster, *offsets, **fields):
+    request = called(build_request(*offsets, **fields))
+    return delete_records.handle(hosting.replicas, hosting.logs, cluster, request)
 
 
-def lines(response):
+def results(response):
     assert encode(response, 2)
     return [
-        (ErrorCode.of(line.error_code).name, line.low_watermark)
-        for line in response.topics[0].partitions
+        (ErrorCode.for_code(partition.error_code).name, partition.low_watermark)
+        for partition in response.topics[0].partitions
     ]
 
 
-def filled(hosting, partition=0, **state):
-    led = hosting.lead(partition=partition, **state)
-    append(led, b"a", b"b")
-    append(led, b"c")
-    return led
+def lead_filled(hosting, partition=0, **state):
+    leader = hosting.lead(partition=partition, **state)
+    append(leader, b"a", b"b")
+    append(leader, b"c")
+    return leader
 
 
-async def test_a_log_begins_at_the_offset_or_at_its_high_watermark(tmp_path):
+async def test_log_starts_at_the_offset_or_at_the_high_watermark(tmp_path):
     hosting = Hosting(tmp_path)
-    partitions = [filled(hosting, index) for index in range(3)]
-    response = asked_for(hosting, SeenCluster(hosting), 1, -1, 0)
-    assert lines(response) == [("NONE", 1), ("NONE", 3), ("NONE", 0)]
-    assert [each.log.start_offset for each in partitions] == [1, 3, 0]
+    partitions = [lead_filled(hosting, index) for index in range(3)]
+    response = send(hosting, SeenCluster(hosting), 1, -1, 0)
+    assert results(response) == [("NONE", 1), ("NONE", 3), ("NONE", 0)]
+    assert [each.log.log_start_offset for each in partitions] == [1, 3, 0]
 
 
-async def test_what_was_deleted_before_is_not_deleted_again(tmp_path):
+async def test_records_that_are_already_deleted_are_not_deleted_again(tmp_path):
     hosting = Hosting(tmp_path)
-    filled(hosting)
+    lead_filled(hosting)
     cluster = SeenCluster(hosting)
-    asked_for(hosting, cluster, 2)
-    assert lines(asked_for(hosting, cluster, 1)) == [("NONE", 2)]
+    send(hosting, cluster, 2)
+    assert results(send(hosting, cluster, 1)) == [("NONE", 2)]
 
 
 @pytest.mark.parametrize("offset", [4, -2])
-async def test_offsets_beyond_the_high_watermark_or_below_zero_are_refused(tmp_path, offset):
+async def test_offset_beyond_the_high_watermark_or_below_minus_1_is_rejected(tmp_path, offset):
     hosting = Hosting(tmp_path)
-    partition = filled(hosting)
-    response = asked_for(hosting, SeenCluster(hosting), offset)
-    assert lines(response) == [("OFFSET_OUT_OF_RANGE", -1)]
-    assert partition.log.start_offset == 0
+    partition = lead_filled(hosting)
+    response = send(hosting, SeenCluster(hosting), offset)
+    assert results(response) == [("OFFSET_OUT_OF_RANGE", -1)]
+    assert partition.log.log_start_offset == 0
 
 
 @pytest.mark.parametrize(
     ("policy", "error"),
     [(("compact",), "POLICY_VIOLATION"), (("compact", "delete"), "NONE"), (("delete",), "NONE")],
 )
-async def test_records_that_only_compaction_removes_stay(tmp_path, policy, error):
+async def test_records_of_a_compact_only_topic_are_not_deleted(tmp_path, policy, error):
     hosting = Hosting(tmp_path, cleanup_policy=policy)
     partition = hosting.lead()
     append(partition, key=b"k")
-    assert lines(asked_for(hosting, SeenCluster(hosting), 1))[0][0] == error
+    assert results(send(hosting, SeenCluster(hosting), 1))[0][0] == error
 
 
-async def test_each_partition_succeeds_or_fails_alone(tmp_path):
+async def test_each_partition_succeeds_or_fails_independently(tmp_path):
     hosting = Hosting(tmp_path)
-    filled(hosting, 0)
+    lead_filled(hosting, 0)
     hosting.lead(partition=1, leader=OTHER, replicas=(OTHER, BROKER))
-    response = asked_for(hosting, SeenCluster(hosting), 1, 1, 1)
-    assert lines(response) == [
+    response = send(hosting, SeenCluster(hosting), 1, 1, 1)
+    assert results(response) == [
         ("NONE", 1),
         ("NOT_LEADER_OR_FOLLOWER", -1),
         ("UNKNOWN_TOPIC_OR_PARTITION", -1),
     ]
 
 
-async def test_internal_topics_are_not_for_clients_to_empty(tmp_path):
+async def test_records_of_internal_topics_cannot_be_deleted(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead("__consumer_offsets")
-    response = asked_for(hosting, SeenCluster(hosting), 0, topic="__consumer_offsets")
-    assert lines(response) == [("INVALID_TOPIC_EXCEPTION", -1)]
+    response = send(hosting, SeenCluster(hosting), 0, topic="__consumer_offsets")
+    assert results(response) == [("INVALID_TOPIC_EXCEPTION", -1)]
 
 
 def with_follower(tmp_path):
     hosting = Hosting(tmp_path)
-    partition = filled(hosting, replicas=(BROKER, OTHER))
-    partition.follower_fetched(OTHER, offset=3, start_offset=0)
+    partition = lead_filled(hosting, replicas=(BROKER, OTHER))
+    partition.update_follower_fetch_state(OTHER, fetch_offset=3, follower_start_offset=0)
     cluster = SeenCluster(hosting)
     cluster.brokers[OTHER] = Node(OTHER, "there", 9092, None)
     return hosting, partition, cluster
 
 
-async def test_the_answer_waits_until_all_replicas_begin_there(tmp_path):
+async def test_response_waits_until_all_replicas_start_at_the_offset(tmp_path):
     hosting, partition, cluster = with_follower(tmp_path)
-    waiting = hosting.background.start(in_the_end(asked_for(hosting, cluster, 2)))
+    waiting = hosting.background.start(in_the_end(send(hosting, cluster, 2)))
     await asyncio.sleep(0)
-    assert partition.log.start_offset == 2
-    partition.follower_fetched(OTHER, offset=3, start_offset=1)
+    assert partition.log.log_start_offset == 2
+    partition.update_follower_fetch_state(OTHER, fetch_offset=3, follower_start_offset=1)
     await asyncio.sleep(0)
     assert not waiting.done()
-    partition.follower_fetched(OTHER, offset=3, start_offset=2)
-    assert lines(await waiting) == [("NONE", 2)]
-    assert not partition.waiting
+    partition.update_follower_fetch_state(OTHER, fetch_offset=3, follower_start_offset=2)
+    assert results(await waiting) == [("NONE", 2)]
+    assert not partition.fetch_watchers
 
 
-async def test_when_the_time_is_over_it_is_told_how_far_they_are(tmp_path):
+async def test_timeout_returns_the_low_watermark_of_the_replicas(tmp_path):
     hosting, partition, cluster = with_follower(tmp_path)
-    response = await asked_for(hosting, cluster, 2, timeout_ms=1)
-    assert lines(response) == [("REQUEST_TIMED_OUT", 0)]
-    assert not partition.waiting
+    response = await send(hosting, cluster, 2, timeout_ms=1)
+    assert results(response) == [("REQUEST_TIMED_OUT", 0)]
+    assert not partition.fetch_watchers
 
 
-async def test_brokers_that_are_down_are_not_waited_for(tmp_path):
+async def test_replicas_on_dead_brokers_are_not_waited_for(tmp_path):
     hosting, _, cluster = with_follower(tmp_path)
     cluster.brokers.clear()
-    assert lines(asked_for(hosting, cluster, 2)) == [("NONE", 2)]
+    assert results(send(hosting, cluster, 2)) == [("NONE", 2)]
 
 
-async def test_a_change_of_leader_ends_the_waiting(tmp_path):
+async def test_leader_change_completes_the_wait_with_an_error(tmp_path):
     hosting, _, cluster = with_follower(tmp_path)
-    waiting = hosting.background.start(in_the_end(asked_for(hosting, cluster, 2)))
+    waiting = hosting.background.start(in_the_end(send(hosting, cluster, 2)))
     await asyncio.sleep(0)
     hosting.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
-    assert lines(await waiting) == [("NOT_LEADER_OR_FOLLOWER", -1)]
+    assert results(await waiting) == [("NOT_LEADER_OR_FOLLOWER", -1)]
 
 
-async def test_a_copy_on_its_way_to_another_directory_counts_too(tmp_path):
+async def test_future_log_counts_as_a_replica(tmp_path):
     hosting = Hosting(tmp_path / "one", tmp_path / "two")
-    partition = filled(hosting)
+    partition = lead_filled(hosting)
     (target,) = [
-        each for each in hosting.logs.directories if each is not partition.hosted.directory
+        each for each in hosting.logs.directories if each is not partition.hosted_log.directory
     ]
     hosting.logs.create_future(partition.topic_partition, target, now_ms=NOW_MS)
-    waiting = asked_for(hosting, SeenCluster(hosting), 2, timeout_ms=1)
+    waiting = send(hosting, SeenCluster(hosting), 2, timeout_ms=1)
     assert inspect.isawaitable(waiting)
-    assert lines(await waiting) == [("REQUEST_TIMED_OUT", 0)]
+    assert results(await waiting) == [("REQUEST_TIMED_OUT", 0)]
 
 
-async def test_a_refusal_of_all_reaches_every_line():
-    response = delete_records.refused(called(request(1, 2)), KafkaStorageError())
-    assert lines(response) == [("KAFKA_STORAGE_ERROR", -1), ("KAFKA_STORAGE_ERROR", -1)]
+async def test_request_error_is_returned_for_every_partition():
+    response = delete_records.error_response(called(build_request(1, 2)), KafkaStorageError())
+    assert results(response) == [("KAFKA_STORAGE_ERROR", -1), ("KAFKA_STORAGE_ERROR", -1)]
 
 
-async def test_of_many_partitions_it_is_done_in_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+async def test_many_partitions_yield_to_the_event_loop(tmp_path, monkeypatch):
+    monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)
     hosting, _, cluster = with_follower(tmp_path)
-    asking = asked_for(hosting, cluster, 2, *[0] * (MANY - 1), timeout_ms=1)
-    answered, turn_count = await in_turns(asking)
-    assert lines(answered)[0] == ("REQUEST_TIMED_OUT", 0)
-    assert set(lines(answered)[1:]) == {("UNKNOWN_TOPIC_OR_PARTITION", -1)}
-    assert turn_count > MANY / 2
+    pending = send(hosting, cluster, 2, *[0] * (MANY - 1), timeout_ms=1)
+    response, slice_count = await in_turns(pending)
+    assert results(response)[0] == ("REQUEST_TIMED_OUT", 0)
+    assert set(results(response)[1:]) == {("UNKNOWN_TOPIC_OR_PARTITION", -1)}
+    assert slice_count > MANY / 2

@@ -17,40 +17,42 @@ from tests.support.metadata_updates import (
 )
 
 VERSIONS = versions_of(DescribeClusterRequest)
-NOT_ASKED_FOR = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
-def described(*, includes_operations=False, version=1, listener=INSIDE, **asked):
+def describe(*, includes_operations=False, version=1, listener=INSIDE, **fields):
     brokers = [live_broker(1, rack="r"), live_broker(2, listeners=[INSIDE, OUTSIDE])]
     request = DescribeClusterRequest(
-        include_cluster_authorized_operations=includes_operations, **asked
+        include_cluster_authorized_operations=includes_operations, **fields
     )
-    known = cluster(update(brokers=brokers, controller_id=1))
-    return answer(describe_cluster.handle, known, request, version=version, listener=listener)
+    metadata_cache = cluster(update(brokers=brokers, controller_id=1))
+    return answer(
+        describe_cluster.handle, metadata_cache, request, version=version, listener=listener
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_cluster_is_described_in_every_version(version):
-    answered = described(version=version)
-    assert (answered.error_code, answered.error_message) == (0, None)
-    assert (answered.cluster_id, answered.controller_id) == (CLUSTER_ID, 1)
-    assert answered.endpoint_type == 1
-    assert answered.brokers == [
+def test_cluster_is_described_in_every_version(version):
+    response = describe(version=version)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 1)
+    assert response.endpoint_type == 1
+    assert response.brokers == [
         DescribeClusterResponse.Broker(broker_id=1, host="inside1", port=9092, rack="r"),
         DescribeClusterResponse.Broker(broker_id=2, host="inside2", port=9092),
     ]
-    assert answered.cluster_authorized_operations == NOT_ASKED_FOR
+    assert response.cluster_authorized_operations == NOT_REQUESTED
 
 
-def test_a_controller_without_the_clients_listener_is_not_named():
-    answered = described(listener=OUTSIDE)
-    assert [each.broker_id for each in answered.brokers] == [2]
-    assert answered.controller_id == -1
+def test_controller_without_the_clients_listener_is_not_returned():
+    response = describe(listener=OUTSIDE)
+    assert [each.broker_id for each in response.brokers] == [2]
+    assert response.controller_id == -1
 
 
-def test_operations_are_told_if_they_are_asked_for():
-    answered = described(includes_operations=True)
-    assert answered.cluster_authorized_operations == 0b1_1111_1010_0000
+def test_authorized_operations_are_returned_on_request():
+    response = describe(includes_operations=True)
+    assert response.cluster_authorized_operations == 0b1_1111_1010_0000
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_operations_are_told_if_they_are_asked_for():
         (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
     ],
 )
-def test_only_brokers_can_be_asked_for(endpoint_type, error):
-    with pytest.raises(KafkaError) as refusal:
-        described(endpoint_type=endpoint_type)
-    assert refusal.value.error is error
+def test_only_broker_endpoints_can_be_described(endpoint_type, error):
+    with pytest.raises(KafkaError) as raised:
+        describe(endpoint_type=endpoint_type)
+    assert raised.value.error_code is error

@@ -16,14 +16,14 @@ from tests.support.turn_counting import MANY, in_turns
 OTHER = 2
 
 
-def request(*partitions, topic="events"):
+def build_request(*partitions, topic="events"):
     topics = [DescribeProducersRequest.Topic(name=topic, partition_indexes=list(partitions))]
     return DescribeProducersRequest(topics=topics)
 
 
-def described(hosting, *partitions, **fields):
-    call = called(request(*partitions, **fields))
-    response = describe_producers.handle(hosting.replicas, SeenCluster(hosting), call)
+def describe(hosting, *partitions, **fields):
+    request = called(build_request(*partitions, **fields))
+    response = describe_producers.handle(hosting.replicas, SeenCluster(hosting), request)
     assert encode(response, 0)
     return response.topics[0].partitions
 
@@ -32,7 +32,7 @@ def write(partition, *, producer, sequence=0, **fields):
     append(partition, producer_id=producer, producer_epoch=3, base_sequence=sequence, **fields)
 
 
-async def test_producers_are_told_with_their_last_batch_and_open_transaction(tmp_path):
+async def test_producers_are_returned_with_last_batch_and_open_transaction(tmp_path):
     hosting = Hosting(tmp_path)
     partition = hosting.lead()
     append(partition)
@@ -42,8 +42,8 @@ async def test_producers_are_told_with_their_last_batch_and_open_transaction(tmp
     end_transaction(
         partition.log, producer_id=9, producer_epoch=3, commit=True, coordinator_epoch=4
     )
-    (line,) = described(hosting, 0)
-    assert line.error_code == 0
+    (partition_response,) = describe(hosting, 0)
+    assert partition_response.error_code == 0
     assert [
         (
             each.producer_id,
@@ -53,7 +53,7 @@ async def test_producers_are_told_with_their_last_batch_and_open_transaction(tmp
             each.coordinator_epoch,
             each.current_txn_start_offset,
         )
-        for each in line.active_producers
+        for each in partition_response.active_producers
     ] == [
         (7, 3, 0, NOW_MS, -1, -1),
         (8, 3, 0, NOW_MS, -1, 2),
@@ -61,58 +61,67 @@ async def test_producers_are_told_with_their_last_batch_and_open_transaction(tmp
     ]
 
 
-async def test_followers_answer_too(tmp_path):
+async def test_followers_return_producers_too(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead(leader=OTHER, replicas=(OTHER, BROKER))
-    (line,) = described(hosting, 0)
-    assert (line.error_code, line.active_producers) == (0, [])
+    (partition_response,) = describe(hosting, 0)
+    assert (partition_response.error_code, partition_response.active_producers) == (0, [])
 
 
-async def test_what_is_not_here_is_told_apart(tmp_path):
+async def test_remote_unknown_and_invalid_partitions_return_different_errors(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.known.partitions.add(("events", 0))
-    names = [ErrorCode.of(line.error_code).name for line in described(hosting, 0, 1)]
+    names = [
+        ErrorCode.for_code(partition_response.error_code).name
+        for partition_response in describe(hosting, 0, 1)
+    ]
     assert names == ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]
-    (line,) = described(hosting, 0, topic="others")
-    assert ErrorCode.of(line.error_code).name == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert line.error_message
-    (line,) = described(hosting, 0, topic="not/a/name")
-    assert ErrorCode.of(line.error_code).name == "INVALID_TOPIC_EXCEPTION"
+    (partition_response,) = describe(hosting, 0, topic="others")
+    assert ErrorCode.for_code(partition_response.error_code).name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert partition_response.error_message
+    (partition_response,) = describe(hosting, 0, topic="not/a/name")
+    assert ErrorCode.for_code(partition_response.error_code).name == "INVALID_TOPIC_EXCEPTION"
 
 
-async def test_a_refusal_of_all_reaches_every_line():
-    response = describe_producers.refused(called(request(0, 1)), KafkaStorageError())
-    assert [line.error_code for line in response.topics[0].partitions] == [56, 56]
+async def test_request_error_is_returned_for_every_partition():
+    response = describe_producers.error_response(called(build_request(0, 1)), KafkaStorageError())
+    assert [
+        partition_response.error_code for partition_response in response.topics[0].partitions
+    ] == [56, 56]
     assert encode(response, 0)
 
 
 @pytest.mark.usefixtures("short_turns")
-class TestMany:
-    async def test_partitions_are_described_in_turns(self, tmp_path):
+class TestManyEntries:
+    async def test_many_partitions_yield_to_the_event_loop(self, tmp_path):
         hosting = Hosting(tmp_path)
         write(hosting.lead(partition=2 * MANY - 1), producer=7)
-        answered, turn_count = await self.answered(hosting, *range(2 * MANY))
-        *_, line = answered.topics[0].partitions
-        assert [each.producer_id for each in line.active_producers] == [7]
-        assert turn_count > MANY / 2
+        response, slice_count = await self.describe(hosting, *range(2 * MANY))
+        *_, partition_response = response.topics[0].partitions
+        assert [each.producer_id for each in partition_response.active_producers] == [7]
+        assert slice_count > MANY / 2
 
-    async def test_partitions_of_no_topic_as_well(self, tmp_path):
-        answered, turn_count = await self.answered(Hosting(tmp_path), *range(2 * MANY))
-        assert {line.error_code for line in answered.topics[0].partitions} == {3}
-        assert turn_count > MANY / 2
+    async def test_many_unknown_partitions_yield_to_the_event_loop(self, tmp_path):
+        response, slice_count = await self.describe(Hosting(tmp_path), *range(2 * MANY))
+        assert {
+            partition_response.error_code for partition_response in response.topics[0].partitions
+        } == {3}
+        assert slice_count > MANY / 2
 
-    async def test_producers_of_one_partition_too(self, tmp_path):
+    async def test_many_producers_of_one_partition_yield_to_the_event_loop(self, tmp_path):
         hosting = Hosting(tmp_path)
         partition = hosting.lead()
         for producer in range(2 * MANY):
             write(partition, producer=producer)
-        answered, turn_count = await self.answered(hosting, 0)
-        (line,) = answered.topics[0].partitions
-        assert [each.producer_id for each in line.active_producers] == [*range(2 * MANY)]
-        assert turn_count > MANY / 2
+        response, slice_count = await self.describe(hosting, 0)
+        (partition_response,) = response.topics[0].partitions
+        assert [each.producer_id for each in partition_response.active_producers] == [
+            *range(2 * MANY)
+        ]
+        assert slice_count > MANY / 2
 
-    async def answered(self, hosting, *partitions):
-        call = called(request(*partitions))
+    async def describe(self, hosting, *partitions):
+        request = called(build_request(*partitions))
         return await in_turns(
-            describe_producers.handle(hosting.replicas, SeenCluster(hosting), call)
+            describe_producers.handle(hosting.replicas, SeenCluster(hosting), request)
         )

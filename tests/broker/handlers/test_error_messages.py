@@ -1,22 +1,22 @@
 """Tests of broker/handlers/refusals.py."""
 
-from odradek.broker.handlers.refusals import words
+from odradek.broker.handlers.error_messages import error_message
 from odradek.protocol.errors import InvalidTopic, KafkaError
 
 
-def test_a_failure_is_told_in_its_words():
-    assert words(InvalidTopic("No such name.")) == "No such name."
+def test_message_of_the_error_is_returned():
+    assert error_message(InvalidTopic("No such name.")) == "No such name."
 
 
-def test_what_the_code_says_is_not_said_again():
-    assert words(InvalidTopic()) is None
-    assert words(None) is None
+def test_error_without_its_own_message_returns_none():
+    assert error_message(InvalidTopic()) is None
+    assert error_message(None) is None
 
 
-def test_of_too_many_words_the_first_are_told():
-    told = words(InvalidTopic("x" * 40_000))
-    assert told == "x" * 2000 + "..."
+def test_long_message_is_truncated():
+    message = error_message(InvalidTopic("x" * 40_000))
+    assert message == "x" * 2000 + "..."
 
 
-def test_mistakes_of_our_own_are_not_told():
-    assert words(KafkaError("The disk has no room for /var/secret.")) is None
+def test_message_of_an_internal_error_is_not_returned():
+    assert error_message(KafkaError("The disk has no room for /var/secret.")) is None

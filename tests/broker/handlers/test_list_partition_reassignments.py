@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.broker.handlers import list_partition_reassignments
-from odradek.controller.assignment import Assignment
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.errors import NotController
 from odradek.protocol.types import TopicPartition
@@ -14,7 +14,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize(
-    ("topics", "asked"),
+    ("topics", "expected"),
     [
         (None, None),
         (
@@ -23,19 +23,21 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
         ),
     ],
 )
-def test_reassignments_under_way_are_listed(topics, asked):
-    controller = FakeController({T0: Assignment((1, 2, 3), adding=(3,), removing=(1,))})
+def test_ongoing_reassignments_are_listed(topics, expected):
+    controller = FakeController(
+        {T0: ReplicaAssignment((1, 2, 3), adding_replicas=(3,), removing_replicas=(1,))}
+    )
     request = ListPartitionReassignmentsRequest(topics=topics)
-    answered = answer(list_partition_reassignments.handle, controller, request)
-    assert controller.asked == ((asked,), {})
-    (topic,) = answered.topics
+    response = answer(list_partition_reassignments.handle, controller, request)
+    assert controller.asked == ((expected,), {})
+    (topic,) = response.topics
     (partition,) = topic.partitions
     assert (topic.name, partition.partition_index) == ("t", 0)
     assert partition.replicas == [1, 2, 3]
     assert (partition.adding_replicas, partition.removing_replicas) == ([3], [1])
 
 
-def test_another_brokers_controller_may_be_in_office():
+def test_not_controller_error_is_raised():
     controller = FakeController(NotController())
     with pytest.raises(NotController):
         answer(list_partition_reassignments.handle, controller, ListPartitionReassignmentsRequest())

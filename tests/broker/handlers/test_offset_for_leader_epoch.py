@@ -15,33 +15,33 @@ OTHER = 2
 Topic = OffsetForLeaderEpochRequest.Topic
 
 
-def request(*epochs, partition=0, current=-1):
-    asked = [
+def build_request(*epochs, partition=0, current=-1):
+    partitions = [
         Topic.Partition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
         for epoch in epochs
     ]
-    return OffsetForLeaderEpochRequest(topics=[Topic(topic="events", partitions=asked)])
+    return OffsetForLeaderEpochRequest(topics=[Topic(topic="events", partitions=partitions)])
 
 
-def ends(hosting, *epochs, version=4, **fields):
-    call = called(request(*epochs, **fields), version=version)
-    response = offset_for_leader_epoch.handle(hosting.replicas, call)
+def end_offsets(hosting, *epochs, version=4, **fields):
+    request = called(build_request(*epochs, **fields), version=version)
+    response = offset_for_leader_epoch.handle(hosting.replicas, request)
     assert encode(response, version)
     return [
-        (line.leader_epoch, line.end_offset)
-        if not line.error_code
-        else ErrorCode.of(line.error_code).name
-        for line in response.topics[0].partitions
+        (result.leader_epoch, result.end_offset)
+        if not result.error_code
+        else ErrorCode.for_code(result.error_code).name
+        for result in response.topics[0].partitions
     ]
 
 
-async def test_an_epoch_ends_where_the_next_begins_and_the_last_with_the_log(tmp_path):
+async def test_epoch_ends_where_the_next_starts_and_the_last_at_the_log_end(tmp_path):
     hosting = Hosting(tmp_path)
     partition = hosting.lead(epoch=2)
     append(partition, b"a", b"b")
     hosting.lead(epoch=5)
     append(partition, b"c")
-    assert ends(hosting, 0, 2, 3, 5, 6, -1) == [
+    assert end_offsets(hosting, 0, 2, 3, 5, 6, -1) == [
         (0, 0),
         (2, 2),
         (2, 2),
@@ -51,20 +51,20 @@ async def test_an_epoch_ends_where_the_next_begins_and_the_last_with_the_log(tmp
     ]
 
 
-async def test_only_the_leader_answers_and_only_who_knows_its_epoch(tmp_path):
+async def test_only_the_leader_answers_and_the_leader_epoch_is_checked(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead(epoch=3)
     hosting.lead(partition=1, leader=OTHER, replicas=(OTHER, BROKER))
-    assert ends(hosting, 3, current=2) == ["FENCED_LEADER_EPOCH"]
-    assert ends(hosting, 3, current=4) == ["UNKNOWN_LEADER_EPOCH"]
-    assert ends(hosting, 0, partition=1) == ["NOT_LEADER_OR_FOLLOWER"]
-    assert ends(hosting, 0, partition=2) == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    assert end_offsets(hosting, 3, current=2) == ["FENCED_LEADER_EPOCH"]
+    assert end_offsets(hosting, 3, current=4) == ["UNKNOWN_LEADER_EPOCH"]
+    assert end_offsets(hosting, 0, partition=1) == ["NOT_LEADER_OR_FOLLOWER"]
+    assert end_offsets(hosting, 0, partition=2) == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_a_refusal_of_all_reaches_every_line(version):
-    call = called(request(1, 2), version=version)
-    response = offset_for_leader_epoch.refused(call, KafkaStorageError())
-    lines = response.topics[0].partitions
-    assert [(line.error_code, line.end_offset) for line in lines] == [(56, -1), (56, -1)]
+async def test_request_error_is_returned_for_every_partition(version):
+    request = called(build_request(1, 2), version=version)
+    response = offset_for_leader_epoch.error_response(request, KafkaStorageError())
+    results = response.topics[0].partitions
+    assert [(result.error_code, result.end_offset) for result in results] == [(56, -1), (56, -1)]
     assert encode(response, version)

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from odradek.broker.call import Disconnect, Parked
 from odradek.broker.handlers import produce
-from odradek.broker.transactions.verification import ClaimedTransaction
+from odradek.broker.request import DelayedOperation, Disconnect
+from odradek.broker.transactions.add_partitions_to_txn_manager import TransactionIdentity
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import InvalidProducerIdMapping, KafkaError
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.types import Uuid
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from tests.support.asked_coordinator import AskedCoordinator
 from tests.support.batches import with_checksum
 from tests.support.calls import as_sent, called, in_the_end
@@ -23,20 +23,20 @@ from tests.support.logs import NOW_MS, records_batch
 
 TRANSACTIONAL_VERSIONS = range(3, 14)
 AN_ID = Uuid(bytes([1] * 16))
-PASSING = [
+RETRIABLE_ERRORS = [
     "NETWORK_EXCEPTION",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
 ]
-LASTING = [
+FATAL_ERRORS = [
     "INVALID_TXN_STATE",
     "INVALID_PRODUCER_EPOCH",
     "INVALID_PRODUCER_ID_MAPPING",
     "TRANSACTION_ABORTABLE",
     "UNKNOWN_TOPIC_OR_PARTITION",
 ]
-CHECKED = SimpleNamespace(
+VERIFICATION_ENABLED = SimpleNamespace(
     producer_id_expiration_ms=86_400_000, transaction_partition_verification_enable=True
 )
 
@@ -48,39 +48,42 @@ class Scene:
         self.hosting = Hosting(path)
         self.partitions = []
         for index in range(partitions):
-            led = self.hosting.lead(partition=index, topic_id=AN_ID)
+            partition = self.hosting.lead(partition=index, topic_id=AN_ID)
             if is_verified:
-                led.log.producers.settings = CHECKED
-            self.partitions.append(led)
+                partition.log.producer_state_manager.settings = VERIFICATION_ENABLED
+            self.partitions.append(partition)
         self.coordinator = AskedCoordinator()
 
     def produce(self, *entries, version=11, transactional_id="t", acks=1):
-        call = called(request(*entries, transactional_id=transactional_id, acks=acks))
-        call.version = version
+        request = called(build_request(*entries, transactional_id=transactional_id, acks=acks))
+        request.version = version
         if version >= 13:
-            for topic in call.request.topic_data:
+            for topic in request.body.topic_data:
                 topic.name, topic.topic_id = "", AN_ID
         hosting = self.hosting
-        needed = hosting.replicas, hosting.known, hosting.reader, self.coordinator
-        return produce.handle(*needed, lambda: NOW_MS, call)
+        dependencies = hosting.replicas, hosting.known, hosting.reader, self.coordinator
+        return produce.handle(*dependencies, lambda: NOW_MS, request)
 
-    async def told(self, *entries, version=11, **options):
-        answer = await in_the_end(self.produce(*entries, version=version, **options))
-        return as_sent(answer, version=version).responses[0].partition_responses
+    async def send(self, *entries, version=11, **options):
+        response = await in_the_end(self.produce(*entries, version=version, **options))
+        return as_sent(response, version=version).responses[0].partition_responses
 
     async def errors(self, *entries, **options):
-        return [ErrorCode.of(each.error_code).name for each in await self.told(*entries, **options)]
+        return [
+            ErrorCode.for_code(each.error_code).name
+            for each in await self.send(*entries, **options)
+        ]
 
     def mark(self, *, commit=False, epoch=0):
         """A marker of the producer, in the first partition."""
-        batch = marker_batch(
+        batch = build_marker_batch(
             EndTransactionMarker(commit, 0), timestamp=NOW_MS, producer_id=7, producer_epoch=epoch
         )
         self.partitions[0].append(batch, acks=-1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
 
     @property
     def ends(self):
-        return [each.log.end_offset for each in self.partitions]
+        return [each.log.log_end_offset for each in self.partitions]
 
 
 @pytest.fixture
@@ -88,7 +91,7 @@ def scene(tmp_path):
     return lambda **options: Scene(tmp_path, **options)
 
 
-def request(*entries, transactional_id, acks):
+def build_request(*entries, transactional_id, acks):
     topics = [ProduceRequest.Topic(name="events", partition_data=list(entries or [entry()]))]
     return ProduceRequest(
         transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=topics
@@ -102,47 +105,50 @@ def entry(index=0, *, sequence=0, epoch=0, producer_id=7, transactional=True):
 
 
 @pytest.mark.parametrize("version", TRANSACTIONAL_VERSIONS)
-async def test_the_coordinator_is_asked_about_all_partitions_at_once_and_only_once(scene, version):
+async def test_coordinator_is_asked_about_all_partitions_at_once_and_only_once(scene, version):
     scene = scene()
     for sequence in (0, 1):
-        asked = entry(0, sequence=sequence), entry(1, sequence=sequence)
-        assert await scene.errors(*asked, version=version) == ["NONE", "NONE"]
-    ((transaction, partitions, knowledge),) = scene.coordinator.asked
-    assert transaction == ClaimedTransaction("t", 7, 0)
+        entries = entry(0, sequence=sequence), entry(1, sequence=sequence)
+        assert await scene.errors(*entries, version=version) == ["NONE", "NONE"]
+    ((transaction, partitions, capabilities),) = scene.coordinator.asked
+    assert transaction == TransactionIdentity("t", 7, 0)
     assert partitions == [("events", 0), ("events", 1)]
-    assert (knowledge.is_abortable_known, knowledge.adds) == (version >= 11, version >= 12)
+    assert (capabilities.supports_transaction_abortable, capabilities.adds_partitions_on_write) == (
+        version >= 11,
+        version >= 12,
+    )
     assert scene.ends == [2, 2]
 
 
-async def test_the_request_waits_without_being_counted(scene):
+async def test_request_that_waits_for_verification_keeps_its_frame(scene):
     scene = scene()
     waiting = scene.produce()
-    assert isinstance(waiting, Parked)
+    assert isinstance(waiting, DelayedOperation)
     assert waiting.needs_frame
-    assert not waiting.ends_alone
+    assert not waiting.completes_on_shutdown
     await in_the_end(waiting)
 
 
-async def test_once_verified_it_waits_for_replicas_as_any_other(scene):
+async def test_verified_request_waits_for_replicas_like_any_other(scene):
     scene = scene(partitions=0)
     partition = scene.hosting.lead(replicas=(1, 2))
-    partition.log.producers.settings = CHECKED
-    later = await scene.produce(acks=-1)
-    assert isinstance(later, Parked)
-    assert not later.needs_frame
-    partition.follower_fetched(2, offset=1, start_offset=0)
-    answer = await later
-    assert answer.responses[0].partition_responses[0].base_offset == 0
+    partition.log.producer_state_manager.settings = VERIFICATION_ENABLED
+    delayed = await scene.produce(acks=-1)
+    assert isinstance(delayed, DelayedOperation)
+    assert not delayed.needs_frame
+    partition.update_follower_fetch_state(2, fetch_offset=1, follower_start_offset=0)
+    response = await delayed
+    assert response.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_in_an_open_transaction_it_is_answered_at_once(scene):
+async def test_batch_of_an_open_transaction_is_answered_immediately(scene):
     scene = scene()
-    await scene.told()
-    answer = scene.produce(entry(sequence=1))
-    assert answer.responses[0].partition_responses[0].base_offset == 1
+    await scene.send()
+    response = scene.produce(entry(sequence=1))
+    assert response.responses[0].partition_responses[0].base_offset == 1
 
 
-async def test_what_is_in_no_transaction_needs_nobody(scene):
+async def test_batch_outside_a_transaction_needs_no_verification(scene):
     scene = scene()
     plain = entry(transactional=False)
     assert await scene.errors(plain, transactional_id=None) == ["NONE"]
@@ -151,46 +157,50 @@ async def test_what_is_in_no_transaction_needs_nobody(scene):
 
 
 @pytest.mark.parametrize(("version", "count"), [(11, 0), (12, 1)])
-async def test_where_nobody_has_to_ask_only_those_are_that_add_partitions(scene, version, count):
+async def test_with_verification_disabled_only_version_12_asks_the_coordinator(
+    scene, version, count
+):
     scene = scene(is_verified=False)
     assert await scene.errors(version=version) == ["NONE"]
     assert len(scene.coordinator.asked) == count
 
 
 @pytest.mark.parametrize("version", TRANSACTIONAL_VERSIONS)
-@pytest.mark.parametrize("said", PASSING)
-async def test_what_passes_is_told_as_what_every_producer_repeats(scene, said, version):
+@pytest.mark.parametrize("coordinator_error", RETRIABLE_ERRORS)
+async def test_retriable_coordinator_errors_become_not_enough_replicas(
+    scene, coordinator_error, version
+):
     scene = scene()
-    scene.coordinator.refusal = ErrorCode[said]
-    (line,) = await scene.told(version=version)
-    assert ErrorCode.of(line.error_code).name == "NOT_ENOUGH_REPLICAS"
-    assert (line.base_offset, line.log_start_offset) == (-1, -1)
+    scene.coordinator.refusal = ErrorCode[coordinator_error]
+    (partition,) = await scene.send(version=version)
+    assert ErrorCode.for_code(partition.error_code).name == "NOT_ENOUGH_REPLICAS"
+    assert (partition.base_offset, partition.log_start_offset) == (-1, -1)
     if version >= 8:
-        assert said in line.error_message
+        assert coordinator_error in partition.error_message
     assert scene.ends == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("version", "expected"), [(11, "NOT_ENOUGH_REPLICAS"), (12, "CONCURRENT_TRANSACTIONS")]
 )
-async def test_a_transaction_that_is_ending_is_told_to_whoever_knows_of_it(
-    scene, version, expected
-):
+async def test_concurrent_transactions_is_returned_from_version_12_on(scene, version, expected):
     scene = scene()
     scene.coordinator.refusal = ErrorCode.CONCURRENT_TRANSACTIONS
     assert await scene.errors(version=version) == [expected]
     assert len(scene.coordinator.asked) > 1
 
 
-@pytest.mark.parametrize("said", LASTING)
-async def test_whatever_else_is_said_is_told_and_nothing_is_appended(scene, said):
+@pytest.mark.parametrize("coordinator_error", FATAL_ERRORS)
+async def test_fatal_coordinator_errors_are_returned_and_nothing_is_appended(
+    scene, coordinator_error
+):
     scene = scene()
-    scene.coordinator.refusal = ErrorCode[said]
-    assert await scene.errors(entry(0), entry(1)) == [said, said]
+    scene.coordinator.refusal = ErrorCode[coordinator_error]
+    assert await scene.errors(entry(0), entry(1)) == [coordinator_error, coordinator_error]
     assert scene.ends == [0, 0]
 
 
-async def test_with_acks_0_a_refusal_closes_the_connection(scene):
+async def test_coordinator_error_with_acks_0_closes_the_connection(scene):
     scene = scene()
     scene.coordinator.refusal = ErrorCode.INVALID_TXN_STATE
     with pytest.raises(Disconnect):
@@ -200,9 +210,9 @@ async def test_with_acks_0_a_refusal_closes_the_connection(scene):
     assert scene.ends == [1, 0]
 
 
-async def test_t10_what_comes_after_the_abort_does_not_land(scene):
+async def test_t10_batch_after_the_abort_is_not_appended(scene):
     scene = scene()
-    await scene.told()
+    await scene.send()
     scene.mark()
     scene.coordinator.refusal = ErrorCode.TRANSACTION_ABORTABLE
     assert await scene.errors(entry(sequence=1)) == ["TRANSACTION_ABORTABLE"]
@@ -210,7 +220,7 @@ async def test_t10_what_comes_after_the_abort_does_not_land(scene):
     assert scene.partitions[0].log.last_stable_offset == 2
 
 
-async def test_t10_nor_does_what_was_verified_before_it(scene):
+async def test_t10_batch_verified_before_the_abort_is_not_appended(scene):
     scene = scene()
 
     def abort():
@@ -223,7 +233,7 @@ async def test_t10_nor_does_what_was_verified_before_it(scene):
     assert scene.ends == [1, 0]
 
 
-async def test_t10_whatever_the_coordinator_says(scene):
+async def test_t10_batch_with_a_marker_during_each_verification_is_not_appended(scene):
     """The word of the coordinator about one transaction is none about the next."""
     scene = scene()
     scene.coordinator.meanwhile = scene.mark
@@ -232,12 +242,10 @@ async def test_t10_whatever_the_coordinator_says(scene):
 
 
 @pytest.mark.parametrize("version", [11, 12])
-async def test_what_came_before_the_last_transaction_had_ended_everywhere_waits_for_that(
-    scene, version
-):
+async def test_batch_of_the_next_transaction_waits_until_the_last_one_has_ended(scene, version):
     """As the next transaction of a producer may, which is told of the end before partitions are."""
     scene = scene()
-    await scene.told(version=version)
+    await scene.send(version=version)
     scene.coordinator.words = [ErrorCode.CONCURRENT_TRANSACTIONS, None]
     del scene.coordinator.asked[:]
 
@@ -251,15 +259,15 @@ async def test_what_came_before_the_last_transaction_had_ended_everywhere_waits_
     assert scene.ends == [3, 0]
 
 
-async def test_with_an_epoch_for_each_transaction_the_last_ones_batches_are_fenced(scene):
+async def test_epoch_bump_per_transaction_fences_batches_of_the_last_one(scene):
     scene = scene()
-    await scene.told(version=12)
+    await scene.send(version=12)
     scene.mark(epoch=1)
     assert await scene.errors(entry(sequence=1), version=12) == ["INVALID_PRODUCER_EPOCH"]
     assert await scene.errors(entry(epoch=1), version=12) == ["NONE"]
 
 
-async def test_a_partition_that_is_elsewhere_is_not_asked_about(scene):
+async def test_partition_on_another_broker_is_not_verified(scene):
     scene = scene(partitions=1)
     scene.hosting.lead(partition=1, leader=2, replicas=(2, 1))
     assert await scene.errors(entry(0), entry(1), entry(9), version=9) == [
@@ -271,49 +279,49 @@ async def test_a_partition_that_is_elsewhere_is_not_asked_about(scene):
 
 
 @pytest.mark.parametrize("other", [{"producer_id": 8}, {"epoch": 1}])
-async def test_one_request_has_one_producer(scene, other):
+async def test_request_with_two_producers_is_rejected(scene, other):
     scene = scene()
     with pytest.raises(InvalidProducerIdMapping):
         scene.produce(entry(0), entry(1, **other))
     assert scene.ends == [0, 0]
 
 
-async def test_a_retry_of_what_was_committed_is_known_for_one(scene):
+async def test_retry_of_a_committed_batch_is_detected_as_a_duplicate(scene):
     """If the coordinator has it, as it may while the next transaction is open."""
     scene = scene()
-    await scene.told()
+    await scene.send()
     scene.mark(commit=True)
-    (line,) = await scene.told()
-    assert (line.error_code, line.base_offset) == (0, 0)
+    (partition,) = await scene.send()
+    assert (partition.error_code, partition.base_offset) == (0, 0)
     assert scene.ends == [2, 0]
 
 
-def of_nobody():
+def batch_without_producer_id():
     batch = bytearray(entry().records)
     pack_into(">q", batch, 43, -1)
     return with_checksum(batch)
 
 
-HOSTILE = {
+INVALID_RECORDS = {
     "no records": None,
     "nothing": b"",
     "less than a batch": bytes(entry().records)[:60],
     "half a batch": bytes(entry().records)[:-1],
     "two batches": bytes(entry().records) * 2,
-    "nobody's": of_nobody(),
+    "nobody's": batch_without_producer_id(),
     "of an old format": message(1, bytes(100)),
 }
 
 
-@pytest.mark.parametrize("records", HOSTILE.values(), ids=HOSTILE)
-async def test_what_is_no_batch_of_a_producer_is_refused_without_a_question(scene, records):
+@pytest.mark.parametrize("records", INVALID_RECORDS.values(), ids=INVALID_RECORDS)
+async def test_malformed_batch_is_rejected_without_asking_the_coordinator(scene, records):
     scene = scene()
     broken = entry()
     broken.records = None if records is None else memoryview(bytearray(records))
     try:
-        (told,) = await scene.errors(broken)
-    except KafkaError as refused:
-        told = refused.error.name
-    assert told != "NONE"
+        (error,) = await scene.errors(broken)
+    except KafkaError as kafka_error:
+        error = kafka_error.error_code.name
+    assert error != "NONE"
     assert not scene.coordinator.asked
     assert scene.ends == [0, 0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.settings import kafka_names
-from odradek.broker.settings.server_settings import BY_NAME
+from odradek.broker.settings import kafka_config_names
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.registry import api
 from odradek.storage.settings import TopicSettings
@@ -23,7 +23,7 @@ RECORDED = saved_steps()
 TOPIC = 2
 
 #: Which settings are shown otherwise on purpose.
-SHOWN_OTHERWISE = {
+DIFFERENT_SETTINGS = {
     "advertised.listeners": "listeners stay as they are while the broker runs",
     "listener.security.protocol.map": "likewise",
     "listeners": "likewise",
@@ -41,11 +41,11 @@ SHOWN_AS_DEFAULT = {"log.retention.minutes", "log.roll.hours"}
 
 #: Which steps are answered otherwise on purpose.
 _FAILS = "Kafka fails, with UNKNOWN_SERVER_ERROR"
-_SILENT = "Kafka never answers"
+_NO_RESPONSE = "Kafka never answers"
 _FIXED = "it can be changed by a restart only"
-_OF_A_GROUP = "single groups are configured, as from 4.0 on"
+_GROUP_CONFIGS = "single groups are configured, as from 4.0 on"
 _HIDDEN = "what the broker's own value hides is checked too, or removing that could fail"
-ANSWERED_OTHERWISE = {
+DIFFERENT_RESPONSES = {
     "no.such.setting 2 3 of the broker": _FAILS,
     "no.such.setting 2 3 of all brokers": _FAILS,
     "no.such.setting 2 3 of a topic": _FAILS,
@@ -65,10 +65,10 @@ ANSWERED_OTHERWISE = {
     "listeners=PLAINTEXT://:1 alone of the broker": _FIXED,
     "log.retention.ms 0 0 of all brokers": _HIDDEN,
     "log.retention.ms=0 alone of all brokers": _HIDDEN,
-    "unknown resources are replaced": _SILENT,
-    "resources are replaced twice": _SILENT,
-    "metrics and a group": _OF_A_GROUP,
-    "all of metrics and a group": _OF_A_GROUP,
+    "unknown resources are replaced": _NO_RESPONSE,
+    "resources are replaced twice": _NO_RESPONSE,
+    "metrics and a group": _GROUP_CONFIGS,
+    "all of metrics and a group": _GROUP_CONFIGS,
     "a logger without a level": "a package is a logger here, whether it logs or not",
 }
 
@@ -85,57 +85,59 @@ def _loggers_of_kafka():
 
 
 @pytest.mark.usefixtures("_loggers_of_kafka")
-async def test_every_step_is_answered_as_kafka_answered_it():
-    file = {name: _placed(text) for name, text in RECORDED.file.items()}
+async def test_every_step_gets_the_recorded_response_of_kafka():
+    file = {name: _with_address(text) for name, text in RECORDED.file.items()}
     creation, *steps = RECORDED.steps
-    scene = await config_scene(file, topics=_created(creation.request))
+    scene = await config_scene(file, topics=_topic_configs(creation.request))
     differing = {}
     for step in steps:
         key = ApiKey[step.api]
         request = from_json(api(key).request, step.version, step.request)
-        response = await scene.asked(key, request, version=step.version)
-        answer = _comparable(without_words(to_json(response, step.version)))
-        expected = step.answer and _comparable(_placed(step.answer))
-        if answer != expected:
-            differing[step.name] = (answer, expected)
-    assert differing.keys() == ANSWERED_OTHERWISE.keys(), differing
+        message = await scene.asked(key, request, version=step.version)
+        response = _comparable(without_words(to_json(message, step.version)))
+        expected = step.answer and _comparable(_with_address(step.answer))
+        if response != expected:
+            differing[step.name] = (response, expected)
+    assert differing.keys() == DIFFERENT_RESPONSES.keys(), differing
 
 
-def _created(request: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _topic_configs(request: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return {
         topic["name"]: {config["name"]: config["value"] for config in topic["configs"]}
         for topic in request["topics"]
     }
 
 
-def _placed(recorded: Any) -> Any:
+def _with_address(recorded: Any) -> Any:
     match recorded:
         case str():
             return recorded.replace("<address>", "127.0.0.1:9092")
         case list():
-            return [_placed(each) for each in recorded]
+            return [_with_address(each) for each in recorded]
         case dict():
-            return {name: _placed(each) for name, each in recorded.items()}
+            return {name: _with_address(each) for name, each in recorded.items()}
     return recorded
 
 
-def _comparable(answer: Mapping[str, Any]) -> Any:
+def _comparable(response: Mapping[str, Any]) -> Any:
     """Settings have no order, and some are not compared."""
-    if "results" not in answer:
-        return answer
-    results = [{**result, "configs": _configs(result)} for result in answer["results"]]
-    return {**answer, "results": results}
+    if "results" not in response:
+        return response
+    results = [{**result, "configs": _configs(result)} for result in response["results"]]
+    return {**response, "results": results}
 
 
 def _configs(result: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {each["name"]: each for each in result["configs"] if _is_compared(each["name"], result)}
-    for name in SHOWN_AS_DEFAULT & shown.keys():
-        shown[name] = {**shown[name], "value": None}
-    return shown
+    compared = {
+        each["name"]: each for each in result["configs"] if _is_compared(each["name"], result)
+    }
+    for name in SHOWN_AS_DEFAULT & compared.keys():
+        compared[name] = {**compared[name], "value": None}
+    return compared
 
 
 def _is_compared(name: str, result: Mapping[str, Any]) -> bool:
     if result["resourceType"] == TOPIC:
         return name in TopicSettings.by_name
-    is_unknown = name not in kafka_names.READ_ONLY and name not in kafka_names.DYNAMIC
-    return name not in SHOWN_OTHERWISE and (name in BY_NAME or is_unknown)
+    is_unknown = name not in kafka_config_names.READ_ONLY and name not in kafka_config_names.DYNAMIC
+    return name not in DIFFERENT_SETTINGS and (name in SETTINGS_BY_NAME or is_unknown)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker.groups.consumer.topics import TopicsLens
+from odradek.broker.groups.consumer.topics import TopicsProvider
 from odradek.broker.handlers import (
     consumer_group_heartbeat,
     delete_groups,
@@ -33,43 +33,45 @@ from tests.support.metadata_updates import cluster, state, update
 FOLLOWER = 2
 
 
-class Slow:
+class SlowReplication:
     """A coordinator whose log has a follower, which fetches when the test says so."""
 
     def __init__(self, path, **options):
         self.coordinating = Coordinating(path, partitions=0, **options)
         self.groups = self.coordinating.groups
         self.coordinating.know("a", partitions=2)
-        picture = cluster(update({"a": [state(0), state(1)]})).picture
-        self.groups.world = replace(self.groups.world, topics=TopicsLens(lambda: picture))
+        snapshot = cluster(update({"a": [state(0), state(1)]})).snapshot
+        self.groups.context = replace(
+            self.groups.context, topics_provider=TopicsProvider(lambda: snapshot)
+        )
         self.partition = self.coordinating.lead(replicas=(BROKER, FOLLOWER))
 
     def fetch(self):
-        self.partition.follower_fetched(
-            FOLLOWER, offset=self.partition.log.end_offset, start_offset=0
+        self.partition.update_follower_fetch_state(
+            FOLLOWER, fetch_offset=self.partition.log.log_end_offset, follower_start_offset=0
         )
 
     def begin(self, module, request):
-        return self.coordinating.hosting.background.start(self._answered(module, request))
+        return self.coordinating.hosting.background.start(self._handle(module, request))
 
-    async def _answered(self, module, request):
-        call = called(request)
+    async def _handle(self, module, body):
+        request = called(body)
         needs_cluster = module in (offset_commit, offset_delete)
-        needed = (self.coordinating.cluster,) if needs_cluster else ()
+        dependencies = (self.coordinating.cluster,) if needs_cluster else ()
         if module is offset_commit:
-            needed += (self.coordinating.old,)
+            dependencies += (self.coordinating.old,)
         try:
-            return await in_the_end(module.handle(self.groups, *needed, call))
-        except KafkaError as refusal:
-            return refusal
+            return await in_the_end(module.handle(self.groups, *dependencies, request))
+        except KafkaError as kafka_error:
+            return kafka_error
 
-    async def answered(self, module, request):
+    async def complete(self, module, request):
         """With a follower that is quick."""
-        answering = self.begin(module, request)
-        while not answering.done():
+        task = self.begin(module, request)
+        while not task.done():
             await asyncio.sleep(0)
             self.fetch()
-        return answering.result()
+        return task.result()
 
     # What there is before
 
@@ -85,13 +87,13 @@ class Slow:
         return consumer_group_heartbeat, request
 
     async def classic_member_joins(self):
-        await self.answered(*await self.consumer_group())
-        first = await self.answered(join_group, joining())
-        return join_group, joining(first.member_id)
+        await self.complete(*await self.consumer_group())
+        first = await self.complete(join_group, join_request())
+        return join_group, join_request(first.member_id)
 
     async def classic_member_syncs(self):
-        joined = await self.answered(*await self.classic_member_joins())
-        self.begin(offset_commit, committing("other"))  # nothing of it, but in its log
+        joined = await self.complete(*await self.classic_member_joins())
+        self.begin(offset_commit, commit_request("other"))  # nothing of it, but in its log
         await asyncio.sleep(0)
         request = SyncGroupRequest(
             group_id="g",
@@ -104,27 +106,27 @@ class Slow:
         return sync_group, request
 
     async def last_member_leaves(self):
-        first = await self.answered(join_group, joining())
-        await self.answered(join_group, joining(first.member_id))
-        return leave_group, leaving(first.member_id)
+        first = await self.complete(join_group, join_request())
+        await self.complete(join_group, join_request(first.member_id))
+        return leave_group, leave_request(first.member_id)
 
     async def consumer_member_leaves(self):
-        joined = await self.answered(*await self.classic_member_joins())
-        return leave_group, leaving(joined.member_id)
+        joined = await self.complete(*await self.classic_member_joins())
+        return leave_group, leave_request(joined.member_id)
 
     async def group_is_deleted(self):
-        await self.answered(offset_commit, committing("g"))
+        await self.complete(offset_commit, commit_request("g"))
         return delete_groups, DeleteGroupsRequest(groups_names=["g"])
 
     async def offset_is_deleted(self):
-        await self.answered(offset_commit, committing("g"))
+        await self.complete(offset_commit, commit_request("g"))
         topic = OffsetDeleteRequest.Topic(
             name="a", partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=0)]
         )
         return offset_delete, OffsetDeleteRequest(group_id="g", topics=[topic])
 
 
-def joining(member_id=""):
+def join_request(member_id=""):
     return JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -135,64 +137,64 @@ def joining(member_id=""):
     )
 
 
-def leaving(member_id):
+def leave_request(member_id):
     members = [LeaveGroupRequest.Member(member_id=member_id)]
     return LeaveGroupRequest(group_id="g", members=members)
 
 
-def committing(group_id):
-    line = OffsetCommitRequest.Topic.Partition(
+def commit_request(group_id):
+    partition = OffsetCommitRequest.Topic.Partition(
         partition_index=0, committed_offset=5, committed_metadata=""
     )
-    topic = OffsetCommitRequest.Topic(name="a", partitions=[line])
+    topic = OffsetCommitRequest.Topic(name="a", partitions=[partition])
     return OffsetCommitRequest(group_id=group_id, topics=[topic])
 
 
 CHANGES = [
-    Slow.consumer_group,
-    Slow.classic_member_joins,
-    Slow.classic_member_syncs,
-    Slow.last_member_leaves,
-    Slow.consumer_member_leaves,
-    Slow.group_is_deleted,
-    Slow.offset_is_deleted,
+    SlowReplication.consumer_group,
+    SlowReplication.classic_member_joins,
+    SlowReplication.classic_member_syncs,
+    SlowReplication.last_member_leaves,
+    SlowReplication.consumer_member_leaves,
+    SlowReplication.group_is_deleted,
+    SlowReplication.offset_is_deleted,
 ]
 EACH_CHANGE = pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 
 
-def error(answer):
+def error(response):
     """Of the whole answer, or of its only line."""
-    if isinstance(answer, KafkaError):
-        return answer.error.name
-    if hasattr(answer, "results"):
-        (answer,) = answer.results
-    return ErrorCode.of(answer.error_code).name
+    if isinstance(response, KafkaError):
+        return response.error_code.name
+    if hasattr(response, "results"):
+        (response,) = response.results
+    return ErrorCode.for_code(response.error_code).name
 
 
 @EACH_CHANGE
-async def test_nobody_is_answered_before_the_replicas_have_it(tmp_path, change):
-    slow = Slow(tmp_path)
-    answering = slow.begin(*await change(slow))
+async def test_change_is_answered_only_after_replication(tmp_path, change):
+    slow = SlowReplication(tmp_path)
+    task = slow.begin(*await change(slow))
     for _ in range(10):
         await asyncio.sleep(0)
-    assert not answering.done()
+    assert not task.done()
     slow.fetch()
-    assert error(await answering) == "NONE"
+    assert error(await task) == "NONE"
 
 
 @EACH_CHANGE
-async def test_what_is_not_replicated_in_time_is_to_be_asked_again(tmp_path, change):
-    slow = Slow(tmp_path, commit_timeout_ms=50)
+async def test_change_not_replicated_in_time_returns_a_retriable_error(tmp_path, change):
+    slow = SlowReplication(tmp_path, commit_timeout_ms=50)
     module, request = await change(slow)
     assert error(await slow.begin(module, request)) == "COORDINATOR_NOT_AVAILABLE"
 
 
-async def test_of_groups_in_two_logs_those_are_deleted_whose_log_is_replicated(tmp_path):
-    slow = Slow(tmp_path, commit_timeout_ms=50)
+async def test_each_deleted_group_waits_for_the_replication_of_its_own_log(tmp_path):
+    slow = SlowReplication(tmp_path, commit_timeout_ms=50)
     slow.coordinating.lead(1)
-    ids = {slow.coordinating.lookup.partition_of(each): each for each in "abcd"}
+    ids = {slow.coordinating.lookup.partition_for(each): each for each in "abcd"}
     for group_id in ids.values():
-        await slow.answered(offset_commit, committing(group_id))
+        await slow.complete(offset_commit, commit_request(group_id))
     request = DeleteGroupsRequest(groups_names=[ids[0], ids[1]])
     slow_one, quick_one = (await slow.begin(delete_groups, request)).results
     assert error(slow_one) == "COORDINATOR_NOT_AVAILABLE"

@@ -44,18 +44,22 @@ async def delete(broker, *names, version=6):
 
 
 async def reassign(broker, topic, partition, replicas):
-    asked = AlterPartitionReassignmentsRequest.Topic
-    moved = asked.Partition(partition_index=partition, replicas=replicas)
-    request = AlterPartitionReassignmentsRequest(topics=[asked(name=topic, partitions=[moved])])
-    ((answered,),) = [each.partitions for each in (await broker.ask(request, version=0)).responses]
-    assert answered.error_code == 0, answered
+    topic_type = AlterPartitionReassignmentsRequest.Topic
+    entry = topic_type.Partition(partition_index=partition, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[topic_type(name=topic, partitions=[entry])]
+    )
+    ((partition_response,),) = [
+        each.partitions for each in (await broker.ask(request, version=0)).responses
+    ]
+    assert partition_response.error_code == 0, partition_response
 
 
-def errors(answers):
-    return [ErrorCode.of(each.error_code).name for each in answers]
+def errors(results):
+    return [ErrorCode.for_code(each.error_code).name for each in results]
 
 
-async def test_a_topic_has_leaders_when_its_creation_is_answered(memory):
+async def test_topic_has_leaders_when_its_creation_is_answered(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         (created,) = await create(broker, topic_entry("t", partitions=3, factor=1))
@@ -65,7 +69,7 @@ async def test_a_topic_has_leaders_when_its_creation_is_answered(memory):
         assert [each.leader_id for each in topic.partitions] == [1, 1, 1]
 
 
-async def test_a_topic_is_gone_when_its_deletion_is_answered(memory):
+async def test_topic_is_gone_when_its_deletion_is_answered(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         await create(broker, topic_entry("t"), topic_entry("u"))
@@ -75,7 +79,7 @@ async def test_a_topic_is_gone_when_its_deletion_is_answered(memory):
         assert errors(await delete(broker, "t")) == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
-async def test_a_topic_can_be_made_again_under_another_id(memory):
+async def test_recreated_topic_has_another_id(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         (first,) = await create(broker, topic_entry("t", partitions=3, factor=1))
@@ -87,7 +91,7 @@ async def test_a_topic_can_be_made_again_under_another_id(memory):
         assert len(topic.partitions) == 1
 
 
-async def test_a_topic_grows(memory):
+async def test_partitions_are_added_to_a_topic(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         await create(broker, topic_entry("t", partitions=1, factor=1))
@@ -96,13 +100,13 @@ async def test_a_topic_grows(memory):
             timeout_ms=TIMEOUT_MS,
             validate_only=False,
         )
-        answered = await broker.ask(request, version=3)
-        assert errors(answered.results) == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+        response = await broker.ask(request, version=3)
+        assert errors(response.results) == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
         (topic,) = await metadata(broker, "t")
         assert [each.leader_id for each in topic.partitions] == [1, 1, 1]
 
 
-async def test_a_topic_comes_by_being_asked_for(memory):
+async def test_metadata_request_creates_the_topic(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         assert errors(await metadata(broker, "t")) == ["LEADER_NOT_AVAILABLE"]
@@ -111,11 +115,11 @@ async def test_a_topic_comes_by_being_asked_for(memory):
         assert [each.leader_id for each in topic.partitions] == [1, 1]
 
 
-async def test_mistakes_are_told_topic_by_topic(memory):
+async def test_each_invalid_topic_is_rejected_independently(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         await create(broker, topic_entry("a.b"))
-        answers = await create(
+        results = await create(
             broker,
             topic_entry("a.b"),
             topic_entry("a_b"),
@@ -128,7 +132,7 @@ async def test_mistakes_are_told_topic_by_topic(memory):
             topic_entry("f", replicas={1: [1]}),
             topic_entry("g"),
         )
-        assert errors(answers) == [
+        assert errors(results) == [
             "TOPIC_ALREADY_EXISTS",
             "INVALID_TOPIC_EXCEPTION",
             "INVALID_TOPIC_EXCEPTION",
@@ -142,7 +146,7 @@ async def test_mistakes_are_told_topic_by_topic(memory):
         ]
 
 
-async def test_every_broker_sees_what_one_has_made(memory):
+async def test_every_broker_sees_a_created_topic(memory):
     async with ControlledCluster(memory) as cluster:
         first, second = await started(cluster, 1), await started(cluster, 2)
         await cluster.until(lambda: first.cluster.is_alive(2))
@@ -151,31 +155,31 @@ async def test_every_broker_sees_what_one_has_made(memory):
         request = DescribeTopicPartitionsRequest(topics=[])
         (topic,) = (await second.ask(request, version=0)).topics
         assert (topic.name, topic.partitions[0].leader_id) == ("t", 2)
-        asked = DescribeClusterRequest(include_cluster_authorized_operations=False)
-        described = await second.ask(asked, version=1)
+        cluster_request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+        described = await second.ask(cluster_request, version=1)
         assert described.controller_id == 1
         assert [each.broker_id for each in described.brokers] == [1, 2]
 
 
-async def test_only_the_controllers_broker_changes_topics(memory):
+async def test_only_the_active_controller_changes_topics(memory):
     async with ControlledCluster(memory) as cluster:
         await started(cluster, 1)
         other = await started(cluster, 2)
         assert errors(await create(other, topic_entry("t"))) == ["NOT_CONTROLLER"]
         assert errors(await delete(other, "t")) == ["NOT_CONTROLLER"]
-        growth = CreatePartitionsRequest(
+        create_request = CreatePartitionsRequest(
             topics=[growth_entry("t", count=3)], timeout_ms=1, validate_only=False
         )
-        assert errors((await other.ask(growth, version=3)).results) == ["NOT_CONTROLLER"]
+        assert errors((await other.ask(create_request, version=3)).results) == ["NOT_CONTROLLER"]
         for request in (
             AlterPartitionReassignmentsRequest(topics=[]),
             ListPartitionReassignmentsRequest(),
         ):
-            answered = await other.ask(request, version=0)
-            assert answered.error_code == ErrorCode.NOT_CONTROLLER.code
+            response = await other.ask(request, version=0)
+            assert response.error_code == ErrorCode.NOT_CONTROLLER.code
 
 
-async def test_any_broker_creates_what_is_asked_for(memory):
+async def test_any_broker_creates_a_topic_on_a_metadata_request(memory):
     async with ControlledCluster(memory) as cluster:
         await started(cluster, 1)
         other = await started(cluster, 2)
@@ -183,7 +187,7 @@ async def test_any_broker_creates_what_is_asked_for(memory):
         assert await other.cluster.wait_for_leaders({"t": [0, 1]}, timeout_s=10) == set()
 
 
-async def test_a_preferred_leader_leads_when_its_election_is_answered(memory):
+async def test_preferred_leader_leads_when_its_election_is_answered(memory):
     async with ControlledCluster(memory) as cluster:
         broker = await started(cluster, 1)
         await started(cluster, 2)
@@ -194,8 +198,9 @@ async def test_a_preferred_leader_leads_when_its_election_is_answered(memory):
         partition = ElectLeadersRequest.TopicPartitions(topic="t", partitions=[0, 7])
         request = ElectLeadersRequest(topic_partitions=[partition], timeout_ms=TIMEOUT_MS)
         (topic,) = (await broker.ask(request, version=2)).replica_election_results
-        told = {
-            each.partition_id: ErrorCode.of(each.error_code).name for each in topic.partition_result
+        outcomes = {
+            each.partition_id: ErrorCode.for_code(each.error_code).name
+            for each in topic.partition_result
         }
-        assert told == {0: "NONE", 7: "UNKNOWN_TOPIC_OR_PARTITION"}
+        assert outcomes == {0: "NONE", 7: "UNKNOWN_TOPIC_OR_PARTITION"}
         assert broker.cluster.partition("t", 0).leader == 2

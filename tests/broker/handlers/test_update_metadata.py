@@ -22,30 +22,36 @@ class Replicas:
     """Notes what is told of partitions."""
 
     def __init__(self):
-        self.told = {}
+        self.states = {}
 
-    def told_of(self, partition, topic_id, state):
-        self.told[partition] = topic_id, state.replicas
+    def drop_if_reassigned(self, partition, topic_id, state):
+        self.states[partition] = topic_id, state.replicas
 
 
-def told(known, request, *, replicas=None, fence=None, deleted=None, version=8):
-    noted, replicas = [] if deleted is None else deleted, replicas or Replicas()
+def send(metadata_cache, request, *, replicas=None, fence=None, deleted=None, version=8):
+    deleted_partitions, replicas = [] if deleted is None else deleted, replicas or Replicas()
     fence = fence or ControllerFence(lambda: 5)
     return answer(
-        update_metadata.handle, known, replicas, fence, noted.append, request, version=version
+        update_metadata.handle,
+        metadata_cache,
+        replicas,
+        fence,
+        deleted_partitions.append,
+        request,
+        version=version,
     ).error_code
 
 
-def test_the_picture_is_the_controllers():
-    known = cluster()
-    assert told(known, update({"t": [state()]}, controller_id=2)) == 0
-    assert known.has_partition("t", 0)
-    assert known.controller_id == 2
+def test_metadata_comes_from_the_controller():
+    metadata_cache = cluster()
+    assert send(metadata_cache, update({"t": [state()]}, controller_id=2)) == 0
+    assert metadata_cache.has_partition("t", 0)
+    assert metadata_cache.controller_id == 2
 
 
 @pytest.mark.parametrize("version", versions_of(UpdateMetadataRequest))
-def test_it_is_understood_in_every_version(version):
-    known = cluster()
+def test_request_is_applied_in_every_version(version):
+    metadata_cache = cluster()
     request = update()
     request.live_brokers[0].v0_host = "inside1"
     if version >= 5:
@@ -53,36 +59,38 @@ def test_it_is_understood_in_every_version(version):
     else:
         request.ungrouped_partition_states = [state(topic="t")]
     replicas = Replicas()
-    arrived = as_sent(request, version=version)
-    assert told(known, arrived, replicas=replicas, version=version) == 0
-    told_id = topic_id("t") if version >= 7 else None
-    assert replicas.told == {TopicPartition("t", 0): (told_id, [1, 2])}
-    assert known.partition("t", 0).replicas == [1, 2]
+    decoded = as_sent(request, version=version)
+    assert send(metadata_cache, decoded, replicas=replicas, version=version) == 0
+    expected_id = topic_id("t") if version >= 7 else None
+    assert replicas.states == {TopicPartition("t", 0): (expected_id, [1, 2])}
+    assert metadata_cache.partition("t", 0).replicas == [1, 2]
     listener = "PLAINTEXT" if version < 3 else "INSIDE"
-    assert known.leader_node("t", 0, listener=listener).host == "inside1"
+    assert metadata_cache.leader_node("t", 0, listener=listener).host == "inside1"
 
 
-def test_whoever_must_know_is_told_what_is_gone():
+def test_deleted_partitions_are_passed_to_the_callback():
     deleted = []
-    known = cluster(update({"t": [state()], "u": [state()]}))
-    told(known, update({"u": [state(leader=1)]}), deleted=deleted)
+    metadata_cache = cluster(update({"t": [state()], "u": [state()]}))
+    send(metadata_cache, update({"u": [state(leader=1)]}), deleted=deleted)
     assert deleted == []
-    told(known, update({"t": [state(leader=GOING)]}), deleted=deleted)
+    send(metadata_cache, update({"t": [state(leader=GOING)]}), deleted=deleted)
     assert deleted == [(TopicPartition("t", 0),)]
 
 
 @pytest.mark.parametrize(
-    ("late", "refusal"),
+    ("stale", "error"),
     [
         ({"controller_epoch": 1}, StaleControllerEpoch),
         ({"controller_epoch": 2, "broker_epoch": 4}, StaleBrokerEpoch),
     ],
 )
-def test_what_comes_late_changes_nothing(late, refusal):
-    known = cluster()
+def test_stale_request_changes_nothing(stale, error):
+    metadata_cache = cluster()
     fence = ControllerFence(lambda: 5)
-    told(known, update(controller_epoch=2, broker_epoch=5), fence=fence)
-    with pytest.raises(refusal):
-        told(known, update({"t": [state()]}, brokers=[live_broker(9)], **late), fence=fence)
-    assert not known.has_topic("t")
-    assert not known.is_alive(9)
+    send(metadata_cache, update(controller_epoch=2, broker_epoch=5), fence=fence)
+    with pytest.raises(error):
+        send(
+            metadata_cache, update({"t": [state()]}, brokers=[live_broker(9)], **stale), fence=fence
+        )
+    assert not metadata_cache.has_topic("t")
+    assert not metadata_cache.is_alive(9)

@@ -23,13 +23,13 @@ both = pytest.mark.parametrize("threads", [1, 2])
 @pytest.fixture
 def adopted(monkeypatch):
     """Sockets as processors get them, each with the name of its thread."""
-    pairs, adopt = [], Processor.adopt
+    pairs, accept = [], Processor.accept
 
-    def adopt_and_note(processor, accepted, peer):
+    def record_and_accept(processor, accepted, context):
         pairs.append((accepted, threading.current_thread().name))
-        adopt(processor, accepted, peer)
+        accept(processor, accepted, context)
 
-    monkeypatch.setattr(Processor, "adopt", adopt_and_note)
+    monkeypatch.setattr(Processor, "accept", record_and_accept)
     return pairs
 
 
@@ -37,12 +37,12 @@ async def accepted_socket(adopted, **settings):
     server = await serving(**settings)
     client = await Client.connect(server)
     assert await client.ask(b"hello") == b"hello"
-    ((accepted, _),) = adopted
-    return accepted
+    ((server_socket, _),) = adopted
+    return server_socket
 
 
 @both
-async def test_answers_are_not_held_back_and_dead_peers_are_asked_for(adopted, threads):
+async def test_server_sockethas_nodelay_and_keepalive_and_does_not_block(adopted, threads):
     accepted = await accepted_socket(adopted, num_network_threads=threads)
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -57,26 +57,26 @@ async def test_answers_are_not_held_back_and_dead_peers_are_asked_for(adopted, t
         ("socket_receive_buffer_bytes", socket.SO_RCVBUF),
     ],
 )
-async def test_buffers_of_the_kernel_have_the_size_of_the_setting(adopted, setting, option, size):
+async def test_socket_buffers_have_the_configured_size(adopted, setting, option, size):
     accepted = await accepted_socket(adopted, **{setting: size})
-    assert accepted.getsockopt(socket.SOL_SOCKET, option) in [size * each for each in FACTORS]
+    assert accepted.getsockopt(socket.SOL_SOCKET, option) in [size * factor for factor in FACTORS]
 
 
-async def test_buffers_are_left_to_the_system_where_that_is_asked_for(adopted):
+async def test_socket_buffers_have_the_default_size_if_the_setting_is_minus_one(adopted):
     accepted = await accepted_socket(
         adopted, socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1
     )
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()),
-        listening.accept()[0] as usual,
+        listening.accept()[0] as default,
     ):
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            expected = usual.getsockopt(socket.SOL_SOCKET, option)
+            expected = default.getsockopt(socket.SOL_SOCKET, option)
             assert accepted.getsockopt(socket.SOL_SOCKET, option) == expected
 
 
-async def test_the_processors_of_a_listener_get_connections_in_turn(adopted):
+async def test_processors_of_a_listener_get_connections_in_turn(adopted):
     server = await serving(num_network_threads=3, **TWO_LISTENERS)
     for listener in ("CLIENTS", "BROKERS", "CLIENTS"):
         for _ in range(3):

@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from odradek.broker.network.client import BrokerClient
+from odradek.broker.network.broker_client import BrokerClient
 from odradek.broker.network.client_connection import ClientConnection
-from odradek.broker.network.outgoing import Outgoing, Tally
-from odradek.broker.network.own_connections import OwnConnections
+from odradek.broker.network.local_connections import LocalConnections
+from odradek.broker.network.outgoing_connections import ConnectionCounter, OutgoingConnections
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import DecodeError
@@ -24,18 +24,18 @@ REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 class Broker:
     """Answers as it is told to; ``seen`` are the correlation ids of what it was asked."""
 
-    def __init__(self, *answers):
-        self._answers = list(answers)
+    def __init__(self, *responses):
+        self._responses = list(responses)
         self.seen = []
         self.connections = 0
-        self.outgoing = Outgoing()
+        self.outgoing = OutgoingConnections()
         self._tasks = set()
 
     async def start(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         host, port = self._server.sockets[0].getsockname()
-        tally = self.outgoing.tally("questions")
-        client = BrokerClient(host, port, client_id="1", timeout_s=30, tally=tally)
+        counter = self.outgoing.counter("questions")
+        client = BrokerClient(host, port, client_id="1", timeout_s=30, counter=counter)
 
         async def close():
             client.close()
@@ -62,16 +62,16 @@ class Broker:
         self._tasks.add(asyncio.current_task())
         self._writer = writer
         with suppress(asyncio.IncompleteReadError, ConnectionResetError):
-            while content := await self._answer_to(reader):
+            while content := await self._response_to(reader):
                 writer.write(content)
         writer.close()
 
-    async def _answer_to(self, reader):
+    async def _response_to(self, reader):
         size = int.from_bytes(await reader.readexactly(4), "big")
         header, _ = decode_request_header(await reader.readexactly(size))
         self.seen.append(header.correlation_id)
-        answer = self._answers.pop(0) if self._answers else right
-        return answer(header.correlation_id)
+        build_response = self._responses.pop(0) if self._responses else valid_response
+        return build_response(header.correlation_id)
 
 
 class Transport:
@@ -84,48 +84,52 @@ class Transport:
         self.is_aborted = True
 
 
-def right(correlation_id):
+def valid_response(correlation_id):
     response = HeartbeatResponse(error_code=0)
     return b"".join(response_frame(ApiKey.HEARTBEAT, 4, correlation_id, response))
 
 
-def to_another(correlation_id):
-    return right(correlation_id + 1)
+def other_correlation_id(correlation_id):
+    return valid_response(correlation_id + 1)
 
 
-def nothing(correlation_id):
+def no_response(correlation_id):
     return None
 
 
-def cut_short(correlation_id):
-    whole = right(correlation_id)
+def truncated(correlation_id):
+    whole = valid_response(correlation_id)
     return (len(whole) - 6).to_bytes(4, "big") + whole[4:-2]
 
 
 async def test_requests_go_one_after_the_other_over_one_connection():
     broker = Broker()
     client = await broker.start()
-    answers = await asyncio.gather(*(client.send(REQUEST, version=4) for _ in range(5)))
-    assert answers == [HeartbeatResponse(error_code=0)] * 5
+    responses = await asyncio.gather(*(client.send(REQUEST, version=4) for _ in range(5)))
+    assert responses == [HeartbeatResponse(error_code=0)] * 5
     assert broker.seen == list(range(5))
     assert broker.connections == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "failure"),
-    [(to_another, DecodeError), (cut_short, DecodeError), (nothing, ConnectionResetError)],
+    ("response", "error"),
+    [
+        (other_correlation_id, DecodeError),
+        (truncated, DecodeError),
+        (no_response, ConnectionResetError),
+    ],
 )
-async def test_after_a_failure_the_connection_is_made_anew(answer, failure):
-    broker = Broker(answer)
+async def test_client_reconnects_after_an_error(response, error):
+    broker = Broker(response)
     client = await broker.start()
-    with pytest.raises(failure):
+    with pytest.raises(error):
         await client.send(REQUEST, version=4)
     assert await client.send(REQUEST, version=4) == HeartbeatResponse(error_code=0)
     assert broker.connections == 2
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_notices(is_reset):
+async def test_client_reconnects_after_its_idle_connection_was_closed(is_reset):
     broker = Broker()
     client = await broker.start()
     await client.send(REQUEST, version=4)
@@ -136,75 +140,75 @@ async def test_a_connection_that_was_closed_while_idle_is_made_anew_and_nobody_n
 
 
 @pytest.mark.parametrize("piece", [1, 3, 4, 5, 7])
-async def test_an_answer_may_come_in_pieces(piece):
-    connection, transport = ClientConnection("it", Tally()), Transport()
+async def test_response_may_arrive_in_pieces(piece):
+    connection, transport = ClientConnection("it", ConnectionCounter()), Transport()
     connection.connection_made(transport)
-    answer, content = connection.ask(b"?"), right(7)
+    response, content = connection.send(b"?"), valid_response(7)
     for position in range(0, len(content), piece):
-        assert not answer.done()
+        assert not response.done()
         connection.data_received(content[position : position + piece])
-    assert await answer == content[4:]
+    assert await response == content[4:]
     assert not connection.is_lost
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         (b"\xff\xff\xff\xff", "it sent 4 bytes as an answer of -1"),
         (b"\0\0\0\1ab", "it sent 6 bytes as an answer of 1"),
     ],
 )
-async def test_what_is_no_answer_ends_the_connection(content, why):
-    connection, transport = ClientConnection("it", Tally()), Transport()
+async def test_invalid_response_closes_the_connection(content, reason):
+    connection, transport = ClientConnection("it", ConnectionCounter()), Transport()
     connection.connection_made(transport)
-    answer = connection.ask(b"?")
+    response = connection.send(b"?")
     connection.data_received(content)
-    with pytest.raises(DecodeError, match=why):
-        await answer
+    with pytest.raises(DecodeError, match=reason):
+        await response
     assert (connection.is_lost, transport.is_aborted) == (True, True)
 
 
-async def test_what_nobody_asked_for_ends_the_connection():
-    connection, transport = ClientConnection("it", Tally()), Transport()
+async def test_unexpected_bytes_close_the_connection():
+    connection, transport = ClientConnection("it", ConnectionCounter()), Transport()
     connection.connection_made(transport)
     connection.data_received(b"\0")
     assert (connection.is_lost, transport.is_aborted) == (True, True)
 
 
-async def test_whoever_waits_for_an_answer_is_told_when_the_client_is_closed():
-    asked = asyncio.Event()
+async def test_close_of_the_client_fails_a_waiting_request():
+    received = asyncio.Event()
 
     def never(correlation_id):
-        asked.set()
+        received.set()
         return b"\0"
 
     client = await Broker(never).start()
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(refused(client))
-        await asked.wait()
+        waiting = tasks.create_task(error_type(client))
+        await received.wait()
         client.close()
     assert waiting.result() is ConnectionAbortedError
 
 
-async def test_that_nobody_answers_in_time_is_said(monkeypatch):
+async def test_request_without_response_times_out(monkeypatch):
     client = await Broker(lambda _: b"\0").start()
     monkeypatch.setattr(client, "_timeout_s", 0.05)
     with pytest.raises(TimeoutError, match="does not answer in time"):
         await client.send(REQUEST, version=4)
 
 
-async def test_what_the_other_broker_has_closed_is_closed_here_though_nobody_uses_it():
+async def test_connection_closed_by_the_broker_is_closed_while_idle():
     broker = Broker()
     client = await broker.start()
     await client.send(REQUEST, version=4)
-    own_end = client._connection._transport.get_extra_info("socket")
-    assert (broker.outgoing.counts(), own_end.fileno() >= 0) == ({"questions": 1}, True)
+    client_socket = client._connection._transport.get_extra_info("socket")
+    assert (broker.outgoing.counts(), client_socket.fileno() >= 0) == ({"questions": 1}, True)
     broker.hang_up(is_reset=False)
     await until(lambda: not broker.outgoing.counts())
-    await until(lambda: own_end.fileno() < 0)
+    await until(lambda: client_socket.fileno() < 0)
 
 
-async def test_a_client_that_is_closed_leaves_no_connection():
+async def test_close_of_the_client_closes_its_connection():
     broker = Broker()
     client = await broker.start()
     await client.send(REQUEST, version=4)
@@ -212,7 +216,7 @@ async def test_a_client_that_is_closed_leaves_no_connection():
     await until(lambda: not broker.outgoing.counts())
 
 
-async def test_a_broker_that_is_not_there_is_an_os_error():
+async def test_connection_refused_is_an_os_error():
     broker = Broker()
     client = await broker.start()
     await broker._close()
@@ -220,14 +224,16 @@ async def test_a_broker_that_is_not_there_is_an_os_error():
         await client.send(REQUEST, version=4)
 
 
-@pytest.mark.parametrize("own", [None, OwnConnections(lambda: None)])
-async def test_a_host_that_is_no_name_is_an_os_error(own):
-    client = BrokerClient("my..host", 9092, client_id="1", timeout_s=30, own=own)
+@pytest.mark.parametrize("local_connections", [None, LocalConnections(lambda: None)])
+async def test_invalid_host_name_is_an_os_error(local_connections):
+    client = BrokerClient(
+        "my..host", 9092, client_id="1", timeout_s=30, local_connections=local_connections
+    )
     with pytest.raises(OSError, match=r"my\.\.host is no name of a host"):
         await client.send(REQUEST, version=4)
 
 
-async def test_a_client_that_was_closed_sends_nothing_more():
+async def test_closed_client_rejects_requests():
     client = await Broker().start()
     client.close()
     with pytest.raises(ConnectionAbortedError):
@@ -243,29 +249,31 @@ class NeverConnected:
         await asyncio.Event().wait()
 
 
-async def test_whoever_still_waits_for_a_connection_is_told_when_the_client_is_closed():
-    own = NeverConnected()
-    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=3600, own=own)
+async def test_close_of_the_client_fails_requests_that_wait_for_a_connection():
+    never_connected = NeverConnected()
+    client = BrokerClient(
+        "127.0.0.1", 9092, client_id="c", timeout_s=3600, local_connections=never_connected
+    )
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-        waiting = [tasks.create_task(refused(client)) for _ in range(2)]
-        await own.is_connecting.wait()
+        waiting = [tasks.create_task(error_type(client)) for _ in range(2)]
+        await never_connected.is_connecting.wait()
         client.close()
     assert [task.result() for task in waiting] == [TimeoutError, ConnectionAbortedError]
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_a_connection_that_is_given_up_as_it_is_made_is_not_counted(monkeypatch, run):
+def test_connection_closed_while_it_is_made_is_not_counted(monkeypatch, run):
     """Of which uvloop does not say that it is lost."""
-    tally, made = Tally(), ClientConnection.connection_made
+    counter, original_connection_made = ConnectionCounter(), ClientConnection.connection_made
 
-    async def close_as_it_is_made():
+    async def close_during_connect():
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
-        client = BrokerClient(host, port, client_id="1", timeout_s=30, tally=tally)
+        client = BrokerClient(host, port, client_id="1", timeout_s=30, counter=counter)
 
         def connection_made(connection, transport):
-            made(connection, transport)
-            assert tally.count == 1
+            original_connection_made(connection, transport)
+            assert counter.count == 1
             client.close()
 
         monkeypatch.setattr(ClientConnection, "connection_made", connection_made)
@@ -273,19 +281,21 @@ def test_a_connection_that_is_given_up_as_it_is_made_is_not_counted(monkeypatch,
             await client.send(REQUEST, version=4)
         server.close()
 
-    run(close_as_it_is_made())
-    assert tally.count == 0
+    run(close_during_connect())
+    assert counter.count == 0
 
 
-async def test_that_nobody_lets_it_in_is_said():
-    own = NeverConnected()
-    client = BrokerClient("127.0.0.1", 9092, client_id="c", timeout_s=0, own=own)
+async def test_connect_without_response_times_out():
+    never_connected = NeverConnected()
+    client = BrokerClient(
+        "127.0.0.1", 9092, client_id="c", timeout_s=0, local_connections=never_connected
+    )
     with pytest.raises(TimeoutError, match="does not answer in time"):
         await client.send(REQUEST, version=4)
 
 
-async def refused(client):
+async def error_type(client):
     try:
         await client.send(REQUEST, version=4)
-    except OSError as refusal:
-        return type(refusal)
+    except OSError as error:
+        return type(error)

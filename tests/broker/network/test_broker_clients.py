@@ -1,6 +1,6 @@
 """Clients of the brokers of the cluster."""
 
-from odradek.broker.metadata.picture import Node
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
 
 
@@ -21,34 +21,34 @@ def node(number=1, port=9092):
 
 def test_each_broker_has_one_client():
     clients = BrokerClients(Client)
-    assert clients.to(node()) is clients.to(node())
-    assert clients.to(node(2)).node == node(2)
+    assert clients.client_for(node()) is clients.client_for(node())
+    assert clients.client_for(node(2)).node == node(2)
 
 
-def test_a_broker_that_has_moved_gets_another():
+def test_broker_with_a_new_address_gets_a_new_client():
     clients = BrokerClients(Client)
-    before, after = clients.to(node()), clients.to(node(port=9093))
+    before, after = clients.client_for(node()), clients.client_for(node(port=9093))
     assert (before.is_closed, after.is_closed, after.node.port) == (True, False, 9093)
 
 
-def test_all_are_closed_together():
+def test_close_closes_all_clients():
     clients = BrokerClients(Client)
-    made = [clients.to(node()), clients.to(node(2))]
+    created = [clients.client_for(node()), clients.client_for(node(2))]
     clients.close()
-    assert all(each.is_closed for each in made)
+    assert all(client.is_closed for client in created)
 
 
-def test_whoever_asks_afterwards_reaches_nobody():
+def test_clients_are_closed_from_the_start_after_close():
     clients = BrokerClients(Client)
-    clients.to(node())
+    clients.client_for(node())
     clients.close()
-    assert all(clients.to(node(number)).is_closed for number in (1, 2))
+    assert all(clients.client_for(node(number)).is_closed for number in (1, 2))
 
 
-def test_those_of_all_others_are_closed_and_made_again():
+def test_close_all_except_closes_the_others_and_they_can_be_created_again():
     clients = BrokerClients(Client)
-    kept, dropped = clients.to(node()), clients.to(node(2))
-    clients.drop_others(1)
+    kept, dropped = clients.client_for(node()), clients.client_for(node(2))
+    clients.close_all_except(1)
     assert (kept.is_closed, dropped.is_closed) == (False, True)
-    assert clients.to(node()) is kept
-    assert not clients.to(node(2)).is_closed
+    assert clients.client_for(node()) is kept
+    assert not clients.client_for(node(2)).is_closed

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from odradek.broker.call import Disconnect
-from odradek.broker.network.connection import COPIED_BYTES_MAX
+from odradek.broker.network.connection import COPY_BYTES_MAX
+from odradek.broker.network.connection_services import EnqueueResult
 from odradek.broker.network.receive_buffers import SHARED_BYTES
-from odradek.broker.network.surroundings import HandOver
+from odradek.broker.request import Disconnect
 from odradek.protocol.errors import DecodeError
 from tests.support.scripted_connection import (
     END,
@@ -22,21 +22,23 @@ STREAM = framed(b"first") + framed(b"") + framed(b"the third")
 LARGE = Random(0).randbytes(3 * SHARED_BYTES)
 
 
-def later(frame, _):
+def delay(frame, _):
     """Every frame is waited for."""
     return frame
 
 
 @pytest.mark.parametrize("cut", range(len(STREAM) + 1))
-def test_a_stream_may_be_cut_anywhere(cut):
+def test_stream_may_be_split_anywhere(cut):
     scene = ScriptedConnection(echo)
     scene.comes(*filter(None, (STREAM[:cut], STREAM[cut:])))
     assert scene.asked == [b"first", b"", b"the third"]
     assert scene.sent == STREAM
 
 
-def test_a_stream_may_come_byte_by_byte():
-    scene = ScriptedConnection(echo, [STREAM[at : at + 1] for at in range(len(STREAM))])
+def test_stream_may_arrive_byte_by_byte():
+    scene = ScriptedConnection(
+        echo, [STREAM[position : position + 1] for position in range(len(STREAM))]
+    )
     scene.run()
     assert scene.sent == STREAM
 
@@ -44,7 +46,7 @@ def test_a_stream_may_come_byte_by_byte():
 @pytest.mark.parametrize(
     "cut", [1, 3, 4, 5, 1000, SHARED_BYTES - 1, SHARED_BYTES, SHARED_BYTES + 1]
 )
-def test_a_frame_larger_than_a_buffer_is_received_whole(cut):
+def test_frame_larger_than_a_buffer_is_received_whole(cut):
     stream = framed(b"small") + framed(LARGE) + framed(b"after")
     scene = ScriptedConnection(echo, [stream[:cut], stream[cut:]])
     scene.run()
@@ -52,14 +54,14 @@ def test_a_frame_larger_than_a_buffer_is_received_whole(cut):
     assert scene.sent == stream
 
 
-def test_what_is_not_answered_sends_nothing():
+def test_request_without_response_sends_nothing():
     scene = ScriptedConnection(lambda frame, _: None, [STREAM])
     scene.run()
     assert (len(scene.asked), scene.sent) == (3, b"")
 
 
-def test_the_next_frame_is_handled_only_after_the_answer_before_it():
-    scene = ScriptedConnection(later)
+def test_next_frame_is_handled_only_after_the_previous_response():
+    scene = ScriptedConnection(delay)
     scene.comes(STREAM)
     assert scene.asked == [b"first"]
     scene.deliver([b"1"])
@@ -70,7 +72,7 @@ def test_the_next_frame_is_handled_only_after_the_answer_before_it():
     assert scene.sent == b"13"
 
 
-def test_answers_at_once_go_out_before_one_that_is_waited_for():
+def test_immediate_responses_are_sent_before_a_delayed_one():
     scene = ScriptedConnection(lambda frame, _: [b"at once;"] if frame != b"" else frame)
     scene.comes(STREAM)
     assert scene.sent == b"at once;"
@@ -78,42 +80,42 @@ def test_answers_at_once_go_out_before_one_that_is_waited_for():
     assert scene.sent == b"at once;later;at once;"
 
 
-def test_a_frame_lies_untouched_while_its_answer_is_waited_for():
-    kept = []
-    scene = ScriptedConnection(lambda frame, _: kept.append(frame) or frame)
-    for size in (10, COPIED_BYTES_MAX + 1, SHARED_BYTES * 2, 10):
+def test_frame_is_not_overwritten_while_its_response_is_delayed():
+    frames = []
+    scene = ScriptedConnection(lambda frame, _: frames.append(frame) or frame)
+    for size in (10, COPY_BYTES_MAX + 1, SHARED_BYTES * 2, 10):
         scene.comes(framed(b"\1" * size))
         scene.comes(framed(b"\2" * size), framed(b"\2" * size))
-        assert kept[-1] == b"\1" * size
+        assert frames[-1] == b"\1" * size
         for _ in range(3):
             scene.deliver(None)
 
 
-def test_a_frame_lies_untouched_even_if_its_peer_is_gone_before_the_others():
-    kept = []
+def test_frame_is_not_overwritten_if_the_connection_breaks_before_its_response():
+    frames = []
     scene = ScriptedConnection(
-        lambda frame, _: [b"x"] if frame == b"1" else kept.append(frame) or frame
+        lambda frame, _: [b"x"] if frame == b"1" else frames.append(frame) or frame
     )
     scene.transport.send = broken_pipe
     scene.comes(framed(b"1") + framed(b"wait"))
     assert scene.transport.is_closed
-    assert kept == [b"wait"]
+    assert frames == [b"wait"]
 
 
-def test_a_frame_can_be_written_to():
-    def patched(frame, _):
+def test_frame_is_writable():
+    def overwrite(frame, _):
         frame[:1] = b"X"
         return [bytes(frame)]
 
-    scene = ScriptedConnection(patched)
+    scene = ScriptedConnection(overwrite)
     scene.comes(framed(b"abc"), framed(b"d" + LARGE))
     assert scene.sent == b"Xbc" + b"X" + LARGE
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x65", b"GET "])
-def test_an_impossible_size_closes_before_anything_is_allocated(size, caplog):
+def test_invalid_size_closes_the_connection_before_an_allocation(size, caplog):
     scene = ScriptedConnection(echo, frame_bytes_max=100)
-    scene.buffers.take = None
+    scene.buffers.allocate = None
     scene.comes(framed(b"good") + size)
     assert scene.sent == framed(b"good")
     assert scene.ended == [scene.connection]
@@ -121,25 +123,25 @@ def test_an_impossible_size_closes_before_anything_is_allocated(size, caplog):
     assert "where 0 to 100 are allowed" in caplog.text
 
 
-def test_the_largest_size_is_allowed():
+def test_frame_of_the_maximum_size_is_accepted():
     scene = ScriptedConnection(echo, [framed(b"x" * 100)], frame_bytes_max=100)
     scene.run()
     assert scene.sent == framed(b"x" * 100)
 
 
-@pytest.mark.parametrize("failure", [Disconnect("garbage"), DecodeError("garbage")])
-def test_who_breaks_the_protocol_is_closed_with_one_line(failure, caplog):
-    def refuse(frame, _):
-        raise failure
+@pytest.mark.parametrize("error", [Disconnect("garbage"), DecodeError("garbage")])
+def test_protocol_error_closes_the_connection_with_one_log_line(error, caplog):
+    def reject(frame, _):
+        raise error
 
-    scene = ScriptedConnection(refuse)
+    scene = ScriptedConnection(reject)
     scene.comes(STREAM)
     assert scene.ended == [scene.connection]
     assert [record.getMessage() for record in caplog.records] == ["a-b-0 is closed: garbage"]
     assert caplog.records[0].exc_info is None
 
 
-def test_an_unforeseen_failure_closes_one_connection_with_its_traceback(caplog):
+def test_unexpected_exception_closes_one_connection_with_its_traceback(caplog):
     scene = ScriptedConnection(lambda frame, _: 1 / len(frame))
     scene.comes(framed(b""))
     assert scene.ended == [scene.connection]
@@ -147,7 +149,7 @@ def test_an_unforeseen_failure_closes_one_connection_with_its_traceback(caplog):
     assert len(caplog.records) == 1
 
 
-def test_a_failure_of_the_disk_is_not_taken_for_a_peer_that_left(caplog):
+def test_os_error_of_the_handler_is_not_taken_for_a_disconnect(caplog):
     def fail(frame, _):
         raise OSError("disk")
 
@@ -157,16 +159,16 @@ def test_a_failure_of_the_disk_is_not_taken_for_a_peer_that_left(caplog):
     assert "OSError: disk" in caplog.text
 
 
-def test_an_answer_that_is_refused_later_closes_too(caplog):
-    scene = ScriptedConnection(later)
+def test_error_of_a_delayed_response_closes_the_connection(caplog):
+    scene = ScriptedConnection(delay)
     scene.comes(STREAM)
     scene.deliver(Disconnect("too late"))
     assert scene.transport.is_closed
     assert "too late" in caplog.text
 
 
-def test_a_peer_that_ended_its_side_gets_what_it_asked_for():
-    scene = ScriptedConnection(later)
+def test_client_that_ended_its_output_gets_its_responses():
+    scene = ScriptedConnection(delay)
     scene.comes(STREAM, END)
     assert not scene.transport.is_closed
     for _ in range(3):
@@ -176,22 +178,22 @@ def test_a_peer_that_ended_its_side_gets_what_it_asked_for():
 
 
 @pytest.mark.parametrize("stream", [b"", STREAM[:2], STREAM[:6], framed(LARGE)[:-1]], ids=len)
-def test_the_end_of_input_closes_wherever_it_comes(stream):
+def test_end_of_input_closes_the_connection_at_any_position(stream):
     scene = ScriptedConnection(echo)
     scene.comes(*filter(None, (stream,)), END)
     assert scene.ended == [scene.connection]
 
 
 @pytest.mark.parametrize("stream", [b"", STREAM[:2], STREAM[:6], framed(LARGE)[:-1]], ids=len)
-def test_a_reset_closes_wherever_it_comes(stream, caplog):
+def test_reset_closes_the_connection_at_any_position(stream, caplog):
     scene = ScriptedConnection(echo)
     scene.comes(*filter(None, (stream,)), ConnectionResetError())
     assert scene.ended == [scene.connection]
     assert caplog.records == []
 
 
-def test_a_reset_while_an_answer_is_waited_for_drops_the_answer():
-    scene = ScriptedConnection(later, bytes_max=1000)
+def test_reset_drops_a_delayed_response():
+    scene = ScriptedConnection(delay, bytes_max=1000)
     scene.comes(STREAM)
     scene.comes(ConnectionResetError())
     assert scene.ended == [scene.connection]
@@ -203,8 +205,8 @@ def test_a_reset_while_an_answer_is_waited_for_drops_the_answer():
     assert scene.memory.used_bytes == 0
 
 
-def test_while_busy_nothing_is_read_and_nothing_is_spun():
-    scene = ScriptedConnection(later)
+def test_input_is_not_read_while_a_request_is_in_progress():
+    scene = ScriptedConnection(delay)
     scene.comes(framed(b"first"))
     assert scene.loop.reader is not None
     scene.comes(framed(b"second"))
@@ -214,8 +216,8 @@ def test_while_busy_nothing_is_read_and_nothing_is_spun():
     assert scene.asked == [b"first", b"second"]
 
 
-def test_who_waits_again_and_again_keeps_no_more_than_the_frame():
-    scene = ScriptedConnection(later)
+def test_repeatedly_delayed_connection_copies_the_frame_and_keeps_the_buffer():
+    scene = ScriptedConnection(delay)
     shared = scene.buffers.shared
     scene.comes(framed(b"the first is a surprise"))
     assert scene.buffers.shared is not shared
@@ -227,8 +229,8 @@ def test_who_waits_again_and_again_keeps_no_more_than_the_frame():
         scene.deliver(None)
 
 
-def test_memory_is_counted_while_a_large_frame_comes_and_while_it_is_answered():
-    scene = ScriptedConnection(later)
+def test_memory_is_counted_while_a_large_frame_is_received_and_handled():
+    scene = ScriptedConnection(delay)
     scene.comes(framed(LARGE)[:100])
     assert scene.memory.used_bytes == len(LARGE) + 4
     scene.comes(framed(LARGE)[100:])
@@ -244,52 +246,57 @@ def test_memory_is_counted_while_a_large_frame_comes_and_while_it_is_answered():
     assert scene.memory.used_bytes == 0
 
 
-def test_nothing_more_is_read_while_too_many_are_in_progress():
-    scene = ScriptedConnection(later, requests_max=2)
-    scene.memory.begin()
-    scene.memory.begin()
+def test_input_is_not_read_while_too_many_requests_are_in_progress():
+    scene = ScriptedConnection(delay, requests_max=2)
+    scene.memory.begin_request()
+    scene.memory.begin_request()
     scene.comes(framed(b"1"))
     assert scene.asked == []
-    scene.memory.end()
+    scene.memory.end_request()
     scene.run()
     assert scene.asked == [b"1"]
     scene.deliver([b"x"])
-    assert (scene.sent, scene.memory.in_progress) == (b"x", 1)
+    assert (scene.sent, scene.memory.requests_in_progress) == (b"x", 1)
 
 
 @pytest.mark.parametrize("received", [0, 12])
-def test_without_memory_nothing_is_read_until_there_is_some(received):
+def test_input_is_not_read_until_memory_is_available(received):
     stream = framed(b"before") + framed(b"x" * 100)
     scene = ScriptedConnection(echo, bytes_max=50)
     scene.comes(*filter(None, (stream[:received],)))
-    scene.memory.take(50)
+    scene.memory.reserve(50)
     scene.comes(stream[received:])
     assert b"x" * 100 not in scene.asked
-    scene.memory.give_back(50)
+    scene.memory.release(50)
     scene.run()
     assert scene.asked == [b"before", b"x" * 100]
     assert scene.sent == stream
     assert scene.memory.used_bytes == 0
 
 
-def test_the_beginning_of_a_frame_is_kept_until_there_is_memory_for_it():
-    def exhaust(frame, peer):
-        return scene.memory.take(50) if frame == b"before" else echo(frame, peer)
+def test_start_of_a_frame_is_kept_until_memory_is_available():
+    def exhaust(frame, context):
+        return scene.memory.reserve(50) if frame == b"before" else echo(frame, context)
 
     scene = ScriptedConnection(exhaust, bytes_max=50)
     stream = framed(b"before") + framed(b"x" * 100)
     scene.comes(stream[:60])
     scene.comes(stream[60:])
     assert scene.asked == [b"before"]
-    scene.memory.give_back(50)
+    scene.memory.release(50)
     scene.run()
     assert scene.sent == framed(b"x" * 100)
     assert scene.memory.used_bytes == 0
 
 
-def test_a_request_that_finds_no_room_is_asked_again():
-    answers = [HandOver.NO_ROOM, HandOver.NO_ROOM, HandOver.TAKEN, [b"second"]]
-    scene = ScriptedConnection(lambda frame, _: answers.pop(0))
+def test_request_is_submitted_again_after_a_full_queue():
+    results = [
+        EnqueueResult.QUEUE_FULL,
+        EnqueueResult.QUEUE_FULL,
+        EnqueueResult.ENQUEUED,
+        [b"second"],
+    ]
+    scene = ScriptedConnection(lambda frame, _: results.pop(0))
     scene.comes(framed(b"1") + framed(b"2"))
     scene.connection.resume()
     scene.connection.resume()
@@ -300,8 +307,8 @@ def test_a_request_that_finds_no_room_is_asked_again():
     assert scene.sent == b"firstsecond"
 
 
-def test_draining_answers_what_was_begun_and_nothing_else():
-    scene = ScriptedConnection(later)
+def test_drain_answers_requests_in_progress_and_no_others():
+    scene = ScriptedConnection(delay)
     scene.comes(STREAM)
     scene.connection.drain()
     assert scene.loop.reader is None
@@ -312,31 +319,31 @@ def test_draining_answers_what_was_begun_and_nothing_else():
 
 
 @pytest.mark.parametrize("stream", [b"", STREAM[:2], STREAM[:6]])
-def test_draining_closes_at_once_what_is_owed_nothing(stream):
+def test_drain_closes_an_idle_connection_at_once(stream):
     scene = ScriptedConnection(echo)
     scene.comes(*filter(None, (stream,)))
     scene.connection.drain()
     assert scene.transport.is_closed
 
 
-def test_it_is_used_when_bytes_come_or_go():
-    scene = ScriptedConnection(later)
+def test_last_used_time_is_that_of_the_last_bytes_in_or_out():
+    scene = ScriptedConnection(delay)
     scene.now = 200.0
     scene.comes(framed(b"x"))
-    assert scene.connection.used_at == 200.0
+    assert scene.connection.last_used_at == 200.0
     scene.now = 300.0
     scene.deliver([b"x"])
-    assert scene.connection.used_at == 300.0
+    assert scene.connection.last_used_at == 300.0
 
 
-def test_what_a_transport_holds_back_is_read_without_the_loop():
+def test_bytes_buffered_in_the_transport_are_read_without_the_loop():
     scene = ScriptedConnection(echo)
-    scene.transport.has_unread = True
+    scene.transport.has_bytes_buffered = True
     first, second = framed(b"1"), framed(b"2")
 
     def recv_into(view, recv_into=scene.transport.recv_into):
         received = recv_into(view)
-        scene.transport.has_unread = bool(scene.transport.incoming)
+        scene.transport.has_bytes_buffered = bool(scene.transport.incoming)
         return received
 
     scene.transport.recv_into = recv_into
@@ -347,20 +354,20 @@ def test_what_a_transport_holds_back_is_read_without_the_loop():
     assert scene.sent == first + second
 
 
-def test_buffers_are_given_back_and_used_again():
-    scene = ScriptedConnection(later)
-    places = set()
+def test_buffers_are_released_and_used_again():
+    scene = ScriptedConnection(delay)
+    buffer_ids = set()
     for _ in range(5):
         scene.comes(framed(LARGE))
-        places.add(id(scene.connection._held))
+        buffer_ids.add(id(scene.connection._held_buffer))
         scene.deliver(None)
-    assert len(places) == 1
+    assert len(buffer_ids) == 1
 
 
-@pytest.mark.parametrize("answer", [None, [b"x"]])
+@pytest.mark.parametrize("response", [None, [b"x"]])
 @pytest.mark.parametrize("rest", [b"", b"\0", framed(LARGE)[:50]], ids=len)
-def test_a_connection_that_is_closed_by_its_own_request_stays_closed(answer, rest):
-    scene = ScriptedConnection(lambda frame, _: scene.connection.close() or answer)
+def test_connection_closed_by_its_own_request_stays_closed(response, rest):
+    scene = ScriptedConnection(lambda frame, _: scene.connection.close() or response)
     scene.transport.send = broken_pipe
     scene.comes(framed(b"stop") + rest)
     assert scene.ended == [scene.connection]
@@ -368,7 +375,7 @@ def test_a_connection_that_is_closed_by_its_own_request_stays_closed(answer, res
     assert scene.memory.used_bytes == 0
 
 
-def test_a_peer_that_leaves_is_no_news(caplog):
+def test_disconnect_of_a_client_is_not_logged(caplog):
     caplog.set_level(logging.INFO)
     scene = ScriptedConnection(echo)
     scene.comes(STREAM, END)

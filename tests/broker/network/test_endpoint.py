@@ -22,16 +22,16 @@ PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "SSL", "EXTERNAL": "PLAINTEXT
         (" PLAINTEXT://0.0.0.0:0 ", "0.0.0.0", 0),
     ],
 )
-def test_an_endpoint_is_name_host_and_port(text, host, port):
+def test_endpoint_has_name_host_and_port(text, host, port):
     assert parse_endpoints(text, PROTOCOLS) == (Endpoint("PLAINTEXT", "PLAINTEXT", host, port),)
 
 
-def test_an_endpoint_is_written_as_it_is_read():
+def test_endpoint_is_formatted_as_it_is_parsed():
     for text in ("PLAINTEXT://:9092", "PLAINTEXT://[::1]:9092", "PLAINTEXT://host:1"):
         assert str(parse_endpoints(text, PROTOCOLS)[0]) == text
 
 
-def test_a_name_stands_for_its_protocol():
+def test_listener_name_is_mapped_to_its_protocol():
     external, internal = parse_endpoints("EXTERNAL://:1,internal://:2", PROTOCOLS)
     assert (external.listener, external.security_protocol) == ("EXTERNAL", "PLAINTEXT")
     assert (internal.listener, internal.security_protocol) == ("INTERNAL", "SSL")
@@ -52,12 +52,12 @@ def test_a_name_stands_for_its_protocol():
         ("PLAINTEXT://:1,plaintext://:2", "has PLAINTEXT twice"),
     ],
 )
-def test_what_cannot_be_an_endpoint_is_refused_with_its_rule(text, rule):
+def test_invalid_endpoint_is_rejected_with_its_rule(text, rule):
     with pytest.raises(ValueError, match=rule):
         parse_endpoints(text, PROTOCOLS)
 
 
-def test_one_port_may_be_shared_by_an_ipv4_and_an_ipv6_address_only():
+def test_port_may_be_shared_by_an_ipv4_and_an_ipv6_address_only():
     check_distinct_ports(parse_endpoints("PLAINTEXT://127.0.0.1:1,EXTERNAL://[::1]:1", PROTOCOLS))
     check_distinct_ports(parse_endpoints("PLAINTEXT://:0,EXTERNAL://:0", PROTOCOLS))
     for text in (
@@ -69,14 +69,14 @@ def test_one_port_may_be_shared_by_an_ipv4_and_an_ipv6_address_only():
             check_distinct_ports(parse_endpoints(text, PROTOCOLS))
 
 
-def test_names_are_mapped_to_protocols():
+def test_security_protocol_map_is_parsed():
     assert parse_protocols("a:SSL, B:plaintext,") == {"A": "SSL", "B": "PLAINTEXT"}
     for text in ("A", ":SSL", "A:TLS", "A:SSL,a:SSL"):
         with pytest.raises(ValueError, match="must"):
             parse_protocols(text)
 
 
-def test_hosts_have_numbers():
+def test_counts_per_host_are_parsed():
     assert parse_counts("") == {}
     assert parse_counts("host:100, 127.0.0.1:2,[::1]:3,fe80::1:4") == {
         "host": 100,

@@ -6,21 +6,21 @@ import socket
 import pytest
 
 from odradek.broker.network.endpoint import Endpoint
-from odradek.broker.network.listener import ListenerError, open_listener, resolved
+from odradek.broker.network.listener import ListenerError, open_listener, resolve_advertised
 from odradek.broker.network.socket_server import SocketServer
 from odradek.broker.settings.network import NetworkSettings
 from tests.support.network_scene import LOOPBACK
 from tests.support.scripted_connection import echo
 
 
-def opened(host, port=0, receive_buffer_bytes=-1):
+def listen_on(host, port=0, receive_buffer_bytes=-1):
     endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", host, port)
     return open_listener(endpoint, backlog=5, receive_buffer_bytes=receive_buffer_bytes)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "", "0.0.0.0"])
-def test_any_free_port_is_bound_and_known(host):
-    listener = opened(host)
+def test_free_port_is_bound_and_known(host):
+    listener = listen_on(host)
     try:
         assert listener.endpoint.port > 0
         socket.create_connection(("127.0.0.1", listener.endpoint.port)).close()
@@ -28,48 +28,50 @@ def test_any_free_port_is_bound_and_known(host):
         listener.close()
 
 
-def test_a_host_that_is_not_ours_is_one_clear_line():
+def test_bind_to_a_foreign_address_is_one_clear_error():
     with pytest.raises(ListenerError, match=r"PLAINTEXT://192\.0\.2\.1:0 cannot be listened on: "):
-        opened("192.0.2.1")
+        listen_on("192.0.2.1")
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "10.0.0..1", "a" * 64])
-def test_a_host_that_nobody_knows_is_one_clear_line(host):
-    with pytest.raises(ListenerError, match=rf"PLAINTEXT://{re.escape(host)}:0 cannot"):
-        opened(host)
+def test_bind_to_an_unknown_host_is_one_clear_error(host):
+    with pytest.raises(
+        ListenerError, match=rf"failed to bind to PLAINTEXT://{re.escape(host)}:0: "
+    ):
+        listen_on(host)
 
 
-def test_the_receive_buffer_is_what_the_setting_says():
-    listener = opened("127.0.0.1", receive_buffer_bytes=50_000)
+def test_receive_buffer_has_the_configured_size():
+    listener = listen_on("127.0.0.1", receive_buffer_bytes=50_000)
     try:
-        size = listener.listening.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        size = listener.server_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         assert size == 2 * 50_000  # the kernel doubles it for its own bookkeeping
     finally:
         listener.close()
 
 
-async def test_the_backlog_is_what_the_setting_says(monkeypatch):
-    listened, listen = [], socket.socket.listen
+async def test_backlog_has_the_configured_size(monkeypatch):
+    backlogs, listen = [], socket.socket.listen
 
-    def noting(listening, backlog):
-        listened.append(backlog)
+    def record_and_listen(listening, backlog):
+        backlogs.append(backlog)
         listen(listening, backlog)
 
-    monkeypatch.setattr(socket.socket, "listen", noting)
+    monkeypatch.setattr(socket.socket, "listen", record_and_listen)
     settings = NetworkSettings(listeners=LOOPBACK, socket_listen_backlog_size=7)
-    server = SocketServer(settings, echo, start=None)
+    server = SocketServer(settings, echo, start_task=None)
     server.open()
     await server.stop(timeout_s=1)
-    assert listened == [7]
+    assert backlogs == [7]
 
 
-def test_others_are_told_the_port_that_was_bound_and_a_host_that_is_ours():
-    listener = opened("127.0.0.1")
+def test_advertised_endpoint_has_the_bound_port_and_the_local_host():
+    listener = listen_on("127.0.0.1")
     try:
         advertised = [Endpoint("PLAINTEXT", "PLAINTEXT", "", 0)]
-        (told,) = resolved(advertised, [listener], own_host=lambda: "we.example")
-        assert told == Endpoint("PLAINTEXT", "PLAINTEXT", "we.example", listener.endpoint.port)
+        (resolved,) = resolve_advertised(advertised, [listener], local_host=lambda: "we.example")
+        assert resolved == Endpoint("PLAINTEXT", "PLAINTEXT", "we.example", listener.endpoint.port)
         fixed = Endpoint("PLAINTEXT", "PLAINTEXT", "front.example", 443)
-        assert resolved([fixed], [listener]) == (fixed,)
+        assert resolve_advertised([fixed], [listener]) == (fixed,)
     finally:
         listener.close()

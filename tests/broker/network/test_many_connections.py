@@ -17,33 +17,33 @@ KB_PER_CONNECTION = 8
 
 
 class Server:
-    def __init__(self, running):
-        self._running = running
-        self.port = int(running.stdout.readline())
+    def __init__(self, process):
+        self._process = process
+        self.port = int(process.stdout.readline())
 
     def state(self):
         """Resident kilobytes, and connections."""
-        self._running.stdin.write("?\n")
-        self._running.stdin.flush()
-        return [int(word) for word in self._running.stdout.readline().split()]
+        self._process.stdin.write("?\n")
+        self._process.stdin.flush()
+        return [int(word) for word in self._process.stdout.readline().split()]
 
 
 @contextmanager
 def server_with(descriptors) -> Iterator[Server]:
     command = [sys.executable, "-m", "tests.support.echo_server", str(descriptors)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as running:
+    with subprocess.Popen(command, text=True, **pipes) as process:
         try:
-            server = Server(running)
+            server = Server(process)
             yield server
-            running.stdin.close()
-            server.log = running.stderr.read()
-            assert running.wait() == 0, server.log
+            process.stdin.close()
+            server.log = process.stderr.read()
+            assert process.wait() == 0, server.log
         finally:
-            running.kill()
+            process.kill()
 
 
-async def test_a_server_without_descriptors_serves_whom_it_has_and_later_the_others():
+async def test_server_without_descriptors_serves_its_connections_and_later_the_others():
     with server_with(descriptors=40) as server:
         clients = [await Client.connect_to(server.port) for _ in range(60)]
         for client in clients:
@@ -60,7 +60,7 @@ async def test_a_server_without_descriptors_serves_whom_it_has_and_later_the_oth
     assert 1 <= len(lines) <= 5
 
 
-def test_thousands_of_idle_connections_cost_little():
+def test_thousands_of_idle_connections_take_little_memory():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < IDLE + 200:
         pytest.skip(f"this system allows only {hard} descriptors")

@@ -14,7 +14,7 @@ PLAIN = "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT"
 both = pytest.mark.parametrize("threads", [1, 2])
 
 
-async def test_beyond_the_most_connections_others_wait_for_a_place():
+async def test_connection_beyond_max_connections_waits_for_a_slot():
     server = await serving(max_connections=2)
     first, second = await Client.connect(server), await Client.connect(server)
     assert await first.ask(b"1") == await second.ask(b"1") == b"1"
@@ -27,7 +27,7 @@ async def test_beyond_the_most_connections_others_wait_for_a_place():
 
 
 @both
-async def test_a_broker_takes_the_place_of_the_least_recently_used_client(threads):
+async def test_inter_broker_connection_replaces_the_least_recently_used_client(threads):
     server = await serving(
         listeners=TWO_LISTENERS,
         listener_security_protocol_map=PLAIN,
@@ -46,7 +46,7 @@ async def test_a_broker_takes_the_place_of_the_least_recently_used_client(thread
 
 
 @both
-async def test_brokers_that_come_together_take_a_place_each(threads):
+async def test_simultaneous_inter_broker_connections_replace_a_client_each(threads):
     server = await serving(
         listeners=TWO_LISTENERS,
         listener_security_protocol_map=PLAIN,
@@ -67,7 +67,7 @@ async def test_brokers_that_come_together_take_a_place_each(threads):
 
 
 @both
-async def test_if_fewer_connections_are_allowed_the_least_recently_used_are_closed(threads):
+async def test_lowered_limit_closes_the_least_recently_used_connections(threads):
     settings = {"listeners": LOOPBACK, "num_network_threads": threads}
     server = await serving(**settings)
     clients = [await Client.connect(server) for _ in range(5)]
@@ -82,16 +82,16 @@ async def test_if_fewer_connections_are_allowed_the_least_recently_used_are_clos
     await until(lambda: len(server) == 2)
 
 
-async def test_the_brokers_own_controller_is_never_closed_to_make_room():
+async def test_local_controller_connection_is_never_closed_to_make_room():
     server = await serving()
-    own = await server.own.connect("127.0.0.1", port_of(server))
+    local_connection = await server.local_connections.connect("127.0.0.1", port_of(server))
     loop = asyncio.get_running_loop()
-    with own:
-        await loop.sock_sendall(own, framed(b"x"))
-        assert await loop.sock_recv(own, 100) == framed(b"x")
+    with local_connection:
+        await loop.sock_sendall(local_connection, framed(b"x"))
+        assert await loop.sock_recv(local_connection, 100) == framed(b"x")
         client = await Client.connect(server)
         assert await client.ask(b"x") == b"x"
         server.apply(NetworkSettings(listeners=LOOPBACK, max_connections=0))
         assert await client.is_ended()
-        await loop.sock_sendall(own, framed(b"y"))
-        assert await loop.sock_recv(own, 100) == framed(b"y")
+        await loop.sock_sendall(local_connection, framed(b"y"))
+        assert await loop.sock_recv(local_connection, 100) == framed(b"y")

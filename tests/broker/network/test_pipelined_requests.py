@@ -2,35 +2,35 @@
 
 import pytest
 
-from odradek.broker import turns
-from odradek.broker.network.connection import BYTES_AT_ONCE
+from odradek.broker import time_slice
+from odradek.broker.network.connection import UNTIMED_BYTES_MAX
 from tests.support.scripted_connection import ScriptedConnection, echo, framed
 
 
 @pytest.mark.parametrize("cut", [0, 3, 6])
-def test_others_have_their_turn_among_requests_that_came_together(monkeypatch, cut):
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
-    seen_by_another = []
+def test_pipelined_requests_are_handled_in_time_slices(monkeypatch, cut):
+    monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)
+    handled_before_other = []
 
-    def answer(frame, peer):
+    def handle(frame, context):
         if len(scene.asked) == 1:
-            scene.loop.call_soon(lambda: seen_by_another.append(len(scene.asked)))
-        return echo(frame, peer)
+            scene.loop.call_soon(lambda: handled_before_other.append(len(scene.asked)))
+        return echo(frame, context)
 
-    scene = ScriptedConnection(answer)
-    requests = [b"%012d" % number for number in range(BYTES_AT_ONCE // 4)]
-    together, last = b"".join(map(framed, requests)), framed(b"last")
-    scene.comes(together + last[:cut])
+    scene = ScriptedConnection(handle)
+    requests = [b"%012d" % number for number in range(UNTIMED_BYTES_MAX // 4)]
+    stream, last = b"".join(map(framed, requests)), framed(b"last")
+    scene.comes(stream + last[:cut])
     scene.comes(last[cut:])
-    assert seen_by_another == [BYTES_AT_ONCE // 16]
+    assert handled_before_other == [UNTIMED_BYTES_MAX // 16]
     assert scene.asked == [*requests, b"last"]
-    assert scene.sent == together + last
+    assert scene.sent == stream + last
 
 
-def test_few_requests_that_came_together_are_answered_in_one_go(monkeypatch):
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+def test_few_pipelined_requests_are_handled_in_one_time_slice(monkeypatch):
+    monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)
     scene = ScriptedConnection(echo)
     scene.loop.call_soon = None
-    scene.comes(framed(b"%012d" % 0) * (BYTES_AT_ONCE // 16))
-    assert len(scene.asked) == BYTES_AT_ONCE // 16
+    scene.comes(framed(b"%012d" % 0) * (UNTIMED_BYTES_MAX // 16))
+    assert len(scene.asked) == UNTIMED_BYTES_MAX // 16
     assert not scene.ended

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.call import Parked, Peer, Promised
 from odradek.broker.handlers import fetch, produce
-from odradek.broker.network.pending_answers import PendingAnswers
+from odradek.broker.network.purgatory import DelayedOperationPurgatory
+from odradek.broker.request import DelayedFuture, DelayedOperation, RequestContext
 from odradek.broker.router import Route, Router
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.api_keys import ApiKey
@@ -23,18 +23,20 @@ from tests.support.logs import NOW_MS, records_batch
 from tests.support.network_scene import Client, Held, serving, until
 from tests.support.scripted_connection import framed
 
-OTHER = 2
-EVER_MS = ENOUGH_BYTES = 2**31 - 1
-LONG_POLL = request(asked(), max_wait_ms=EVER_MS, min_bytes=ENOUGH_BYTES, max_bytes=ENOUGH_BYTES)
+FOLLOWER = 2
+MAX_WAIT_MS = ENOUGH_BYTES = 2**31 - 1
+LONG_POLL = request(
+    asked(), max_wait_ms=MAX_WAIT_MS, min_bytes=ENOUGH_BYTES, max_bytes=ENOUGH_BYTES
+)
 
 both = pytest.mark.parametrize("threads", [1, 2])
 
 
-def router_of(bench):
+def build_router(bench):
     hosting = bench.hosting
-    needed = (hosting.replicas, bench.cluster, bench.sessions, bench.policy)
-    fetching = partial(fetch.handle, *needed)
-    producing = partial(
+    dependencies = (hosting.replicas, bench.cluster, bench.sessions, bench.policy)
+    handle_fetch = partial(fetch.handle, *dependencies)
+    handle_produce = partial(
         produce.handle,
         hosting.replicas,
         hosting.known,
@@ -44,136 +46,136 @@ def router_of(bench):
     )
     return Router(
         {
-            ApiKey.FETCH: Route(ApiKey.FETCH, fetching, fetch.refused),
-            ApiKey.PRODUCE: Route(ApiKey.PRODUCE, producing, produce.refused),
+            ApiKey.FETCH: Route(ApiKey.FETCH, handle_fetch, fetch.error_response),
+            ApiKey.PRODUCE: Route(ApiKey.PRODUCE, handle_produce, produce.error_response),
         }
     )
 
 
-def sent(key, version, message):
+def encode_request(key, version, message):
     return b"".join(request_frame(key, version, 1, "a test", message))
 
 
-def parked_in(held, **how):
-    return lambda frame, peer: Parked(partial(held, frame, peer), **how)
+def delaying_handler(held, **options):
+    return lambda frame, context: DelayedOperation(partial(held, frame, context), **options)
 
 
-def processors_of(server):
-    processors = [each for several in server._processors.values() for each in several]
-    return [getattr(each, "_processor", each) for each in processors]
+def processors_in(server):
+    processors = [processor for group in server._processors.values() for processor in group]
+    return [getattr(processor, "_processor", processor) for processor in processors]
 
 
-def memories_of(server):
-    return [each._around.memory for each in processors_of(server)]
+def memory_pools_of(server):
+    return [processor._services.memory_pool for processor in processors_in(server)]
 
 
-def unsettled_in(server):
-    return [each._unsettled for each in processors_of(server)]
+def closed_in_progress(server):
+    return [processor._closed_in_progress for processor in processors_in(server)]
 
 
 @both
-async def test_long_polls_that_were_cut_leave_nothing_behind(tmp_path, threads):
+async def test_reset_long_polls_leave_nothing_behind(tmp_path, threads):
     bench = FetchBench(tmp_path)
     partition = bench.lead()
-    server = await serving(router_of(bench), num_network_threads=threads)
+    server = await serving(build_router(bench), num_network_threads=threads)
     tasks = len(asyncio.all_tasks())
     for _ in range(5):
         clients = [await Client.connect(server) for _ in range(20)]
         for client in clients:
-            await client.send(sent(ApiKey.FETCH, 7, LONG_POLL))
-        await until(lambda: len(partition.waiting) == 20)
+            await client.send(encode_request(ApiKey.FETCH, 7, LONG_POLL))
+        await until(lambda: len(partition.fetch_watchers) == 20)
         for client in clients:
             client.reset()
-        await until(lambda: not partition.waiting)
-    await until(lambda: len(server._pending) == 0)
+        await until(lambda: not partition.fetch_watchers)
+    await until(lambda: len(server._purgatory) == 0)
     await until(lambda: len(asyncio.all_tasks()) == tasks)
-    await until(lambda: not any(unsettled_in(server)))
+    await until(lambda: not any(closed_in_progress(server)))
     append(partition)
 
 
 @both
-async def test_a_produce_that_waits_for_replicas_keeps_no_bytes(tmp_path, threads):
+async def test_produce_that_waits_for_replicas_holds_no_memory(tmp_path, threads):
     bench = FetchBench(tmp_path)
-    partition = bench.lead(replicas=(BROKER, OTHER))
+    partition = bench.lead(replicas=(BROKER, FOLLOWER))
     server = await serving(
-        router_of(bench), num_network_threads=threads, queued_max_request_bytes=threads
+        build_router(bench), num_network_threads=threads, queued_max_request_bytes=threads
     )
     entry = ProduceRequest.Topic.Partition(index=0, records=records_batch(bytes(200_000)))
     topics = [ProduceRequest.Topic(name="events", partition_data=[entry])]
-    asking = ProduceRequest(acks=-1, timeout_ms=EVER_MS, topic_data=topics)
+    produce_request = ProduceRequest(acks=-1, timeout_ms=MAX_WAIT_MS, topic_data=topics)
     clients = [await Client.connect(server) for _ in range(6)]
     for client in clients:
         # While any bytes are counted, the bound lets nothing more be read.
-        await client.send(sent(ApiKey.PRODUCE, 7, asking))
-    await until(lambda: partition.log.end_offset == 6)
-    await until(lambda: not any(memory.used_bytes for memory in memories_of(server)))
-    assert len(server._pending) == 6
-    partition.follower_fetched(OTHER, offset=6, start_offset=0)
+        await client.send(encode_request(ApiKey.PRODUCE, 7, produce_request))
+    await until(lambda: partition.log.log_end_offset == 6)
+    await until(lambda: not any(memory.used_bytes for memory in memory_pools_of(server)))
+    assert len(server._purgatory) == 6
+    partition.update_follower_fetch_state(FOLLOWER, fetch_offset=6, follower_start_offset=0)
     for client in clients:
         assert await client.receive()
 
 
-class Promising:
+class FutureHandler:
     """Answers with what its futures bring."""
 
     def __init__(self):
         self.futures = []
 
-    def __call__(self, frame, peer):
+    def __call__(self, frame, context):
         self.futures.append(asyncio.get_running_loop().create_future())
-        return Promised(self.futures[-1], lambda text: [framed(text)])
+        return DelayedFuture(self.futures[-1], lambda text: [framed(text)])
 
 
 @both
-async def test_what_is_promised_is_answered_without_a_task(threads):
-    promising = Promising()
-    server = await serving(promising, num_network_threads=threads)
+async def test_delayed_future_is_completed_without_a_task(threads):
+    handler = FutureHandler()
+    server = await serving(handler, num_network_threads=threads)
     clients = [await Client.connect(server) for _ in range(5)]
     for count, client in enumerate(clients, start=1):
         await client.send(framed(b"ask"))
-        await until(lambda count=count: len(promising.futures) == count)
-    assert len(server._pending) == 5
+        await until(lambda count=count: len(handler.futures) == count)
+    assert len(server._purgatory) == 5
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in names if name.startswith("request from")]
-    for number, future in enumerate(promising.futures):
+    for number, future in enumerate(handler.futures):
         future.set_result(b"%d" % number)
-    assert [await client.receive() for client in clients] == [b"%d" % each for each in range(5)]
-    assert len(server._pending) == 0
+    assert [await client.receive() for client in clients] == [b"%d" % number for number in range(5)]
+    assert len(server._purgatory) == 0
     await clients[0].send(framed(b"again"))
-    await until(lambda: len(promising.futures) == 6)
-    promising.futures[5].set_result(b"more")
+    await until(lambda: len(handler.futures) == 6)
+    handler.futures[5].set_result(b"more")
     assert await clients[0].receive() == b"more"
 
 
 @both
-async def test_what_is_promised_to_a_peer_that_has_gone_leaves_nothing_behind(threads):
-    promising = Promising()
-    server = await serving(promising, num_network_threads=threads)
+async def test_delayed_future_of_a_closed_connection_is_cancelled(threads):
+    handler = FutureHandler()
+    server = await serving(handler, num_network_threads=threads)
     client = await Client.connect(server)
     await client.send(framed(b"ask"))
-    await until(lambda: promising.futures)
+    await until(lambda: handler.futures)
     client.reset()
-    await until(lambda: len(server) == 0 and len(server._pending) == 0)
-    assert promising.futures[0].cancelled()
-    await until(lambda: not any(unsettled_in(server)))
+    await until(lambda: len(server) == 0 and len(server._purgatory) == 0)
+    assert handler.futures[0].cancelled()
+    await until(lambda: not any(closed_in_progress(server)))
 
 
-async def test_nothing_is_promised_to_a_peer_that_went_while_it_asked():
+async def test_delayed_future_is_cancelled_if_the_connection_closed_before():
     future, delivered = asyncio.get_running_loop().create_future(), []
-    gone = Peer("1", "host", "PLAINTEXT", is_gone=True)
-    pending = PendingAnswers(lambda *_: 1 / 0)
-    pending.wait(Promised(future, bytes), gone, delivered.append)
-    assert (future.cancelled(), delivered, len(pending)) == (True, [None], 0)
+    closed = RequestContext("1", "host", "PLAINTEXT", is_closed=True)
+    purgatory = DelayedOperationPurgatory(lambda *_: 1 / 0)
+    purgatory.watch(DelayedFuture(future, bytes), closed, delivered.append)
+    assert (future.cancelled(), delivered, len(purgatory)) == (True, [None], 0)
 
 
 @both
-async def test_a_promise_that_cannot_be_kept_closes_its_connection_alone(threads):
-    def promise(frame, peer):
+async def test_delayed_future_that_fails_closes_its_connection_only(threads):
+    def handle(frame, context):
         future = asyncio.get_running_loop().create_future()
         future.set_result(b"no number" if bytes(frame) == b"odd" else b"7")
-        return Promised(future, lambda text: [framed(b"%d" % int(text))])
+        return DelayedFuture(future, lambda text: [framed(b"%d" % int(text))])
 
-    server = await serving(promise, num_network_threads=threads)
+    server = await serving(handle, num_network_threads=threads)
     odd, other = [await Client.connect(server) for _ in range(2)]
     await odd.send(framed(b"odd"))
     await other.send(framed(b"even"))
@@ -182,7 +184,7 @@ async def test_a_promise_that_cannot_be_kept_closes_its_connection_alone(threads
 
 
 @both
-async def test_what_is_at_work_goes_on_without_its_peer_and_is_counted(threads):
+async def test_request_in_progress_continues_without_its_connection_and_is_counted(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads)
     client = await Client.connect(server)
@@ -191,34 +193,34 @@ async def test_what_is_at_work_goes_on_without_its_peer_and_is_counted(threads):
     client.reset()
     await until(lambda: len(server) == 0)
     assert not held.asked[0].done()
-    assert sum(memory.used_bytes for memory in memories_of(server)) == 9
-    assert sum(memory.in_progress for memory in memories_of(server)) == 1
+    assert sum(memory.used_bytes for memory in memory_pools_of(server)) == 9
+    assert sum(memory.requests_in_progress for memory in memory_pools_of(server)) == 1
     held.answer()
-    await until(lambda: not any(memory.used_bytes for memory in memories_of(server)))
-    assert not any(memory.in_progress for memory in memories_of(server))
+    await until(lambda: not any(memory.used_bytes for memory in memory_pools_of(server)))
+    assert not any(memory.requests_in_progress for memory in memory_pools_of(server))
 
 
 @both
-async def test_what_is_parked_after_its_peer_has_gone_is_not_begun(threads):
-    held, parked = Held(), Held()
+async def test_operation_delayed_after_the_connection_closed_is_not_started(threads):
+    held, delayed = Held(), Held()
 
-    async def work_and_park(frame, peer):
-        await held(frame, peer)
-        return Parked(partial(parked, frame, peer))
+    async def work_and_delay(frame, context):
+        await held(frame, context)
+        return DelayedOperation(partial(delayed, frame, context))
 
-    server = await serving(work_and_park, num_network_threads=threads)
+    server = await serving(work_and_delay, num_network_threads=threads)
     client = await Client.connect(server)
     await client.send(framed(b"x"))
     await held.wait_for(1)
     client.reset()
     await until(lambda: len(server) == 0)
     held.answer()
-    await until(lambda: len(server._pending) == 0)
-    assert parked.asked == []
+    await until(lambda: len(server._purgatory) == 0)
+    assert delayed.asked == []
 
 
 @both
-async def test_no_more_are_in_progress_than_the_setting_says(threads):
+async def test_requests_in_progress_are_limited_by_queued_max_requests(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads, queued_max_requests=2)
     clients = [await Client.connect(server) for _ in range(6)]
@@ -232,9 +234,11 @@ async def test_no_more_are_in_progress_than_the_setting_says(threads):
 
 
 @both
-async def test_any_number_may_be_parked(threads):
+async def test_any_number_of_requests_may_be_delayed(threads):
     held = Held()
-    server = await serving(parked_in(held), num_network_threads=threads, queued_max_requests=1)
+    server = await serving(
+        delaying_handler(held), num_network_threads=threads, queued_max_requests=1
+    )
     clients = [await Client.connect(server) for _ in range(6)]
     for client in clients:
         await client.send(framed(b"x") * 2)
@@ -247,16 +251,18 @@ async def test_any_number_may_be_parked(threads):
 
 
 @both
-async def test_stopping_does_not_wait_for_what_cannot_come_any_more(threads, caplog):
-    held, parked = Held(), Held()
+async def test_stop_does_not_wait_for_delayed_requests(threads, caplog):
+    held, delayed = Held(), Held()
 
-    async def work_and_park(frame, peer):
-        await held(frame, peer)
-        return Parked(partial(parked, frame, peer))
+    async def work_and_delay(frame, context):
+        await held(frame, context)
+        return DelayedOperation(partial(delayed, frame, context))
 
     server = await serving(
-        lambda frame, peer: (
-            work_and_park(frame, peer) if frame == b"delete" else parked_in(parked)(frame, peer)
+        lambda frame, context: (
+            work_and_delay(frame, context)
+            if frame == b"delete"
+            else delaying_handler(delayed)(frame, context)
         ),
         num_network_threads=threads,
     )
@@ -264,7 +270,7 @@ async def test_stopping_does_not_wait_for_what_cannot_come_any_more(threads, cap
     await polling.send(framed(b"fetch"))
     await deleting.send(framed(b"delete"))
     await held.wait_for(1)
-    await parked.wait_for(1)
+    await delayed.wait_for(1)
     stopping = asyncio.gather(server.stop(timeout_s=30), return_exceptions=True)
     assert await polling.is_ended()
     assert not stopping.done()
@@ -275,9 +281,11 @@ async def test_stopping_does_not_wait_for_what_cannot_come_any_more(threads, cap
 
 
 @both
-async def test_stopping_waits_for_what_comes_by_itself(threads):
+async def test_stop_waits_for_requests_that_complete_on_shutdown(threads):
     held = Held()
-    server = await serving(parked_in(held, ends_alone=True), num_network_threads=threads)
+    server = await serving(
+        delaying_handler(held, completes_on_shutdown=True), num_network_threads=threads
+    )
     client = await Client.connect(server)
     await client.send(framed(b"produce"))
     await held.wait_for(1)
@@ -290,9 +298,11 @@ async def test_stopping_waits_for_what_comes_by_itself(threads):
 
 
 @both
-async def test_a_peer_that_left_by_ending_its_input_is_found_when_it_was_idle_for_too_long(threads):
+async def test_client_that_ended_its_output_is_closed_after_the_idle_time(threads):
     held = Held()
-    server = await serving(parked_in(held), num_network_threads=threads, connections_max_idle_ms=0)
+    server = await serving(
+        delaying_handler(held), num_network_threads=threads, connections_max_idle_ms=0
+    )
     client = await Client.connect(server)
     await client.send(framed(b"fetch"))
     await held.wait_for(1)

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from odradek.broker.call import Disconnect
-from odradek.broker.network.connection_limits import by_address
+from odradek.broker.network.connection_quotas import resolve_overrides
 from odradek.broker.network.listener import ListenerError
 from odradek.broker.network.socket_server import SocketServer
+from odradek.broker.request import Disconnect
 from odradek.broker.settings.network import NetworkSettings
 from odradek.protocol.file_region import FileRegion
 from tests.support.network_scene import LOOPBACK, Client, Held, port_of, serving, until
@@ -24,41 +24,42 @@ both = pytest.mark.parametrize("threads", [1, 2])
 
 
 async def echo_later(frame):
-    answer = framed(bytes(frame))
+    response = framed(bytes(frame))
     await asyncio.sleep(0)
-    return [answer]
+    return [response]
 
 
-def mixed(frame, peer):
+def mixed(frame, context):
     """By the first byte: an answer at once, later, or none."""
     if frame[:1] == b"l":
         return echo_later(frame)
-    return None if frame[:1] == b"n" else echo(frame, peer)
+    return None if frame[:1] == b"n" else echo(frame, context)
 
 
 @both
-async def test_pipelined_requests_are_answered_in_order_whoever_waits(threads):
+async def test_pipelined_requests_are_answered_in_order(threads):
     server = await serving(mixed, num_network_threads=threads)
     client = await Client.connect(server)
-    payloads = [b"%c%d" % (way, number) for number in range(60) for way in b"sln"]
+    payloads = [b"%c%d" % (kind, number) for number in range(60) for kind in b"sln"]
     await client.send(b"".join(map(framed, payloads)))
     expected = [payload for payload in payloads if payload[:1] != b"n"]
     assert [await client.receive() for _ in expected] == expected
 
 
 @both
-async def test_connections_are_served_beside_each_other(threads):
+async def test_delayed_response_does_not_delay_other_connections(threads):
     held = Held()
-    answer = {b"hold": held}.get
+    handler_for = {b"hold": held}.get
     server = await serving(
-        lambda frame, peer: answer(bytes(frame), echo)(frame, peer), num_network_threads=threads
+        lambda frame, context: handler_for(bytes(frame), echo)(frame, context),
+        num_network_threads=threads,
     )
-    waiting, other = await Client.connect(server), await Client.connect(server)
-    await waiting.send(framed(b"hold"))
+    delayed, other = await Client.connect(server), await Client.connect(server)
+    await delayed.send(framed(b"hold"))
     await held.wait_for(1)
     assert await other.ask(b"hello") == b"hello"
     held.answer()
-    assert await waiting.receive() == b"held"
+    assert await delayed.receive() == b"held"
 
 
 @both
@@ -72,7 +73,7 @@ async def test_large_frames_arrive_whole(threads):
 
 
 @both
-async def test_a_client_that_ends_its_side_gets_its_answers_and_then_the_end(threads):
+async def test_client_that_ends_its_output_gets_its_responses_and_then_the_end(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads)
     client = await Client.connect(server)
@@ -86,17 +87,19 @@ async def test_a_client_that_ends_its_side_gets_its_answers_and_then_the_end(thr
 
 
 @both
-async def test_a_reset_in_any_state_frees_the_connection(threads, tmp_path):
+async def test_reset_in_any_state_frees_the_connection(threads, tmp_path):
     held = Held()
     size = 8 << 20
     (tmp_path / "segment").write_bytes(bytes(size))
-    region_of = {b"stuck": lambda *_: [bytes(4), FileRegion(file.fileno(), 0, size)]}.get
+    handler_for = {b"stuck": lambda *_: [bytes(4), FileRegion(file.fileno(), 0, size)]}.get
     with (tmp_path / "segment").open("rb") as file:
         server = await serving(
-            lambda frame, peer: region_of(bytes(frame), held if frame else echo)(frame, peer),
+            lambda frame, context: handler_for(bytes(frame), held if frame else echo)(
+                frame, context
+            ),
             num_network_threads=threads,
         )
-        for sent in (
+        for stream in (
             b"",
             b"\0\0",
             framed(b"within a frame")[:9],
@@ -104,10 +107,10 @@ async def test_a_reset_in_any_state_frees_the_connection(threads, tmp_path):
             framed(b"stuck"),
         ):
             client = await Client.connect(server)
-            await client.send(sent)
-            if sent == framed(b"wait"):
+            await client.send(stream)
+            if stream == framed(b"wait"):
                 await held.wait_for(1)
-            if sent == framed(b"stuck"):
+            if stream == framed(b"stuck"):
                 assert await client._exactly(4) == bytes(4)
             await until(lambda: len(server) == 1)
             client.reset()
@@ -117,13 +120,13 @@ async def test_a_reset_in_any_state_frees_the_connection(threads, tmp_path):
 
 
 @both
-async def test_a_slow_reader_of_a_large_region_delays_nobody(threads, tmp_path):
+async def test_slow_reader_of_a_large_region_delays_no_other(threads, tmp_path):
     content = os.urandom(12 << 20)
     (tmp_path / "segment").write_bytes(content)
     with (tmp_path / "segment").open("rb") as file:
         parts = [len(content).to_bytes(4), FileRegion(file.fileno(), 0, len(content))]
         server = await serving(
-            lambda frame, peer: parts if frame == b"fetch" else echo(frame, peer),
+            lambda frame, context: parts if frame == b"fetch" else echo(frame, context),
             num_network_threads=threads,
         )
         slow = await Client.connect(server, receive_buffer_bytes=4096)
@@ -137,7 +140,7 @@ async def test_a_slow_reader_of_a_large_region_delays_nobody(threads, tmp_path):
 
 
 @both
-async def test_garbage_closes_its_connection_and_no_other(threads, caplog):
+async def test_garbage_closes_its_connection_only(threads, caplog):
     server = await serving(num_network_threads=threads, socket_request_max_bytes=1000)
     healthy = await Client.connect(server)
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x16\x03\x01\x02\x00\x01"):
@@ -145,33 +148,36 @@ async def test_garbage_closes_its_connection_and_no_other(threads, caplog):
         await hostile.send(garbage)
         assert await hostile.is_ended()
         assert await healthy.ask(b"hello") == b"hello"
-    assert len([each for each in caplog.records if "is closed: a request of" in each.message]) == 3
+    assert (
+        len([record for record in caplog.records if "is closed: a request of" in record.message])
+        == 3
+    )
 
 
 @both
-async def test_whatever_a_handler_raises_closes_one_connection(threads, caplog):
+async def test_exception_of_a_handler_closes_one_connection(threads, caplog):
     async def fail_later():
         raise KeyError("later")
 
-    def answer(frame, peer):
+    def handle(frame, context):
         if frame == b"later":
             return fail_later()
         if frame == b"refused":
             raise Disconnect("not that")
-        return echo(frame, peer) if frame else 1 / len(frame)
+        return echo(frame, context) if frame else 1 / len(frame)
 
-    server = await serving(answer, num_network_threads=threads)
+    server = await serving(handle, num_network_threads=threads)
     healthy = await Client.connect(server)
     for request in (b"later", b"refused", b""):
         client = await Client.connect(server)
         await client.send(framed(request))
         assert await client.is_ended()
     assert await healthy.ask(b"hello") == b"hello"
-    assert [bool(each.exc_info) for each in caplog.records] == [True, False, True]
+    assert [bool(record.exc_info) for record in caplog.records] == [True, False, True]
 
 
 @both
-async def test_stopping_lets_answers_go_out_and_takes_nothing_new(threads):
+async def test_stop_sends_responses_and_accepts_nothing_new(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads)
     port = port_of(server)
@@ -193,7 +199,7 @@ async def test_stopping_lets_answers_go_out_and_takes_nothing_new(threads):
 
 
 @both
-async def test_stopping_does_not_wait_for_ever(threads, caplog):
+async def test_stop_ends_after_its_timeout(threads, caplog):
     held = Held()
     server = await serving(held, num_network_threads=threads)
     client = await Client.connect(server)
@@ -206,28 +212,28 @@ async def test_stopping_does_not_wait_for_ever(threads, caplog):
 
 
 @both
-async def test_requests_are_handled_on_the_core_loop_and_know_their_peer(threads):
-    seen = []
+async def test_requests_are_handled_on_the_core_loop_with_their_context(threads):
+    requests = []
 
-    def answer(frame, peer):
-        seen.append((asyncio.get_running_loop(), peer))
-        return echo(frame, peer)
+    def handle(frame, context):
+        requests.append((asyncio.get_running_loop(), context))
+        return echo(frame, context)
 
-    server = await serving(answer, num_network_threads=threads)
+    server = await serving(handle, num_network_threads=threads)
     client = await Client.connect(server)
     await client.ask(b"x")
-    loop, peer = seen[0]
+    loop, context = requests[0]
     assert loop is asyncio.get_running_loop()
     remote = client.socket.getsockname()[1]
-    assert peer.connection_id == f"127.0.0.1:{port_of(server)}-127.0.0.1:{remote}-0"
-    assert (peer.client_host, peer.listener) == ("127.0.0.1", "PLAINTEXT")
-    assert not peer.is_control_plane
+    assert context.connection_id == f"127.0.0.1:{port_of(server)}-127.0.0.1:{remote}-0"
+    assert (context.client_host, context.listener) == ("127.0.0.1", "PLAINTEXT")
+    assert not context.is_control_plane
 
 
 @both
-async def test_the_control_plane_is_told_apart(threads):
+async def test_control_plane_requests_are_marked(threads):
     server = await serving(
-        lambda frame, peer: [framed(str(peer.is_control_plane).encode())],
+        lambda frame, context: [framed(str(context.is_control_plane).encode())],
         listeners=f"{TWO_LISTENERS},CONTROLLER://127.0.0.1:0",
         listener_security_protocol_map=PLAIN,
         inter_broker_listener_name="brokers",
@@ -239,7 +245,7 @@ async def test_the_control_plane_is_told_apart(threads):
 
 
 @both
-async def test_memory_bounds_what_is_read_and_everyone_gets_a_turn(threads):
+async def test_memory_bound_limits_requests_and_every_connection_is_served(threads):
     held = Held()
     server = await serving(held, num_network_threads=threads, queued_max_request_bytes=2)
     clients = [await Client.connect(server) for _ in range(6)]
@@ -252,7 +258,7 @@ async def test_memory_bounds_what_is_read_and_everyone_gets_a_turn(threads):
     assert [await client.receive() for client in clients] == [b"held"] * 6
 
 
-async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
+async def test_connection_beyond_max_connections_per_ip_is_closed(caplog):
     server = await serving(max_connections_per_ip=1)
     first = await Client.connect(server)
     assert await first.ask(b"x") == b"x"
@@ -265,14 +271,16 @@ async def test_beyond_the_most_from_one_address_connections_are_closed(caplog):
     assert await (await Client.connect(server)).ask(b"x") == b"x"
 
 
-async def test_names_are_looked_up_on_a_thread_and_only_if_they_changed(monkeypatch):
+async def test_override_hosts_are_resolved_on_a_thread_and_only_if_they_changed(monkeypatch):
     threads = []
 
-    def looked_up(overrides):
+    def record_and_resolve(overrides):
         threads.append(threading.current_thread())
-        return by_address(overrides)
+        return resolve_overrides(overrides)
 
-    monkeypatch.setattr("odradek.broker.network.socket_server.by_address", looked_up)
+    monkeypatch.setattr(
+        "odradek.broker.network.socket_server.resolve_overrides", record_and_resolve
+    )
     server = await serving(max_connections_per_ip=1)
     first = await Client.connect(server)
     assert await first.ask(b"x") == b"x"
@@ -282,13 +290,13 @@ async def test_names_are_looked_up_on_a_thread_and_only_if_they_changed(monkeypa
     settings["max_connections_per_ip_overrides"] = "localhost:2"
     server.apply(NetworkSettings(**settings))
     server.apply(NetworkSettings(**settings, max_connections=9))
-    await until(lambda: server._limits._max_by_host)
+    await until(lambda: server._connection_quotas._limits_by_address)
     assert await (await Client.connect(server)).ask(b"x") == b"x"
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
 
 
-async def test_more_connections_are_allowed_while_others_wait():
+async def test_raised_limit_accepts_waiting_connections():
     server = await serving(max_connections=0)
     client = await Client.connect(server)
     await client.send(framed(b"x"))
@@ -296,67 +304,67 @@ async def test_more_connections_are_allowed_while_others_wait():
     assert await client.receive() == b"x"
 
 
-async def test_connections_that_come_too_fast_come_a_little_later():
+async def test_connections_above_the_rate_are_delayed():
     server = await serving(max_connection_creation_rate=10)
-    began = asyncio.get_running_loop().time()
+    started_s = asyncio.get_running_loop().time()
     clients = [await Client.connect(server) for _ in range(12)]
     assert [await client.ask(b"x") for client in clients] == [b"x"] * 12
-    assert asyncio.get_running_loop().time() - began >= 0.19
+    assert asyncio.get_running_loop().time() - started_s >= 0.19
 
 
-async def test_what_came_before_accepting_waits_in_the_backlog():
+async def test_connections_before_accepting_wait_in_the_backlog():
     settings = NetworkSettings(listeners=LOOPBACK)
-    server = SocketServer(settings, echo, start=None)
+    server = SocketServer(settings, echo, start_task=None)
     server.open()
     client = await Client.connect(server)
     await client.send(framed(b"early"))
-    server.accept({"OTHER"})
+    server.start_accepting({"OTHER"})
     assert len(server) == 0
-    server.accept()
+    server.start_accepting()
     assert await client.receive() == b"early"
     await server.stop(timeout_s=1)
 
 
-async def test_a_port_in_use_is_one_clear_line_and_leaves_nothing_open():
+async def test_port_in_use_is_one_clear_error_and_leaves_nothing_open():
     server = await serving()
-    taken = port_of(server)
-    listeners = f"CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:{taken}"
+    used_port = port_of(server)
+    listeners = f"CLIENTS://127.0.0.1:0,BROKERS://127.0.0.1:{used_port}"
     settings = NetworkSettings(
         listeners=listeners,
         listener_security_protocol_map=PLAIN,
         inter_broker_listener_name="BROKERS",
     )
-    second = SocketServer(settings, echo, start=None)
-    with pytest.raises(ListenerError) as refused:
+    second = SocketServer(settings, echo, start_task=None)
+    with pytest.raises(ListenerError) as error:
         second.open()
-    line = f"BROKERS://127.0.0.1:{taken} cannot be listened on: Address already in use"
-    assert str(refused.value) == line
+    message = f"failed to bind to BROKERS://127.0.0.1:{used_port}: Address already in use"
+    assert str(error.value) == message
     assert second.endpoints == ()
 
 
-async def test_a_server_that_never_accepted_can_be_stopped():
-    server = SocketServer(NetworkSettings(listeners=LOOPBACK), echo, start=None)
+async def test_server_that_never_accepted_can_be_stopped():
+    server = SocketServer(NetworkSettings(listeners=LOOPBACK), echo, start_task=None)
     server.open()
     await server.stop(timeout_s=1)
     await server.stop(timeout_s=1)
 
 
-async def test_accepting_is_said_once_for_each_listener(caplog):
+async def test_accepting_is_logged_once_for_each_listener(caplog):
     caplog.set_level(logging.INFO)
     server = await serving()
-    server.accept()
-    assert [each.message for each in caplog.records] == [
-        f"Accepting connections at PLAINTEXT://127.0.0.1:{port_of(server)}"
+    server.start_accepting()
+    assert [record.message for record in caplog.records] == [
+        f"Awaiting socket connections on PLAINTEXT://127.0.0.1:{port_of(server)}"
     ]
 
 
-async def test_a_place_in_the_queue_is_not_lost_with_a_peer_that_has_gone():
+async def test_queue_slot_of_a_reset_connection_is_freed():
     server = await serving(num_network_threads=2, queued_max_requests=1)
     for _ in range(20):
-        gone = [await Client.connect(server) for _ in range(8)]
+        resetting = [await Client.connect(server) for _ in range(8)]
         staying = [await Client.connect(server) for _ in range(2)]
-        for client in (*gone, *staying):
+        for client in (*resetting, *staying):
             await client.send(framed(b"x"))
-        for client in gone:
+        for client in resetting:
             client.reset()
         assert [await client.receive() for client in staying] == [b"x"] * 2

@@ -16,23 +16,25 @@ both = pytest.mark.parametrize("threads", [1, 2])
 
 
 async def echo_later(frame):
-    answer = framed(bytes(frame))
+    response = framed(bytes(frame))
     await asyncio.sleep(0)
-    return [answer]
+    return [response]
 
 
 def run(scenario, threads):
     """On uvloop, with a server that is stopped afterwards."""
 
-    async def served():
+    async def serve():
         server = SocketServer(
             NetworkSettings(listeners=LOOPBACK, num_network_threads=threads),
-            lambda frame, peer: echo_later(frame) if frame[:1] == b"l" else echo(frame, peer),
-            start=lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
+            lambda frame, context: echo_later(frame) if frame[:1] == b"l" else echo(frame, context),
+            start_task=lambda coroutine, name: asyncio.get_running_loop().create_task(
+                coroutine, name=name
+            ),
             new_loop=uvloop.new_event_loop,
         )
         server.open()
-        server.accept()
+        server.start_accepting()
         try:
             async with asyncio.timeout(30):
                 await scenario(server)
@@ -40,19 +42,19 @@ def run(scenario, threads):
             await server.stop(timeout_s=5)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(served())
+        runner.run(serve())
 
 
-def connected(server):
+def connect_to(server):
     return socket.create_connection(("127.0.0.1", port_of(server)))
 
 
 @both
-def test_pipelined_requests_are_answered_in_order_whoever_waits(threads):
+def test_pipelined_requests_are_answered_in_order(threads):
     async def scenario(server):
-        client = Client(connected(server))
+        client = Client(connect_to(server))
         client.socket.setblocking(False)
-        payloads = [b"%c%d" % (way, number) for number in range(30) for way in b"sl"]
+        payloads = [b"%c%d" % (kind, number) for number in range(30) for kind in b"sl"]
         await client.send(b"".join(map(framed, payloads)))
         assert [await client.receive() for _ in payloads] == payloads
         client.close()
@@ -61,14 +63,14 @@ def test_pipelined_requests_are_answered_in_order_whoever_waits(threads):
 
 
 @both
-def test_a_reset_behind_unread_bytes_is_noticed(threads, monkeypatch):
+def test_reset_with_unread_bytes_is_detected(threads, monkeypatch):
     monkeypatch.setattr("odradek.broker.network.processor.SWEEP_INTERVAL_S", 0.01)
 
     async def scenario(server):
-        healthy = Client(connected(server))
+        healthy = Client(connect_to(server))
         healthy.socket.setblocking(False)
         for stream in (b"\0", framed(b"s" * 90_000)[:40_000], framed(b"later") * 3, framed(b"s")):
-            hostile = Client(connected(server))
+            hostile = Client(connect_to(server))
             hostile.socket.sendall(stream)
             hostile.reset()
         assert await healthy.ask(b"still") == b"still"

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from odradek.broker.replicas.in_sync import InSyncReplicas
-from odradek.broker.replicas.leader import REFUSED_FOR_MS
+from odradek.broker.replicas.alter_partition_manager import AlterPartitionManager
+from odradek.broker.replicas.leader_state import INELIGIBLE_BACKOFF_MS
 from odradek.protocol.api.alter_partition import AlterPartitionResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import NotController
@@ -15,7 +15,7 @@ from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS, records_batch
 
 TOPIC_ID = Uuid(bytes([7] * 16))
-Line = AlterPartitionResponse.Topic.Partition
+PartitionResponse = AlterPartitionResponse.Topic.Partition
 
 
 class Scene:
@@ -28,19 +28,19 @@ class Scene:
         self.now_ms = NOW_MS
         self.alive = {1, 2, 3}
         self.requests = []
-        self.answers = []
-        self.epochs_told = []
+        self.results = []
+        self.response_epochs = []
         self.pauses = []
-        self._has_asked = asyncio.Event()
-        self.in_sync = InSyncReplicas(
+        self._has_sent = asyncio.Event()
+        self.manager = AlterPartitionManager(
             self,
             self,
             lag_max_ms=lambda: 1000,
             now_ms=lambda: self.now_ms,
-            start=self.hosting.background.start,
+            start_task=self.hosting.background.start,
             sleep=self._pause,
         )
-        self.hosting.replicas.in_sync = self.in_sync
+        self.hosting.replicas.isr_manager = self.manager
         self.partition = self.hosting.lead(
             replicas=(1, 2, 3), in_sync=in_sync, topic_id=topic_id, epoch=4
         )
@@ -49,36 +49,38 @@ class Scene:
     async def _pause(self, seconds):
         self.pauses.append(seconds)
 
-    def is_alive(self, broker):
-        return broker in self.alive
+    def is_alive(self, broker_id):
+        return broker_id in self.alive
 
     async def send(self, request, *, version):
         sent = as_sent(request, version=version)
         self.requests.append((version, sent))
-        self._has_asked.set()
-        answer = self.answers.pop(0) if self.answers else None
-        if isinstance(answer, Exception):
-            raise answer
+        self._has_sent.set()
+        result = self.results.pop(0) if self.results else None
+        if isinstance(result, Exception):
+            raise result
         (topic,) = sent.topics
-        (asked,) = topic.partitions
-        error = ErrorCode.NONE if answer is None else answer
-        told_epoch = self.epochs_told.pop() if self.epochs_told else asked.partition_epoch + 1
-        line = Line(
+        (requested,) = topic.partitions
+        error = ErrorCode.NONE if result is None else result
+        partition_epoch = (
+            self.response_epochs.pop() if self.response_epochs else requested.partition_epoch + 1
+        )
+        partition = PartitionResponse(
             partition_index=0,
             error_code=error.code,
             leader_id=1,
-            leader_epoch=asked.leader_epoch,
-            isr=asked.new_isr or [each.broker_id for each in asked.new_isr_with_epochs],
-            partition_epoch=told_epoch,
+            leader_epoch=requested.leader_epoch,
+            isr=requested.new_isr or [each.broker_id for each in requested.new_isr_with_epochs],
+            partition_epoch=partition_epoch,
         )
-        told = AlterPartitionResponse.Topic(
-            topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[line]
+        topic_response = AlterPartitionResponse.Topic(
+            topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[partition]
         )
-        return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=[told])
+        return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=[topic_response])
 
     def fetched(self, replica, offset=1, broker_epoch=-1):
-        self.partition.follower_fetched(
-            replica, offset=offset, start_offset=0, broker_epoch=broker_epoch
+        self.partition.update_follower_fetch_state(
+            replica, fetch_offset=offset, follower_start_offset=0, broker_epoch=broker_epoch
         )
 
     async def settled(self):
@@ -87,28 +89,28 @@ class Scene:
 
     @property
     def role(self):
-        return self.partition.leader
+        return self.partition.leader_state
 
 
 @pytest.mark.parametrize(("topic_id", "version"), [(TOPIC_ID, 3), (None, 1)])
-async def test_a_follower_that_has_caught_up_is_proposed(tmp_path, topic_id, version):
+async def test_caught_up_follower_is_proposed_for_the_isr(tmp_path, topic_id, version):
     scene = Scene(tmp_path, in_sync=[1, 2], topic_id=topic_id)
     scene.fetched(2)
     assert scene.partition.high_watermark.value == 1
     scene.fetched(3)
     await scene.settled()
-    ((asked_in, request),) = scene.requests
-    assert (asked_in, request.broker_id, request.broker_epoch) == (version, 1, 5)
-    (line,) = request.topics[0].partitions
-    assert (line.leader_epoch, line.partition_epoch) == (4, 4)
-    named = [each.broker_id for each in line.new_isr_with_epochs]
-    assert (named, line.new_isr) == (([1, 2, 3], []) if topic_id else ([], [1, 2, 3]))
-    assert scene.role.in_sync == {1, 2, 3}
-    assert scene.role.proposed is None
+    ((sent_version, request),) = scene.requests
+    assert (sent_version, request.broker_id, request.broker_epoch) == (version, 1, 5)
+    (partition,) = request.topics[0].partitions
+    assert (partition.leader_epoch, partition.partition_epoch) == (4, 4)
+    replicas = [each.broker_id for each in partition.new_isr_with_epochs]
+    assert (replicas, partition.new_isr) == (([1, 2, 3], []) if topic_id else ([], [1, 2, 3]))
+    assert scene.role.isr == {1, 2, 3}
+    assert scene.role.pending_isr is None
     assert scene.partition.partition_epoch == 5
 
 
-async def test_one_that_the_cluster_does_not_know_is_not(tmp_path):
+async def test_offline_follower_is_not_proposed_for_the_isr(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
     scene.alive.remove(3)
     scene.fetched(3)
@@ -116,82 +118,82 @@ async def test_one_that_the_cluster_does_not_know_is_not(tmp_path):
     assert not scene.requests
 
 
-async def test_laggards_are_proposed_to_go_and_the_watermark_waits_for_the_answer(tmp_path):
+async def test_high_watermark_waits_for_the_response_when_the_isr_shrinks(tmp_path):
     scene = Scene(tmp_path)
     scene.fetched(2)
     scene.now_ms += 1001
     scene.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
     scene.fetched(2, 2)
-    scene.partition.look_for_laggards()
+    scene.partition.maybe_shrink_isr()
     assert scene.partition.high_watermark.value == 0
     await scene.settled()
-    assert scene.role.in_sync == {1, 2}
+    assert scene.role.isr == {1, 2}
     assert scene.partition.high_watermark.value == 2
 
 
-async def test_all_partitions_are_looked_at(tmp_path):
+async def test_isr_of_all_partitions_is_checked(tmp_path):
     scene = Scene(tmp_path)
     scene.now_ms += 1001
-    await scene.hosting.replicas.look_for_laggards()
+    await scene.hosting.replicas.maybe_shrink_isr()
     await scene.settled()
-    assert scene.role.in_sync == {1}
+    assert scene.role.isr == {1}
 
 
-async def test_the_controller_is_asked_again_until_it_answers(tmp_path):
+async def test_alter_partition_is_retried_until_the_controller_accepts(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [NotController(), ErrorCode.UNKNOWN_SERVER_ERROR]
+    scene.results = [NotController(), ErrorCode.UNKNOWN_SERVER_ERROR]
     scene.fetched(3)
     await scene.settled()
     assert len(scene.requests) == 3
     assert len(scene.pauses) == 2
-    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.role.isr == {1, 2, 3}
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
-async def test_a_leader_that_knows_less_waits_until_it_is_told(tmp_path, error):
+async def test_leader_with_a_stale_epoch_waits_for_the_controllers_update(tmp_path, error):
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [error]
+    scene.results = [error]
     scene.fetched(3)
     await scene.settled()
     scene.fetched(3)
     await scene.settled()
     assert len(scene.requests) == 1
-    assert scene.role.in_sync == {1, 2}
+    assert scene.role.isr == {1, 2}
     scene.hosting.lead(replicas=(1, 2, 3), in_sync=[1, 2], topic_id=TOPIC_ID, epoch=5, is_new=False)
     scene.fetched(3)
     await scene.settled()
-    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.role.isr == {1, 2, 3}
 
 
-async def test_one_that_is_ineligible_may_be_proposed_again_after_a_while(tmp_path):
+async def test_ineligible_replica_is_proposed_again_after_a_backoff(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [ErrorCode.INELIGIBLE_REPLICA]
+    scene.results = [ErrorCode.INELIGIBLE_REPLICA]
     for _ in range(3):
         scene.fetched(3)
         await scene.settled()
-    assert scene.role.in_sync == {1, 2}
+    assert scene.role.isr == {1, 2}
     assert len(scene.requests) == 1
-    scene.now_ms += REFUSED_FOR_MS
+    scene.now_ms += INELIGIBLE_BACKOFF_MS
     scene.fetched(3)
     await scene.settled()
-    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.role.isr == {1, 2, 3}
 
 
-async def test_an_answer_to_who_leads_no_more_changes_nothing(tmp_path):
+async def test_response_is_ignored_after_leadership_is_lost(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
     scene.fetched(3)
     before = scene.partition.partition_epoch
-    scene.partition.follow(2, leader_epoch=5, partition_epoch=9)
+    scene.partition.make_follower(2, leader_epoch=5, partition_epoch=9)
     await scene.settled()
     assert scene.partition.partition_epoch == 9 != before
-    assert scene.partition.leader is None
+    assert scene.partition.leader_state is None
 
 
-async def test_a_controller_that_does_not_answer_is_told_of_once(tmp_path, caplog):
+async def test_repeated_controller_errors_are_logged_once(tmp_path, caplog):
     caplog.set_level("INFO")
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [NotController(), NotController(), ErrorCode.UNKNOWN_SERVER_ERROR]
-    scene.answers += [ErrorCode.UNKNOWN_SERVER_ERROR]
+    scene.results = [NotController(), NotController(), ErrorCode.UNKNOWN_SERVER_ERROR]
+    scene.results += [ErrorCode.UNKNOWN_SERVER_ERROR]
     scene.fetched(3)
     await scene.settled()
     assert len(scene.requests) == 5
@@ -199,18 +201,18 @@ async def test_a_controller_that_does_not_answer_is_told_of_once(tmp_path, caplo
     assert "not altered yet: UNKNOWN_SERVER_ERROR" in caplog.text
 
 
-async def test_a_mistake_loses_no_proposal(tmp_path, caplog):
+async def test_isr_change_is_retried_after_an_unexpected_error(tmp_path, caplog):
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [ValueError("a mistake"), ValueError("a mistake")]
+    scene.results = [ValueError("a mistake"), ValueError("a mistake")]
     scene.fetched(3)
     await scene.settled()
-    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.role.isr == {1, 2, 3}
     assert caplog.text.count("not altered yet: ValueError('a mistake')") == 1
 
 
-async def test_the_watermark_does_not_wait_for_one_that_is_gone(tmp_path):
+async def test_high_watermark_does_not_wait_for_an_offline_replica(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
-    scene.answers = [ErrorCode.INELIGIBLE_REPLICA]
+    scene.results = [ErrorCode.INELIGIBLE_REPLICA]
     scene.fetched(3)
     await scene.settled()
     scene.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
@@ -221,27 +223,27 @@ async def test_the_watermark_does_not_wait_for_one_that_is_gone(tmp_path):
     assert scene.partition.high_watermark.value == 2
 
 
-async def test_an_answer_of_an_earlier_epoch_is_asked_for_again(tmp_path):
+async def test_response_with_an_older_partition_epoch_is_requested_again(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
     scene.partition.partition_epoch = 9
-    scene.epochs_told = [3]
+    scene.response_epochs = [3]
     scene.fetched(3)
     await scene.settled()
     assert len(scene.requests) == 2
-    assert scene.role.in_sync == {1, 2, 3}
+    assert scene.role.isr == {1, 2, 3}
     assert scene.partition.partition_epoch == 10
 
 
-async def test_what_a_follower_had_in_an_earlier_life_is_proposed_as_of_then(tmp_path):
+async def test_follower_is_proposed_with_the_broker_epoch_of_its_fetch(tmp_path):
     scene = Scene(tmp_path, in_sync=[1, 2])
     scene.fetched(2, broker_epoch=20)
-    scene.answers = [NotController()]
+    scene.results = [NotController()]
     scene.fetched(3, broker_epoch=30)
     scene.fetched(3, offset=0, broker_epoch=31)  # it has lost its records
     await scene.settled()
-    told = [
-        {each.broker_id: each.broker_epoch for each in line.new_isr_with_epochs}
+    proposed = [
+        {each.broker_id: each.broker_epoch for each in partition.new_isr_with_epochs}
         for _, request in scene.requests
-        for line in request.topics[0].partitions
+        for partition in request.topics[0].partitions
     ]
-    assert told == [{1: 5, 2: 20, 3: 30}] * 2
+    assert proposed == [{1: 5, 2: 20, 3: 30}] * 2

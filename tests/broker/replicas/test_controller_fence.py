@@ -10,11 +10,11 @@ def fence(broker_epoch=5):
     return ControllerFence(lambda: broker_epoch)
 
 
-def test_every_controller_is_newer_than_none():
+def test_first_controller_epoch_is_accepted():
     fence().check(controller_epoch=0, broker_epoch=5)
 
 
-def test_an_earlier_controller_is_refused():
+def test_older_controller_epoch_is_rejected():
     fenced = fence()
     fenced.check(controller_epoch=3, broker_epoch=5)
     with pytest.raises(StaleControllerEpoch):
@@ -23,14 +23,14 @@ def test_an_earlier_controller_is_refused():
 
 
 @pytest.mark.parametrize("epoch", [3, 4])
-def test_the_same_and_later_controllers_are_obeyed(epoch):
+def test_same_and_newer_controller_epochs_are_accepted(epoch):
     fenced = fence()
     fenced.check(controller_epoch=3, broker_epoch=5)
     fenced.check(controller_epoch=epoch, broker_epoch=5)
     assert fenced.controller_epoch == epoch
 
 
-def test_what_was_meant_for_an_earlier_life_is_refused():
+def test_older_broker_epoch_is_rejected():
     fenced = fence(broker_epoch=5)
     with pytest.raises(StaleBrokerEpoch):
         fenced.check(controller_epoch=3, broker_epoch=4)
@@ -38,11 +38,11 @@ def test_what_was_meant_for_an_earlier_life_is_refused():
 
 
 @pytest.mark.parametrize("epoch", [5, 6, UNKNOWN_BROKER_EPOCH])
-def test_what_is_meant_for_this_life_or_a_later_one_or_does_not_say_is_obeyed(epoch):
+def test_current_newer_and_unknown_broker_epochs_are_accepted(epoch):
     fence(broker_epoch=5).check(controller_epoch=1, broker_epoch=epoch)
 
 
-def test_the_life_is_the_one_of_now():
+def test_broker_epoch_is_read_at_each_check():
     epochs = [5, 7]
     fenced = ControllerFence(lambda: epochs.pop(0))
     fenced.check(controller_epoch=1, broker_epoch=6)
@@ -50,7 +50,7 @@ def test_the_life_is_the_one_of_now():
         fenced.check(controller_epoch=1, broker_epoch=6)
 
 
-def test_a_life_that_is_over_is_the_first_reason():
+def test_stale_broker_epoch_is_reported_before_a_stale_controller_epoch():
     fenced = fence(broker_epoch=5)
     fenced.check(controller_epoch=3, broker_epoch=5)
     with pytest.raises(StaleBrokerEpoch):

@@ -5,20 +5,23 @@ import errno
 
 import pytest
 
-from odradek.broker.replicas import log_dir_move
-from odradek.broker.replicas.log_dir_move import LogDirMove, LogDirMoves
-from odradek.broker.replicas.waiter import Stir
+from odradek.broker.replicas import replica_alter_log_dirs_manager
+from odradek.broker.replicas.fetch_watcher import WatcherEvent
+from odradek.broker.replicas.replica_alter_log_dirs_manager import (
+    ReplicaAlterLogDirsManager,
+    ReplicaAlterLogDirsTask,
+)
 from odradek.protocol.errors import (
     InvalidTopic,
     KafkaStorageError,
     LogDirNotFound,
-    NotLeader,
+    NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
 from odradek.protocol.types import TopicPartition
 from odradek.storage import files
-from odradek.storage.log import Log
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager.disk_task import execute
+from odradek.storage.unified_log import UnifiedLog
 from tests.support.fetches import append
 from tests.support.hosted_partitions import BROKER, Hosting
 from tests.support.logs import NOW_MS, records_batch, records_from
@@ -33,20 +36,20 @@ class Bench:
     def __init__(self, tmp_path, *, directories=("one", "two"), **settings):
         self.hosting = Hosting(*(tmp_path / name for name in directories), **settings)
         self.partition = self.hosting.lead()
-        self.moves = LogDirMoves(
+        self.moves = ReplicaAlterLogDirsManager(
             self.hosting.replicas,
             self.hosting.logs,
-            care=self.hosting.care,
-            disk=self.hosting.disk,
-            start=self.hosting.background.start,
+            log_maintenance=self.hosting.care,
+            disk_executor=self.hosting.disk,
+            start_task=self.hosting.background.start,
             now_ms=lambda: NOW_MS,
         )
 
     @property
     def others(self):
         """Where it is not."""
-        here = self.partition.hosted.directory
-        return [each for each in self.hosting.logs.directories if each is not here]
+        current = self.partition.hosted_log.directory
+        return [each for each in self.hosting.logs.directories if each is not current]
 
     async def move(self, target=None):
         target = target or self.others[0]
@@ -57,37 +60,37 @@ class Bench:
         if task := self.moves._tasks.get(EVENTS):
             await asyncio.wait([task])
 
-    def cut_to(self, offset, new=30):
+    def truncate_to(self, offset, new=30):
         """As a follower does, and then leads and gets other records."""
         self.hosting.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
-        carry_out(self.hosting.logs.truncate(self.partition.hosted, offset, now_ms=NOW_MS))
+        execute(self.hosting.logs.truncate(self.partition.hosted_log, offset, now_ms=NOW_MS))
         self.hosting.lead(epoch=2)
         for _ in range(new):
             append(self.partition, b"new")
 
-    def after_slices(self, monkeypatch, count, interfere):
+    def after_chunks(self, monkeypatch, count, interfere):
         """Call ``interfere`` once so many slices, of one batch each, have been copied."""
-        monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 1)
-        append_slice, slices = LogDirMove._append, iter(range(1, 10_000))
+        monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_CHUNK_BYTES", 1)
+        append_chunk, chunks = ReplicaAlterLogDirsTask._append, iter(range(1, 10_000))
 
-        def appended(move, records):
-            append_slice(move, records)
-            if next(slices) == count:
+        def append_and_count(move, records):
+            append_chunk(move, records)
+            if next(chunks) == count:
                 interfere()
 
-        monkeypatch.setattr(LogDirMove, "_append", appended)
+        monkeypatch.setattr(ReplicaAlterLogDirsTask, "_append", append_and_count)
 
     def values(self):
         return [record.value for record in records_from(self.partition.log)]
 
 
-def directories_of(path):
+def directory_names(path):
     return sorted(each.name for each in path.iterdir() if each.is_dir())
 
 
-@pytest.mark.parametrize("slice_bytes", [1, 1 << 20])
-async def test_a_log_is_moved_with_all_it_has(tmp_path, monkeypatch, slice_bytes):
-    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", slice_bytes)
+@pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
+async def test_log_is_moved_with_all_its_records(tmp_path, monkeypatch, chunk_bytes):
+    monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_CHUNK_BYTES", chunk_bytes)
     bench = Bench(tmp_path)
     for number in range(20):
         append(bench.partition, b"%d" % number)
@@ -95,18 +98,18 @@ async def test_a_log_is_moved_with_all_it_has(tmp_path, monkeypatch, slice_bytes
     append(bench.partition, b"20")
     target = await bench.move()
     await bench.ended()
-    assert bench.partition.hosted.directory is target
-    assert bench.hosting.logs.find(EVENTS) is bench.partition.hosted
+    assert bench.partition.hosted_log.directory is target
+    assert bench.hosting.logs.find(EVENTS) is bench.partition.hosted_log
     assert bench.hosting.logs.find_future(EVENTS) is None
     assert bench.values() == [b"%d" % number for number in range(21)]
     assert bench.partition.log.high_watermark == 21
-    assert directories_of(target.path) == ["events-0"]
+    assert directory_names(target.path) == ["events-0"]
     append(bench.partition, b"21")
     assert bench.values()[-1] == b"21"
 
 
-async def test_appends_go_on_meanwhile_and_none_is_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 200)
+async def test_appends_continue_during_a_move_and_none_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_CHUNK_BYTES", 200)
     bench = Bench(tmp_path)
     for number in range(50):
         append(bench.partition, b"%d" % number)
@@ -117,149 +120,153 @@ async def test_appends_go_on_meanwhile_and_none_is_lost(tmp_path, monkeypatch):
         number += 1
         await asyncio.sleep(0.0005)
     assert number > 50
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"%d" % each for each in range(number)]
 
 
-async def test_a_log_whose_beginning_was_deleted_begins_there(tmp_path):
+async def test_moved_log_keeps_its_log_start_offset(tmp_path):
     bench = Bench(tmp_path)
     for number in range(10):
         append(bench.partition, b"%d" % number)
-    bench.partition.log.advance_start(4)
+    bench.partition.log.maybe_increment_log_start_offset(4)
     await bench.move()
     await bench.ended()
-    assert bench.partition.log.start_offset == 4
+    assert bench.partition.log.log_start_offset == 4
     assert bench.values() == [b"%d" % number for number in range(4, 10)]
 
 
-async def test_records_deleted_while_it_is_copied_stay_deleted(tmp_path, monkeypatch):
+async def test_records_deleted_during_the_copy_stay_deleted(tmp_path, monkeypatch):
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    bench.after_slices(monkeypatch, 3, lambda: bench.partition.log.advance_start(25))
+    bench.after_chunks(
+        monkeypatch, 3, lambda: bench.partition.log.maybe_increment_log_start_offset(25)
+    )
     await bench.move()
     await bench.ended()
-    assert bench.partition.log.start_offset == 25
+    assert bench.partition.log.log_start_offset == 25
     assert bench.values() == [b"%d" % number for number in range(25, 30)]
 
 
-async def test_records_deleted_while_the_copy_is_begun_anew_are_no_obstacle(
+async def test_records_deleted_while_the_copy_restarts_do_not_abort_the_move(
     tmp_path, monkeypatch, caplog
 ):
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    bench.after_slices(monkeypatch, 3, lambda: bench.partition.log.advance_start(25))
-    carry_out_on_disk, deleted = bench.hosting.disk.carry_out, []
+    bench.after_chunks(
+        monkeypatch, 3, lambda: bench.partition.log.maybe_increment_log_start_offset(25)
+    )
+    execute_on_disk, deleted = bench.hosting.disk.execute, []
 
-    async def carry_out_and_delete(work):
-        await carry_out_on_disk(work)
-        if bench.partition.log.start_offset == 25:
-            bench.partition.log.advance_start(28)
+    async def execute_and_delete(work):
+        await execute_on_disk(work)
+        if bench.partition.log.log_start_offset == 25:
+            bench.partition.log.maybe_increment_log_start_offset(28)
             deleted.append(work)
 
-    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_delete)
+    monkeypatch.setattr(bench.hosting.disk, "execute", execute_and_delete)
     target = await bench.move()
     await bench.ended()
     assert deleted
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"28", b"29"]
     assert "broken off" not in caplog.text
 
 
-async def test_a_log_that_is_truncated_meanwhile_is_truncated_in_the_copy_too(
-    tmp_path, monkeypatch
-):
+async def test_truncation_during_the_move_also_truncates_the_copy(tmp_path, monkeypatch):
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
 
-    bench.after_slices(monkeypatch, 10, lambda: bench.cut_to(5))
+    bench.after_chunks(monkeypatch, 10, lambda: bench.truncate_to(5))
     await bench.move()
     await bench.ended()
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
 
 
-async def test_what_is_read_across_a_truncation_is_not_copied(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_dir_move, "SLICE_BYTES", 1)
+async def test_chunk_read_across_a_truncation_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_CHUNK_BYTES", 1)
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
     run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
 
-    def cut_and_run(directory, call, *arguments):
+    def truncate_and_run(directory, call, *arguments):
         if call is files.read_at and next(reads) == 10:
-            bench.cut_to(5)
+            bench.truncate_to(5)
         return run_in(directory, call, *arguments)
 
-    monkeypatch.setattr(bench.hosting.disk, "run_in", cut_and_run)
+    monkeypatch.setattr(bench.hosting.disk, "run_in", truncate_and_run)
     await bench.move()
     await bench.ended()
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 30
 
 
-async def test_a_copy_that_only_looks_complete_does_not_take_the_logs_place(tmp_path, monkeypatch):
+async def test_copy_that_only_looks_complete_does_not_replace_the_log(tmp_path, monkeypatch):
     bench = Bench(tmp_path)
     for number in range(30):
         append(bench.partition, b"%d" % number)
-    carry_out_on_disk = bench.hosting.disk.carry_out
-    was_cut = []
+    execute_on_disk = bench.hosting.disk.execute
+    truncations = []
 
-    async def carry_out_and_cut(work):
-        await carry_out_on_disk(work)
-        if work.what.startswith("marking") and not was_cut:
-            bench.cut_to(5, new=25)
-            was_cut.append(work)
+    async def execute_and_truncate(work):
+        await execute_on_disk(work)
+        if work.description.startswith("marking") and not truncations:
+            bench.truncate_to(5, new=25)
+            truncations.append(work)
 
-    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_cut)
+    monkeypatch.setattr(bench.hosting.disk, "execute", execute_and_truncate)
     await bench.move()
     await bench.ended()
-    assert was_cut
+    assert truncations
     assert bench.values() == [b"%d" % number for number in range(5)] + [b"new"] * 25
 
 
-async def test_a_log_that_is_synced_at_every_append_moves_too(tmp_path, monkeypatch):
+async def test_log_flushed_at_every_append_can_be_moved(tmp_path, monkeypatch):
     bench = Bench(tmp_path, flush_messages=1)
-    carry_out_on_disk, marks, waiting = bench.hosting.disk.carry_out, [], []
+    execute_on_disk, marks, waiting = bench.hosting.disk.execute, [], []
 
-    async def carry_out_and_produce(work):
-        await carry_out_on_disk(work)
-        if work.what.startswith("marking") and len(marks) < 10:
+    async def execute_and_produce(work):
+        await execute_on_disk(work)
+        if work.description.startswith("marking") and len(marks) < 10:
             marks.append(work)
-            written = bench.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
-            acknowledged = bench.partition.wait_until_acknowledged(written, acks=1, timeout_s=30)
+            append_info = bench.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+            acknowledged = bench.partition.wait_until_acknowledged(
+                append_info, acks=1, timeout_s=30
+            )
             waiting.append(bench.hosting.background.start(acknowledged))
             await asyncio.wait(waiting, timeout=0.2)  # no longer, as it may wait for the move
 
-    monkeypatch.setattr(bench.hosting.disk, "carry_out", carry_out_and_produce)
+    monkeypatch.setattr(bench.hosting.disk, "execute", execute_and_produce)
     target = await bench.move()
     await bench.ended()
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     assert len(marks) <= 2
     await asyncio.gather(*waiting)
     assert bench.values() == [b"v"] * len(marks)
 
 
-async def test_the_leaders_epoch_is_known_where_it_has_no_records_yet(tmp_path):
+async def test_leader_epoch_without_records_is_moved(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
     bench.hosting.lead(epoch=7)
     await bench.move()
     await bench.ended()
-    assert bench.partition.log.epochs.latest == (7, 1)
+    assert bench.partition.log.leader_epoch_cache.latest_entry == (7, 1)
 
 
-async def test_whoever_waits_for_records_is_woken_when_the_log_is_another(tmp_path):
+async def test_fetch_watchers_are_notified_when_the_log_is_replaced(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
-    stir = Stir()
-    bench.partition.waiting.add(stir)
+    watcher = WatcherEvent()
+    bench.partition.fetch_watchers.add(watcher)
     await bench.move()
     await bench.ended()
-    assert stir.is_set()
+    assert watcher.is_set()
 
 
-async def test_a_copy_that_a_restart_finds_goes_on(tmp_path):
+async def test_move_is_resumed_after_a_restart(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
     target = bench.others[0]
@@ -267,36 +274,36 @@ async def test_a_copy_that_a_restart_finds_goes_on(tmp_path):
     bench.moves.resume(EVENTS)
     bench.moves.resume(EVENTS)
     await bench.ended()
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     bench.moves.resume(EVENTS)
     assert not bench.moves.is_moving(EVENTS)
 
 
-async def test_a_target_that_fails_leaves_the_log_where_it_is(tmp_path, monkeypatch):
+async def test_failed_target_leaves_the_log_where_it_is(tmp_path, monkeypatch):
     bench = Bench(tmp_path)
     for _ in range(30):
         append(bench.partition, b"a")
-    home, target = bench.partition.hosted.directory, bench.others[0]
-    bench.after_slices(monkeypatch, 3, lambda: target.fail(OSError("broken"), "a test"))
+    source, target = bench.partition.hosted_log.directory, bench.others[0]
+    bench.after_chunks(monkeypatch, 3, lambda: target.mark_offline(OSError("broken"), "a test"))
     await bench.move(target)
     await bench.ended()
-    assert bench.partition.hosted.directory is home
+    assert bench.partition.hosted_log.directory is source
     assert len(bench.values()) == 30
-    assert bench.hosting.logs.cleaner.states[EVENTS].name == "IDLE"
+    assert bench.hosting.logs.cleaner_manager.states[EVENTS].name == "IDLE"
 
 
-async def test_compaction_is_held_off_until_the_move_has_ended(tmp_path):
+async def test_compaction_is_paused_until_the_move_ends(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
     await bench.move()
-    states = bench.hosting.logs.cleaner.states
+    states = bench.hosting.logs.cleaner_manager.states
     await asyncio.sleep(0)
     assert states[EVENTS].name == "PAUSED"
     await bench.ended()
     assert states[EVENTS].name == "IDLE"
 
 
-async def test_what_cannot_be_moved_is_refused(tmp_path):
+async def test_invalid_moves_are_rejected(tmp_path):
     bench = Bench(tmp_path)
     target = str(bench.others[0].path)
     with pytest.raises(LogDirNotFound):
@@ -306,37 +313,37 @@ async def test_what_cannot_be_moved_is_refused(tmp_path):
     with pytest.raises(InvalidTopic):
         await bench.moves.move(TopicPartition("x" * 249, 0), target)
     bench.hosting.known.partitions.add(("events", 5))
-    with pytest.raises(NotLeader):
+    with pytest.raises(NotLeaderOrFollower):
         await bench.moves.move(TopicPartition("events", 5), target)
-    assert bench.moves.preferred[TopicPartition("events", 5)] is bench.others[0]
+    assert bench.moves.preferred_log_dirs[TopicPartition("events", 5)] is bench.others[0]
 
 
-async def test_nothing_is_moved_to_or_beside_a_directory_that_failed(tmp_path):
+async def test_no_move_starts_while_its_target_or_another_directory_is_offline(tmp_path):
     bench = Bench(tmp_path, directories=("one", "two", "three"))
-    broken, sound = bench.others
-    broken.fail(OSError("broken"), "a test")
-    for target in (broken, sound):
+    broken, online = bench.others
+    broken.mark_offline(OSError("broken"), "a test")
+    for target in (broken, online):
         with pytest.raises(KafkaStorageError):
             await bench.move(target)
     assert bench.hosting.logs.find_future(EVENTS) is None
 
 
-async def test_followers_move_too(tmp_path):
+async def test_follower_replica_can_be_moved(tmp_path):
     bench = Bench(tmp_path)
     append(bench.partition, b"a")
     bench.hosting.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
     target = await bench.move()
     await bench.ended()
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
 
 
-@pytest.mark.parametrize("broken", [(Log, "read"), (log_dir_move, "files")])
-async def test_a_disk_that_cannot_be_read_takes_only_its_own_directory_offline(
-    tmp_path, monkeypatch, broken
-):
+@pytest.mark.parametrize(
+    "broken", [(UnifiedLog, "read"), (replica_alter_log_dirs_manager, "files")]
+)
+async def test_read_error_takes_only_the_source_directory_offline(tmp_path, monkeypatch, broken):
     bench = Bench(tmp_path)
     append(bench.partition, b"v")
-    source, target = bench.partition.hosted.directory, bench.others[0]
+    source, target = bench.partition.hosted_log.directory, bench.others[0]
 
     def fail(*_, **__):
         raise OSError(errno.EIO, "it cannot be read")
@@ -349,41 +356,43 @@ async def test_a_disk_that_cannot_be_read_takes_only_its_own_directory_offline(
     assert not source.is_online
 
 
-async def test_copies_keep_to_the_rate_that_is_set_for_them(tmp_path, monkeypatch):
+async def test_move_respects_its_quota(tmp_path, monkeypatch):
     bench = Bench(tmp_path)
-    monkeypatch.setattr(log_dir_move, "LONGEST_REST_S", 0.001)
+    monkeypatch.setattr(replica_alter_log_dirs_manager, "THROTTLE_MAX_S", 0.001)
     for _ in range(3):
         append(bench.partition, b"v")
     copied = asyncio.Event()
-    bench.after_slices(monkeypatch, 1, copied.set)
-    bench.moves.rate.limit = 0  # one slice in each window
+    bench.after_chunks(monkeypatch, 1, copied.set)
+    bench.moves.quota.limit = 0  # one slice in each window
     target = await bench.move()
     future = bench.hosting.logs.find_future(EVENTS)
     await copied.wait()
     await asyncio.sleep(0.05)
-    assert future.log.end_offset == 1
-    assert bench.partition.hosted.directory is not target
-    bench.moves.rate.limit = 2**63 - 1
+    assert future.log.log_end_offset == 1
+    assert bench.partition.hosted_log.directory is not target
+    bench.moves.quota.limit = 2**63 - 1
     await bench.ended()
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"v"] * 3
 
 
-async def test_a_copy_that_ends_before_the_log_begins_is_begun_anew(tmp_path, monkeypatch):
+async def test_copy_restarts_when_the_log_start_passes_its_end(tmp_path, monkeypatch):
     bench = Bench(tmp_path, segment_bytes=300)
     for number in range(20):
         append(bench.partition, b"%d" % number)
-    logs, seen = bench.hosting.logs, []
-    begin_anew = logs.truncate_fully
+    logs, was_empty = bench.hosting.logs, []
+    truncate_fully = logs.truncate_fully_and_start_at
 
-    def counted(hosted, new_start, *, now_ms):
-        seen.append(hosted.log.segments.is_bare)
-        return begin_anew(hosted, new_start, now_ms=now_ms)
+    def record_truncation(hosted, new_start, *, now_ms):
+        was_empty.append(hosted.log.segments.is_single_empty_segment)
+        return truncate_fully(hosted, new_start, now_ms=now_ms)
 
-    logs.truncate_fully = counted
-    bench.after_slices(monkeypatch, 10, lambda: bench.partition.log.advance_start(18))
+    logs.truncate_fully_and_start_at = record_truncation
+    bench.after_chunks(
+        monkeypatch, 10, lambda: bench.partition.log.maybe_increment_log_start_offset(18)
+    )
     target = await bench.move()
     await bench.ended()
-    assert bench.partition.hosted.directory is target
+    assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"18", b"19"]
-    assert seen == [True]  # what was in it was removed by a disk thread
+    assert was_empty == [True]  # what was in it was removed by a disk thread

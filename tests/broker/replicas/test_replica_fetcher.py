@@ -10,7 +10,7 @@ from tests.support.replica_pair import TOPIC_ID, Pair
 
 
 @pytest.mark.parametrize("topic_id", [TOPIC_ID, None])
-async def test_a_follower_gets_all_that_its_leader_has(tmp_path, topic_id):
+async def test_follower_replicates_all_records_of_its_leader(tmp_path, topic_id):
     pair = Pair(tmp_path, topic_id=topic_id)
     pair.write(*[b"%d" % each for each in range(100)])
     pair.follow()
@@ -18,16 +18,16 @@ async def test_a_follower_gets_all_that_its_leader_has(tmp_path, topic_id):
     pair.write(b"more")
     await pair.settle()
     assert pair.wire.versions == {12 if topic_id is None else 17}
-    assert pair.follower.log.epochs.latest_epoch == pair.epoch
+    assert pair.follower.log.leader_epoch_cache.latest_epoch == pair.epoch
 
 
-async def test_what_the_leader_never_had_is_cut(tmp_path):
+async def test_records_that_the_leader_never_had_are_truncated(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2")
     pair.follow()
     await pair.settle()
     pair.wire.is_cut = True
-    pair.follower.end(ValueError())
+    pair.follower.stop(ValueError())
     pair.write(b"other", b"others", to=pair.follower, epoch=1)
     pair.lead()
     pair.lead()
@@ -35,37 +35,37 @@ async def test_what_the_leader_never_had_is_cut(tmp_path):
     pair.follow()
     pair.wire.is_cut = False
     await pair.settle()
-    assert pair.follower.log.end_offset == 5
+    assert pair.follower.log.log_end_offset == 5
 
 
-async def test_a_tail_that_no_epoch_tells_of_goes_back_to_the_watermark(tmp_path):
+async def test_log_without_leader_epochs_is_truncated_to_the_high_watermark(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     pair.wire.is_cut = True
     pair.write(b"other", to=pair.follower)
-    pair.follower.log.epochs.clear()
+    pair.follower.log.leader_epoch_cache.clear()
     pair.write(b"1", b"2")
     pair.wire.is_cut = False
     await pair.settle()
 
 
-async def test_a_leader_that_lost_more_than_it_knows_cuts_its_followers(tmp_path):
+async def test_leader_that_lost_records_makes_its_followers_truncate(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2", b"3")
     pair.follow()
     await pair.settle()
     pair.wire.is_cut = True
-    work = pair.bench.hosting.logs.truncate(pair.leader.hosted, 1, now_ms=NOW_MS)
-    await pair.bench.hosting.care.carry_out(work)
+    work = pair.bench.hosting.logs.truncate(pair.leader.hosted_log, 1, now_ms=NOW_MS)
+    await pair.bench.hosting.care.execute(work)
     pair.lead()
     pair.write(b"again")
     pair.follow()
     pair.wire.is_cut = False
     await pair.settle()
-    assert pair.follower.log.end_offset == 2
+    assert pair.follower.log.log_end_offset == 2
 
 
-async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_path):
+async def test_follower_below_the_leaders_log_start_offset_restarts_there(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1")
     pair.follow()
@@ -73,57 +73,61 @@ async def test_a_follower_whose_place_is_gone_begins_where_the_leader_does(tmp_p
     pair.wire.is_cut = True
     pair.write(*[bytes(500)] * 20)
     log = pair.leader.log
-    log.advance_high_watermark(log.end_offset)
-    log.advance_start(15)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(15)
     pair.wire.is_cut = False
     await pair.agree()
     assert pair.follower.log.segments.first.base_offset == 15
 
 
-def syncs_of(monkeypatch, logs, name):
+def count_syncs_while_planning(monkeypatch, logs, name):
     """How often each cut, when it is only planned, has synced anything."""
-    plan, seen = getattr(logs, name), []
+    plan, sync_counts = getattr(logs, name), []
 
-    def counted(*cut, **when):
+    def counted(*arguments, **keywords):
         with FaultyDisk(counting=SYNCS) as disk:
-            work = plan(*cut, **when)
-        seen.append(disk.changes)
+            work = plan(*arguments, **keywords)
+        sync_counts.append(disk.changes)
         return work
 
     monkeypatch.setattr(logs, name, counted)
-    return seen
+    return sync_counts
 
 
 @pytest.mark.parametrize("count", [1, 20])
-async def test_a_log_begins_anew_without_a_sync_on_the_loop(tmp_path, monkeypatch, count):
+async def test_truncating_fully_does_not_flush_on_the_event_loop(tmp_path, monkeypatch, count):
     pair = Pair(tmp_path)
     pair.write(*[bytes(500)] * count)
     pair.follow()
     await pair.settle()
-    syncs = syncs_of(monkeypatch, pair.there.logs, "truncate_fully")
+    syncs = count_syncs_while_planning(monkeypatch, pair.there.logs, "truncate_fully_and_start_at")
     pair.wire.is_cut = True
     pair.write(*[bytes(500)] * 20)
     log = pair.leader.log
-    log.advance_high_watermark(log.end_offset)
-    log.advance_start(count + 15)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(count + 15)
     pair.wire.is_cut = False
     await pair.agree()
     assert syncs == [0]
     assert pair.follower.log.segments.first.base_offset == count + 15
 
 
-async def test_so_does_one_that_is_cut_before_its_first_offset(tmp_path, monkeypatch):
+async def test_truncating_below_the_log_start_does_not_flush_on_the_event_loop(
+    tmp_path, monkeypatch
+):
     pair = Pair(tmp_path)
     pair.write(*[bytes(500)] * 20)
-    pair.leader.log.advance_high_watermark(20)
-    pair.leader.log.advance_start(15)
+    pair.leader.log.update_high_watermark(20)
+    pair.leader.log.maybe_increment_log_start_offset(15)
     pair.follow()
     await pair.agree()
     assert pair.follower.log.segments.first.base_offset == 15
-    syncs = syncs_of(monkeypatch, pair.there.logs, "truncate")
+    syncs = count_syncs_while_planning(monkeypatch, pair.there.logs, "truncate")
     pair.wire.is_cut = True
-    lost = pair.bench.hosting.logs.truncate_fully(pair.leader.hosted, 3, now_ms=NOW_MS)
-    await pair.bench.hosting.care.carry_out(lost)
+    lost = pair.bench.hosting.logs.truncate_fully_and_start_at(
+        pair.leader.hosted_log, 3, now_ms=NOW_MS
+    )
+    await pair.bench.hosting.care.execute(lost)
     pair.lead()
     pair.write(b"instead")
     pair.follow()
@@ -133,18 +137,18 @@ async def test_so_does_one_that_is_cut_before_its_first_offset(tmp_path, monkeyp
     assert pair.follower.log.segments.first.base_offset == 3
 
 
-async def test_the_start_of_the_leader_is_followed(tmp_path):
+async def test_follower_adopts_the_log_start_offset_of_its_leader(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2", b"3")
     pair.follow()
     await pair.settle()
-    pair.leader.log.advance_start(2)
-    pair.leader.wake()
+    pair.leader.log.maybe_increment_log_start_offset(2)
+    pair.leader.notify_watchers()
     await pair.settle()
-    assert pair.follower.log.start_offset == 2
+    assert pair.follower.log.log_start_offset == 2
 
 
-async def test_what_comes_after_another_epoch_has_begun_is_not_taken(tmp_path):
+async def test_response_from_before_a_new_leader_epoch_is_dropped(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
@@ -152,23 +156,23 @@ async def test_what_comes_after_another_epoch_has_begun_is_not_taken(tmp_path):
     pair.follow()
     pair.write(b"1", epoch=1)
     await pair.wire.used(3)
-    assert pair.follower.log.end_offset == 0
+    assert pair.follower.log.log_end_offset == 0
 
 
-async def test_nothing_is_fetched_of_what_is_forgotten(tmp_path):
+async def test_removed_partition_is_not_fetched(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
-    pair.fetcher.forget(pair.follower.topic_partition)
+    pair.fetcher.remove_partition(pair.follower.topic_partition)
     assert pair.fetcher.is_idle
     pair.write(b"1")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await pair.wire.used(2)  # one may have been on its way
-    assert pair.follower.log.end_offset == 0
+    assert pair.follower.log.log_end_offset == 0
 
 
-async def test_a_leader_that_forgets_sessions_is_asked_for_everything_again(tmp_path):
+async def test_full_fetch_is_sent_after_the_leader_lost_its_session(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
@@ -177,18 +181,18 @@ async def test_a_leader_that_forgets_sessions_is_asked_for_everything_again(tmp_
     await pair.settle()
 
 
-async def test_a_throttled_partition_is_fetched_as_fast_as_may_be_until_it_has_all(tmp_path):
+async def test_throttled_partition_is_fetched_at_the_quota_until_it_is_in_sync(tmp_path):
     pair = Pair(tmp_path)
     pair.throttle.configure("events", ("*",), broker_id=2)
     pair.throttle.rate.limit = 10
     pair.write(*[bytes(900)] * 4)  # two fit into a segment, and so into an answer
-    pair.leader.log.advance_high_watermark(4)
+    pair.leader.log.update_high_watermark(4)
     pair.follow()
     await pair.wire.used()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await pair.wire.used()
-    assert pair.follower.log.end_offset == 2
+    assert pair.follower.log.log_end_offset == 2
     pair.now_s += 60
     await pair.settle()
     assert pair.throttle.rate.is_exceeded
@@ -196,10 +200,10 @@ async def test_a_throttled_partition_is_fetched_as_fast_as_may_be_until_it_has_a
     await pair.settle()
 
 
-async def test_what_the_leader_has_become_a_follower_of_is_not_taken(tmp_path):
+async def test_records_of_a_newer_leader_epoch_are_not_appended(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
     pair.write(b"of another leader", epoch=pair.epoch + 1)
     await pair.wire.used(3)
-    assert pair.follower.log.end_offset == 0
+    assert pair.follower.log.log_end_offset == 0

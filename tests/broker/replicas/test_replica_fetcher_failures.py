@@ -10,13 +10,13 @@ from tests.support.logs import NOW_MS
 from tests.support.replica_pair import SETTINGS, Pair
 
 
-async def asked_for_nothing(pair):
+async def expect_no_fetch(pair):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await pair.wire.used(2)  # one may have been on its way
 
 
-async def test_an_answer_that_does_not_continue_the_log_any_more_is_not_taken(tmp_path):
+async def test_response_that_no_longer_continues_the_log_is_dropped(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2")
     pair.follow()
@@ -26,31 +26,31 @@ async def test_an_answer_that_does_not_continue_the_log_any_more_is_not_taken(tm
     pair.write(b"3")
     await pair.wire.is_held.wait()
     # Another leads, has the follower cut its log, and leads no more.
-    work = pair.there.logs.truncate(pair.follower.hosted, 1, now_ms=NOW_MS)
-    pair.follower.cut()
-    await pair.there.care.carry_out(work)
+    work = pair.there.logs.truncate(pair.follower.hosted_log, 1, now_ms=NOW_MS)
+    pair.follower.on_truncated()
+    await pair.there.care.execute(work)
     pair.lead()
     pair.follow()
     pair.wire.may_answer.set()
     await pair.settle()
 
 
-async def test_nothing_is_appended_before_a_cut_in_an_earlier_epoch_is_carried_out(tmp_path):
+async def test_nothing_is_appended_before_a_truncation_of_an_earlier_epoch_is_done(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1", b"2")
     pair.follow()
     await pair.settle()
-    work = pair.there.logs.truncate(pair.follower.hosted, 1, now_ms=NOW_MS)
-    pair.follower.cut()
+    work = pair.there.logs.truncate(pair.follower.hosted_log, 1, now_ms=NOW_MS)
+    pair.follower.on_truncated()
     pair.lead()
     pair.follow()
-    await asked_for_nothing(pair)
-    assert pair.follower.log.end_offset == 1
-    await pair.there.care.carry_out(work)
+    await expect_no_fetch(pair)
+    assert pair.follower.log.log_end_offset == 1
+    await pair.there.care.execute(work)
     await pair.settle()
 
 
-async def test_nothing_is_asked_for_what_another_fetcher_has_not_cut_yet(tmp_path):
+async def test_partition_is_not_fetched_while_another_fetcher_truncates_it(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1")
     pair.follow()
@@ -62,15 +62,13 @@ async def test_nothing_is_asked_for_what_another_fetcher_has_not_cut_yet(tmp_pat
     pair.connect()
     pair.lead()
     pair.follow()
-    await asked_for_nothing(pair)
-    assert pair.follower.hosted.is_being_cut
+    await expect_no_fetch(pair)
+    assert pair.follower.hosted_log.is_truncating
     may_run.set()
     await pair.settle()
 
 
-async def test_a_mistake_in_one_partition_is_told_once_and_does_not_end_the_fetching(
-    tmp_path, caplog
-):
+async def test_error_in_one_partition_is_logged_once_and_fetching_goes_on(tmp_path, caplog):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
@@ -86,7 +84,7 @@ async def test_a_mistake_in_one_partition_is_told_once_and_does_not_end_the_fetc
     await pair.settle()
 
 
-async def test_a_mistake_anywhere_does_not_end_the_fetching(tmp_path, monkeypatch, caplog):
+async def test_unexpected_error_does_not_stop_the_fetcher(tmp_path, monkeypatch, caplog):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
@@ -104,19 +102,19 @@ async def test_a_mistake_anywhere_does_not_end_the_fetching(tmp_path, monkeypatc
     assert "Fetching from broker 1 failed, and goes on" in caplog.text
 
 
-async def test_a_tail_that_cannot_be_cut_now_is_cut_later(tmp_path):
+async def test_truncation_that_is_not_possible_now_is_retried(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     pair.write(b"other", to=pair.follower)
-    pair.follower.log.epochs.clear()
-    pair.follower.hosted.is_in_doubt = True
+    pair.follower.log.leader_epoch_cache.clear()
+    pair.follower.hosted_log.needs_recovery = True
     pair.write(b"1", b"2")
-    await asked_for_nothing(pair)
-    pair.follower.hosted.is_in_doubt = False
+    await expect_no_fetch(pair)
+    pair.follower.hosted_log.needs_recovery = False
     await pair.settle()
 
 
-async def test_a_topic_that_is_deleted_while_it_is_cut_may_be_made_again(tmp_path):
+async def test_topic_deleted_during_a_truncation_can_be_created_again(tmp_path):
     pair = Pair(tmp_path)
     pair.write(b"1")
     pair.follow()
@@ -124,20 +122,20 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_may_be_made_again(tmp_pat
     begun, may_run = pair.hold_cuts()
     pair.part()
     await begun.wait()
-    where = pair.follower.topic_partition
-    pair.fetcher.forget(where)
-    pair.there.replicas.stop(where, leader_epoch=-2, is_deleted=True)
-    assert not await pair.there.replicas.delete([where])
+    partition = pair.follower.topic_partition
+    pair.fetcher.remove_partition(partition)
+    pair.there.replicas.stop(partition, leader_epoch=-2, is_deleted=True)
+    assert not await pair.there.replicas.delete([partition])
     may_run.set()
     pair.follow()
     await pair.settle()
 
 
-async def test_one_that_is_closed_while_it_cuts_ends(tmp_path):
+async def test_fetcher_closed_during_a_truncation_ends(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     pair.write(b"other", to=pair.follower)
-    pair.follower.log.epochs.clear()
+    pair.follower.log.leader_epoch_cache.clear()
     begun, may_run = pair.hold_cuts()
     await begun.wait()
     pair.fetcher.close()
@@ -146,7 +144,7 @@ async def test_one_that_is_closed_while_it_cuts_ends(tmp_path):
         await pair.task
 
 
-async def test_a_leader_that_gives_nobody_a_session_is_not_asked_all_the_time(tmp_path, caplog):
+async def test_leader_without_fetch_sessions_is_fetched_with_a_backoff(tmp_path, caplog):
     pair = Pair(tmp_path)
     pair.wire.refusal = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     pair.follow()
@@ -159,7 +157,7 @@ async def test_a_leader_that_gives_nobody_a_session_is_not_asked_all_the_time(tm
     await pair.settle()
 
 
-async def test_a_leader_that_does_not_know_it_yet_is_soon_asked_again(tmp_path):
+async def test_leader_that_does_not_know_the_epoch_yet_is_soon_fetched_again(tmp_path):
     pair = Pair(tmp_path, settings=ReplicationSettings(fetch_wait_max_ms=0))
     pair.epoch += 1
     pair.follow()

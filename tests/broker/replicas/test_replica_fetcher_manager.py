@@ -2,10 +2,10 @@
 
 import asyncio
 
-from odradek.broker.metadata.picture import Node
-from odradek.broker.replicas.fetcher import Ground
-from odradek.broker.replicas.fetchers import Fetchers
-from odradek.broker.replicas.throttles import Rate, Throttle
+from odradek.broker.metadata.metadata_snapshot import Node
+from odradek.broker.replicas.replica_fetcher import FetcherContext
+from odradek.broker.replicas.replica_fetcher_manager import ReplicaFetcherManager
+from odradek.broker.replicas.replication_quota_manager import RateQuota, ReplicationQuotaManager
 from odradek.broker.settings.replication import ReplicationSettings
 from tests.support.hosted_partitions import Hosting
 from tests.support.logs import NOW_MS
@@ -15,16 +15,16 @@ LEADER = 9
 BACKOFF_MS = 10
 
 
-class Silence:
+class SilentConnection:
     """To a leader that answers nothing."""
 
     def __init__(self):
-        self.asked = asyncio.get_running_loop().create_future()
+        self.first_request = asyncio.get_running_loop().create_future()
         self.is_closed = asyncio.Event()
 
     async def send(self, request, *, version):
-        if not self.asked.done():
-            self.asked.set_result(request)
+        if not self.first_request.done():
+            self.first_request.set_result(request)
         await self.is_closed.wait()
         raise ConnectionResetError("closed")
 
@@ -38,48 +38,48 @@ class Scene:
     def __init__(self, path, *, port=1):
         self.hosting = Hosting(path)
         self.connections = []
-        self.known = {}
+        self.live_nodes = {}
         self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS)
-        ground = Ground(
+        context = FetcherContext(
             broker_id=1,
-            logs=self.hosting.logs,
-            care=self.hosting.care,
+            log_manager=self.hosting.logs,
+            log_maintenance=self.hosting.care,
             settings=lambda: self.settings,
             broker_epoch=lambda: 1,
             now_ms=lambda: NOW_MS,
-            throttle=Throttle(Rate(windows=11, window_s=1)),
+            follower_quota=ReplicationQuotaManager(RateQuota(windows=11, window_s=1)),
         )
-        self.fetchers = Fetchers(
-            ground,
+        self.fetchers = ReplicaFetcherManager(
+            context,
             self,
             listener="INSIDE",
-            connect=self._connect,
-            start=self.hosting.background.start,
+            create_client=self._connect,
+            start_task=self.hosting.background.start,
         )
-        self.leader_is_at(port)
+        self.set_leader_port(port)
         at_end(self._close)
 
     async def _close(self):
         self.fetchers.close()
 
     def nodes(self, listener):
-        return self.known
+        return self.live_nodes
 
     def _connect(self, node):
-        self.connections.append(Silence())
+        self.connections.append(SilentConnection())
         return self.connections[-1]
 
-    def leader_is_at(self, port):
+    def set_leader_port(self, port):
         """None is nowhere."""
-        self.known = {} if port is None else {LEADER: Node(LEADER, "leader", port, None)}
-        self.fetchers.picture_changed()
+        self.live_nodes = {} if port is None else {LEADER: Node(LEADER, "leader", port, None)}
+        self.fetchers.on_metadata_change()
 
-    def fetch_by(self, count):
+    def set_fetcher_count(self, count):
         """So many connections to each leader; those that are new."""
-        known = len(self.connections)
-        self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS, fetchers=count)
-        self.fetchers.settings_changed(self.settings)
-        return self.connections[known:]
+        before = len(self.connections)
+        self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS, num_replica_fetchers=count)
+        self.fetchers.on_settings_change(self.settings)
+        return self.connections[before:]
 
     @property
     def open(self):
@@ -87,86 +87,86 @@ class Scene:
 
     def follow(self, partition=0):
         followed = self.hosting.lead(partition=partition, leader=LEADER, replicas=(1, LEADER))
-        self.fetchers.follow(followed)
+        self.fetchers.add_partition(followed)
         return followed.topic_partition
 
 
-async def numbers_asked(connection):
-    request = await connection.asked
+async def requested_partitions(connection):
+    request = await connection.first_request
     return [each.partition for topic in request.topics for each in topic.partitions]
 
 
-async def test_what_had_no_leader_and_what_had_are_fetched_where_it_is_now(tmp_path):
+async def test_partitions_are_fetched_from_the_new_address_of_their_leader(tmp_path):
     scene = Scene(tmp_path)
     scene.follow(0)
-    scene.leader_is_at(None)
+    scene.set_leader_port(None)
     scene.follow(1)
-    scene.leader_is_at(2)
+    scene.set_leader_port(2)
     old, new = scene.connections
     assert old.is_closed.is_set()
-    assert await numbers_asked(new) == [0, 1]
+    assert await requested_partitions(new) == [0, 1]
 
 
-async def test_a_leader_of_nothing_is_not_connected_to_any_more(tmp_path):
+async def test_connection_to_a_leader_without_partitions_is_closed(tmp_path):
     scene = Scene(tmp_path)
-    scene.fetchers.forget(scene.follow())
+    scene.fetchers.remove_partition(scene.follow())
     (connection,) = scene.connections
     assert connection.is_closed.is_set()
 
 
-async def test_nothing_is_fetched_by_a_broker_that_stops(tmp_path):
+async def test_closed_manager_fetches_nothing(tmp_path):
     scene = Scene(tmp_path)
     followed = scene.follow(0)
     scene.fetchers.close()
     (connection,) = scene.connections
     assert connection.is_closed.is_set()
-    scene.fetchers.forget(followed)  # its directory has failed, for example
+    scene.fetchers.remove_partition(followed)  # its directory has failed, for example
     scene.follow(1)
     assert len(scene.connections) == 1
 
 
-async def shares(connections):
+async def partitions_by_connection(connections):
     """What each is first asked for, in the order of its first."""
-    return sorted([await numbers_asked(each) for each in connections])
+    return sorted([await requested_partitions(each) for each in connections])
 
 
-async def test_partitions_of_a_leader_are_shared_among_as_many_connections_as_there_may_be(
+async def test_partitions_of_a_leader_are_spread_over_num_replica_fetchers_connections(
     tmp_path,
 ):
     scene = Scene(tmp_path)
-    assert scene.fetch_by(2) == []
+    assert scene.set_fetcher_count(2) == []
     for number in range(8):
         scene.follow(number)
-    assert await shares(scene.open) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert await partitions_by_connection(scene.open) == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
-async def test_more_connections_take_over_some_of_what_is_followed(tmp_path):
+async def test_added_fetchers_take_over_some_partitions(tmp_path):
     scene = Scene(tmp_path)
     followed = [scene.follow(number) for number in range(8)]
     (first,) = scene.connections
-    assert await numbers_asked(first) == [*range(8)]
-    (second,) = scene.fetch_by(2)
-    assert await numbers_asked(second) in ([0, 2, 4, 6], [1, 3, 5, 7])
+    assert await requested_partitions(first) == [*range(8)]
+    (second,) = scene.set_fetcher_count(2)
+    assert await requested_partitions(second) in ([0, 2, 4, 6], [1, 3, 5, 7])
     # One of four is what the first has kept; which one depends on the topic's hash.
-    new = await shares(scene.fetch_by(4))
+    new = await partitions_by_connection(scene.set_fetcher_count(4))
     assert new in ([[0, 4], [1, 5]], [[1, 5], [2, 6]], [[2, 6], [3, 7]], [[0, 4], [3, 7]])
     assert len(scene.open) == 4
     for each in followed:
-        scene.fetchers.forget(each)
+        scene.fetchers.remove_partition(each)
     assert scene.open == []
 
 
-async def test_fewer_connections_lose_nothing_that_is_followed(tmp_path):
+async def test_no_partition_is_lost_when_the_number_of_fetchers_shrinks(tmp_path):
     scene = Scene(tmp_path)
-    scene.fetch_by(4)
+    scene.set_fetcher_count(4)
     followed = [scene.follow(number) for number in range(8)]
     assert len(scene.open) == 4
-    assert scene.fetch_by(1) == []
-    (left,) = scene.open
-    scene.leader_is_at(2)
-    (again,) = scene.open
-    assert left.is_closed.is_set()
-    assert sorted(await numbers_asked(again)) == [*range(8)]
+    assert scene.set_fetcher_count(1) == []
+    (remaining,) = scene.open
+    scene.set_leader_port(2)
+    (reconnected,) = scene.open
+    assert remaining.is_closed.is_set()
+    assert sorted(await requested_partitions(reconnected)) == [*range(8)]
     for each in followed:
-        scene.fetchers.forget(each)
+        scene.fetchers.remove_partition(each)
     assert scene.open == []

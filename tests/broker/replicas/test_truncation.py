@@ -2,13 +2,13 @@
 
 import pytest
 
-from odradek.broker.replicas.truncation import cut_for
-from odradek.storage.leader_epochs import UNKNOWN_END, EpochEnd
+from odradek.broker.replicas.truncation import truncation_offset
+from odradek.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_END, EpochEnd
 from tests.support.logs import NOW_MS, opened, records_batch
 
 #: The leader's last epoch up to ours, where that ends there, and where ours is to end.  Ours has
 #: epoch 2 from 0 on, 4 from 3 on, 6 from 5 on, and ends at 8.
-CUTS = {
+CASES = {
     "the leader had less of our last epoch": (6, 7, 7),
     "the leader has more of it": (6, 99, 8),
     "of an earlier one it had less": (4, 4, 4),
@@ -27,14 +27,14 @@ def log(tmp_path):
             log.append_as_leader(records_batch(b"v"), leader_epoch=epoch, now_ms=NOW_MS)
     log.high_watermark = 2
     yield log
-    log.abandon()
+    log.close_handlers()
 
 
-@pytest.mark.parametrize("case", CUTS)
-def test_it_is_cut_where_the_two_part(log, case):
-    epoch, end_offset, cut = CUTS[case]
-    assert cut_for(log, EpochEnd(epoch, end_offset)) == cut
+@pytest.mark.parametrize("case", CASES)
+def test_log_is_truncated_where_it_diverges_from_the_leader(log, case):
+    epoch, end_offset, expected = CASES[case]
+    assert truncation_offset(log, EpochEnd(epoch, end_offset)) == expected
 
 
-def test_without_an_answer_it_goes_back_to_what_all_had(log):
-    assert cut_for(log, UNKNOWN_END) == 2
+def test_log_is_truncated_to_the_high_watermark_without_an_epoch_end(log):
+    assert truncation_offset(log, UNDEFINED_EPOCH_END) == 2

@@ -2,23 +2,23 @@
 
 import pytest
 
-from odradek.broker.groups.consumer.assignors import assignors_of
+from odradek.broker.groups.consumer.assignors import parse_assignors
 from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
-from odradek.config.definition import Layer, SettingError
+from odradek.config.definition import ConfigSource, SettingError
 
 
 def read(**texts):
     file = {name.replace("_", "."): text for name, text in texts.items()}
-    return ConsumerGroupSettings.read({Layer.FILE: file})
+    return ConsumerGroupSettings.read({ConfigSource.FILE: file})
 
 
-def test_the_consumer_protocol_is_on_unless_it_is_switched_off():
+def test_consumer_protocol_is_enabled_by_default():
     assert read().is_enabled
     assert not read(group_coordinator_rebalance_protocols="classic").is_enabled
 
 
-def test_the_default_assignors_are_there():
-    assert assignors_of(read().assignors).names == ("uniform", "range")
+def test_default_assignors_exist_and_others_are_rejected():
+    assert parse_assignors(read().assignors).names == ("uniform", "range")
     with pytest.raises(SettingError, match=r"group\.consumer\.assignors"):
         read(group_consumer_assignors="com.example.Mine")
 
@@ -32,7 +32,7 @@ def test_the_default_assignors_are_there():
         ("disabled", False, False),
     ],
 )
-def test_the_policy_says_which_ways_groups_may_go(policy, may_upgrade, may_downgrade):
+def test_migration_policy_allows_upgrade_and_downgrade(policy, may_upgrade, may_downgrade):
     settings = read(group_consumer_migration_policy=policy)
     assert (settings.may_upgrade, settings.may_downgrade) == (may_upgrade, may_downgrade)
 
@@ -50,6 +50,6 @@ def test_the_policy_says_which_ways_groups_may_go(policy, may_upgrade, may_downg
         },
     ],
 )
-def test_sessions_and_heartbeats_keep_within_their_bounds(texts):
+def test_session_timeout_and_heartbeat_interval_out_of_bounds_are_rejected(texts):
     with pytest.raises(SettingError):
         read(**texts)

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.broker.settings.network import NetworkSettings
-from odradek.config.definition import Layer, SettingError
+from odradek.config.definition import ConfigSource, SettingError
 
 NAMED = {
     "listeners": "INTERNAL://:1,EXTERNAL://:2,CONTROLLER://:3",
@@ -14,29 +14,29 @@ NAMED = {
 
 def read(**changes):
     texts = {name.replace("_", "."): text for name, text in changes.items()}
-    return NetworkSettings.read({Layer.FILE: {**NAMED, **texts}})
+    return NetworkSettings.read({ConfigSource.FILE: {**NAMED, **texts}})
 
 
-def test_without_a_file_the_port_is_kafka_s():
+def test_default_listener_has_the_port_of_kafka():
     settings = NetworkSettings()
-    assert [str(each) for each in settings.endpoints] == ["PLAINTEXT://:9092"]
+    assert [str(endpoint) for endpoint in settings.endpoints] == ["PLAINTEXT://:9092"]
     assert settings.advertised_endpoints == settings.endpoints
     assert settings.inter_broker_listener == "PLAINTEXT"
     assert settings.control_plane_listener is None
 
 
-def test_listeners_have_names_and_are_advertised_elsewhere():
+def test_listeners_have_names_and_advertised_addresses():
     settings = read(
         advertised_listeners="INTERNAL://a:1,EXTERNAL://front:1,CONTROLLER://a:3",
         control_plane_listener_name="controller",
     )
-    assert [str(each) for each in settings.advertised_endpoints][1] == "EXTERNAL://front:1"
+    assert [str(endpoint) for endpoint in settings.advertised_endpoints][1] == "EXTERNAL://front:1"
     assert settings.inter_broker_listener == "INTERNAL"
     assert settings.control_plane_listener == "CONTROLLER"
 
 
 @pytest.mark.parametrize(
-    ("changes", "line"),
+    ("changes", "message"),
     [
         ({"listeners": ""}, "listeners=: must have at least one"),
         ({"listeners": "x"}, "listeners=x: must be NAME://host:port"),
@@ -59,12 +59,12 @@ def test_listeners_have_names_and_are_advertised_elsewhere():
         ({"socket.request.max.bytes": "0"}, "must be at least 1"),
     ],
 )
-def test_a_bad_value_is_named_with_its_rule(changes, line):
-    with pytest.raises(SettingError) as refused:
+def test_invalid_value_is_rejected_with_its_rule(changes, message):
+    with pytest.raises(SettingError) as error:
         read(**changes)
-    assert line in str(refused.value)
+    assert message in str(error.value)
 
 
-def test_advertised_names_must_be_listened_on():
+def test_advertised_listener_must_be_a_listener():
     with pytest.raises(SettingError, match="names CONTROLLER, but listeners has only INTERNAL"):
         read(listeners="INTERNAL://:1", advertised_listeners="INTERNAL://a:1,CONTROLLER://a:3")

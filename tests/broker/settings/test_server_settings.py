@@ -2,13 +2,15 @@
 
 import pytest
 
-from odradek.broker.settings import kafka_names
-from odradek.broker.settings.server_settings import BY_NAME, TABLES, ServerSettings
-from odradek.config.definition import Layer, SettingError, Update
+from odradek.broker.settings import kafka_config_names
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME, TABLES, ServerSettings
+from odradek.config.definition import ConfigSource, SettingError, UpdateMode
 
 
 def read(**layers):
-    return ServerSettings.read({Layer[name.upper()]: texts for name, texts in layers.items()})
+    return ServerSettings.read(
+        {ConfigSource[name.upper()]: texts for name, texts in layers.items()}
+    )
 
 
 def test_every_table_is_read_from_the_same_layers():
@@ -20,29 +22,35 @@ def test_every_table_is_read_from_the_same_layers():
     assert settings.cleaner.threads == 3
 
 
-def test_the_tables_stand_in_one_order():
+def test_tables_have_a_fixed_order():
     assert tuple(type(table) for table in read().tables) == TABLES
 
 
-def test_a_name_is_in_two_tables_only_where_both_are_told():
+def test_only_one_name_is_in_two_tables():
     names = [name for table in TABLES for name in table.by_name]
     assert {name for name in names if names.count(name) > 1} == {"unclean.leader.election.enable"}
 
 
-def test_what_two_tables_have_they_have_alike():
+def test_name_in_two_tables_has_the_same_value_in_both():
     settings = read(cluster={"unclean.leader.election.enable": "true"})
     assert settings.log.unclean_leader_election_enable
     assert settings.controller.unclean_leader_election_enable
 
 
-def test_what_is_dynamic_here_is_dynamic_in_kafka():
-    dynamic = {name for name, each in BY_NAME.items() if each.update is not Update.READ_ONLY}
-    assert dynamic <= kafka_names.DYNAMIC
+def test_dynamic_settings_are_dynamic_in_kafka():
+    dynamic = {
+        name
+        for name, setting in SETTINGS_BY_NAME.items()
+        if setting.update is not UpdateMode.READ_ONLY
+    }
+    assert dynamic <= kafka_config_names.DYNAMIC
 
 
-def test_what_is_read_only_in_kafka_only_is_a_known_list():
-    read_only = {name for name, each in BY_NAME.items() if each.update is Update.READ_ONLY}
-    assert read_only & kafka_names.DYNAMIC == {
+def test_settings_that_are_dynamic_in_kafka_only_are_known():
+    read_only = {
+        name for name, setting in SETTINGS_BY_NAME.items() if setting.update is UpdateMode.READ_ONLY
+    }
+    assert read_only & kafka_config_names.DYNAMIC == {
         "advertised.listeners",
         "listener.security.protocol.map",
         "listeners",
@@ -51,8 +59,8 @@ def test_what_is_read_only_in_kafka_only_is_a_known_list():
     }
 
 
-def test_settings_that_kafka_has_not_are_a_known_list():
-    assert BY_NAME.keys() - kafka_names.READ_ONLY - kafka_names.DYNAMIC == {
+def test_settings_that_kafka_does_not_have_are_known():
+    assert SETTINGS_BY_NAME.keys() - kafka_config_names.READ_ONLY - kafka_config_names.DYNAMIC == {
         "group.consumer.migration.policy",  # from 4.0 on
         "log.initial.task.delay.ms",
         "producer.id.expiration.check.interval.ms",
@@ -63,38 +71,40 @@ def test_settings_that_kafka_has_not_are_a_known_list():
 # One broker or many
 
 
-def test_alone_internal_topics_have_one_replica():
+def test_internal_topics_of_a_standalone_broker_have_one_replica():
     topics = read().internal_topics
     assert topics.offsets_replication_factor == 1
     assert topics.transactions_replication_factor == 1
     assert topics.transactions_min_isr == 1
 
 
-def test_alone_what_is_written_counts_all_the_same():
+def test_configured_replication_factor_overrides_the_standalone_default():
     settings = read(file={"offsets.topic.replication.factor": "2"})
     assert settings.internal_topics.offsets_replication_factor == 2
 
 
-def test_alone_ones_are_defaults_that_nobody_has_written():
+def test_standalone_values_are_described_as_defaults():
     described = read(file={}).describe("transaction.state.log.min.isr")
-    assert (described.text, described.layer) == ("1", Layer.DEFAULT)
-    assert [(each.text, each.layer) for each in described.synonyms] == [("1", Layer.DEFAULT)]
+    assert (described.value, described.source) == ("1", ConfigSource.DEFAULT)
+    assert [(synonym.value, synonym.source) for synonym in described.synonyms] == [
+        ("1", ConfigSource.DEFAULT)
+    ]
     described = read(file={described.setting.name: "2"}).describe(described.setting.name)
-    assert [(each.text, each.layer) for each in described.synonyms] == [
-        ("2", Layer.FILE),
-        ("1", Layer.DEFAULT),
+    assert [(synonym.value, synonym.source) for synonym in described.synonyms] == [
+        ("2", ConfigSource.FILE),
+        ("1", ConfigSource.DEFAULT),
     ]
 
 
-def test_an_empty_address_is_no_zookeeper():
+def test_empty_zookeeper_connect_is_standalone():
     settings = read(file={"zookeeper.connect": ""})
-    assert settings.is_alone
+    assert settings.uses_embedded_store
     assert settings.internal_topics.offsets_replication_factor == 1
 
 
-def test_on_zookeeper_internal_topics_have_kafkas_defaults():
+def test_internal_topics_on_zookeeper_have_the_defaults_of_kafka():
     settings = read(file={"zookeeper.connect": "host:2181"})
-    assert not settings.is_alone
+    assert not settings.uses_embedded_store
     assert settings.internal_topics.offsets_replication_factor == 3
     assert settings.internal_topics.transactions_min_isr == 2
 
@@ -103,21 +113,21 @@ def test_on_zookeeper_internal_topics_have_kafkas_defaults():
 
 
 @pytest.mark.parametrize("number", ["-2", "1001"])
-def test_an_id_lies_where_none_are_generated(number):
+def test_broker_id_must_not_be_in_the_generated_range(number):
     with pytest.raises(SettingError, match=r"must be between -1 and reserved.broker.max.id=1000"):
         read(file={"broker.id": number})
 
 
-def test_a_higher_id_is_possible_where_it_is_reserved():
+def test_higher_broker_id_is_allowed_if_it_is_reserved():
     assert read(file={"broker.id": "2000", "reserved.broker.max.id": "2000"}).broker.id == 2000
 
 
-def test_without_generation_there_must_be_an_id():
+def test_broker_id_is_required_without_generation():
     with pytest.raises(SettingError, match=r"broker.id=-1: must be at least 0"):
         read(file={"broker.id.generation.enable": "false"})
 
 
-def test_without_generation_any_id_will_do():
+def test_any_broker_id_is_allowed_without_generation():
     settings = read(file={"broker.id.generation.enable": "false", "broker.id": "5000"})
     assert settings.broker.id == 5000
 
@@ -134,29 +144,29 @@ def test_without_generation_any_id_will_do():
         ({"log.retention.hours": "-1"}, -3_600_000),
     ],
 )
-def test_the_finest_unit_counts(texts, retention_ms):
+def test_finest_unit_wins(texts, retention_ms):
     assert read(file=texts).log.retention_ms == retention_ms
 
 
-def test_a_dynamic_value_beats_a_finer_unit_of_the_file():
+def test_dynamic_value_overrides_a_coarser_unit_in_the_file():
     settings = read(file={"log.roll.hours": "5"}, cluster={"log.roll.ms": "60"})
     assert settings.log.roll_ms == 60
-    assert [each.name for each in settings.describe("log.roll.ms").synonyms] == [
+    assert [synonym.name for synonym in settings.describe("log.roll.ms").synonyms] == [
         "log.roll.ms",
         "log.roll.hours",
         "log.roll.hours",
     ]
 
 
-def test_a_fallback_that_kafka_does_not_list_is_no_synonym():
+def test_fallback_that_kafka_does_not_list_is_not_a_synonym():
     description = read(file={"log.dirs": "a", "log.dir": "b"}).describe("log.dirs")
-    assert [each.name for each in description.synonyms] == ["log.dirs"]
+    assert [synonym.name for synonym in description.synonyms] == ["log.dirs"]
 
 
 # Topics
 
 
-def test_a_topic_stands_on_the_tables_of_logs_and_of_the_cleaner():
+def test_topic_defaults_come_from_the_log_and_cleaner_tables():
     settings = read(file={"log.segment.bytes": "5000", "log.cleaner.min.cleanable.ratio": "0.1"})
     topic = settings.topic({"retention.ms": "9"})
     assert (topic.segment_bytes, topic.min_cleanable_dirty_ratio, topic.retention_ms) == (
@@ -169,13 +179,13 @@ def test_a_topic_stands_on_the_tables_of_logs_and_of_the_cleaner():
 # What no table has
 
 
-def test_what_no_table_declares_is_kept_once():
+def test_undeclared_settings_are_kept_once():
     settings = read(file={"a.plugin": "1", "broker.id": "1"}, broker={"a.plugin": "2", "b": "3"})
-    assert sorted(settings.undeclared()) == ["a.plugin", "b"]
-    assert settings.texts(Layer.BROKER)["a.plugin"] == "2"
+    assert sorted(settings.undeclared_names()) == ["a.plugin", "b"]
+    assert settings.configs_from(ConfigSource.BROKER)["a.plugin"] == "2"
 
 
-def test_what_no_table_declares_is_not_described():
+def test_undeclared_setting_is_not_described():
     with pytest.raises(KeyError):
         read(file={"a.plugin": "1"}).describe("a.plugin")
 

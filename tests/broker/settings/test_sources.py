@@ -4,32 +4,32 @@ import logging
 
 import pytest
 
-from odradek.broker.settings.server_settings import BY_NAME
-from odradek.broker.settings.sources import BadSettings, load, setting_of
+from odradek.broker.settings.server_settings import SETTINGS_BY_NAME
+from odradek.broker.settings.sources import BadSettings, load, setting_name_of
 
 
-def loaded(tmp_path, text="", *, environment=None, overrides=(), **others):
+def load_file(tmp_path, text="", *, environment=None, overrides=(), **options):
     file = tmp_path / "server.properties"
     file.write_text(text)
-    return load(file=file, environment=environment or {}, overrides=overrides, **others)
+    return load(file=file, environment=environment or {}, overrides=overrides, **options)
 
 
-def refusal(tmp_path, *arguments, **keywords):
-    with pytest.raises(BadSettings) as refused:
-        loaded(tmp_path, *arguments, **keywords)
-    message = str(refused.value)
+def error_message(tmp_path, *arguments, **keywords):
+    with pytest.raises(BadSettings) as error:
+        load_file(tmp_path, *arguments, **keywords)
+    message = str(error.value)
     assert "\n" not in message
     return message.replace(f"{tmp_path}/", "")
 
 
-def test_no_file_is_all_defaults():
+def test_settings_without_file_are_the_defaults():
     assert load(file=None, environment={}, overrides=()).broker.num_partitions == 1
 
 
-def test_each_source_beats_those_before_it(tmp_path):
+def test_each_source_overrides_those_before_it(tmp_path):
     text = "num.partitions=2\nbroker.rack=file\nbroker.id=1\n"
     environment = {"ODRADEK_NUM_PARTITIONS": "3", "ODRADEK_BROKER_RACK": "environment"}
-    settings = loaded(
+    settings = load_file(
         tmp_path, text, environment=environment, overrides=["num.partitions = 4", "broker.rack="]
     )
     assert (settings.broker.num_partitions, settings.broker.rack, settings.broker.id) == (4, "", 1)
@@ -50,132 +50,140 @@ def test_each_source_beats_those_before_it(tmp_path):
         ("ODRADEK_", None),
     ],
 )
-def test_a_variable_names_a_setting_or_is_none_of_ours(variable, name):
-    assert setting_of(variable) == name
+def test_variable_is_mapped_to_a_setting_or_ignored(variable, name):
+    assert setting_name_of(variable) == name
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", SETTINGS_BY_NAME)
 def test_every_setting_has_a_variable(name):
-    assert setting_of("ODRADEK_" + name.upper().replace(".", "_")) == name
+    assert setting_name_of("ODRADEK_" + name.upper().replace(".", "_")) == name
 
 
-def test_other_variables_are_left_alone(tmp_path, caplog):
-    loaded(tmp_path, environment={"ODRADEK_FUZZ_SEED": "7", "PATH": "/bin"})
+def test_other_variables_are_ignored(tmp_path, caplog):
+    load_file(tmp_path, environment={"ODRADEK_FUZZ_SEED": "7", "PATH": "/bin"})
     assert caplog.records == []
 
 
-class TestAPort:
+class TestPort:
     FILE = "listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://there:9092\n"
 
     def network(self, tmp_path, text="", **sources):
-        return loaded(tmp_path, text, **sources).network
+        return load_file(tmp_path, text, **sources).network
 
-    def test_beats_where_the_file_listens_and_what_it_advertises(self, tmp_path):
+    def test_port_overrides_the_listeners_of_the_file(self, tmp_path):
         network = self.network(tmp_path, self.FILE, port=0)
         assert network.listeners == network.advertised_listeners == "PLAINTEXT://127.0.0.1:0"
 
-    def test_beats_the_environment_too(self, tmp_path):
+    def test_port_overrides_the_environment(self, tmp_path):
         environment = {"ODRADEK_ADVERTISED_LISTENERS": "PLAINTEXT://there:1"}
         network = self.network(tmp_path, port=7, environment=environment)
         assert network.advertised_listeners == "PLAINTEXT://127.0.0.1:7"
 
-    def test_advertises_nothing_where_nobody_did(self, tmp_path):
+    def test_port_sets_no_advertised_listeners_if_there_are_none(self, tmp_path):
         assert self.network(tmp_path, port=7).advertised_listeners is None
 
-    def test_is_beaten_by_an_override(self, tmp_path):
+    def test_override_wins_over_the_port(self, tmp_path):
         overrides = ["advertised.listeners=PLAINTEXT://tunnel:7"]
         network = self.network(tmp_path, self.FILE, port=7, overrides=overrides)
         assert network.listeners == "PLAINTEXT://127.0.0.1:7"
         assert network.advertised_listeners == "PLAINTEXT://tunnel:7"
 
-    def test_that_is_none_is_told_as_such(self, tmp_path):
-        message = refusal(tmp_path, port=70000)
+    def test_invalid_port_is_rejected(self, tmp_path):
+        message = error_message(tmp_path, port=70000)
         assert message.startswith("--port: listeners=PLAINTEXT://127.0.0.1:70000: must have ports")
 
 
-def test_what_is_usual_stands_for_a_file_and_is_beaten_by_all_else(tmp_path):
-    usual = {"listeners": "PLAINTEXT://127.0.0.1:1"}
-    assert load(file=None, environment={}, overrides=(), usual=usual).network.listeners == (
+def test_defaults_apply_without_a_file_and_are_overridden_by_all_else(tmp_path):
+    defaults = {"listeners": "PLAINTEXT://127.0.0.1:1"}
+    assert load(file=None, environment={}, overrides=(), defaults=defaults).network.listeners == (
         "PLAINTEXT://127.0.0.1:1"
     )
     environment = {"ODRADEK_LISTENERS": "PLAINTEXT://127.0.0.1:2"}
-    settings = load(file=None, environment=environment, overrides=(), usual=usual)
+    settings = load(file=None, environment=environment, overrides=(), defaults=defaults)
     assert settings.network.listeners == "PLAINTEXT://127.0.0.1:2"
-    assert loaded(tmp_path, "broker.id=1\n", usual=usual).network.listeners == "PLAINTEXT://:9092"
+    assert (
+        load_file(tmp_path, "broker.id=1\n", defaults=defaults).network.listeners
+        == "PLAINTEXT://:9092"
+    )
 
 
 # One line for what is wrong
 
 
-def test_a_bad_value_in_the_file_is_told_with_its_line(tmp_path):
-    assert refusal(tmp_path, "# numbers\nnum.partitions=0\n") == (
+def test_error_in_the_file_names_its_line(tmp_path):
+    assert error_message(tmp_path, "# numbers\nnum.partitions=0\n") == (
         "server.properties:2: num.partitions=0: must be at least 1"
     )
 
 
-def test_so_is_an_address_that_is_none(tmp_path):
-    message = refusal(tmp_path, "broker.id=1\nzookeeper.connect=localhost:abc\n")
+def test_invalid_zookeeper_address_names_its_line(tmp_path):
+    message = error_message(tmp_path, "broker.id=1\nzookeeper.connect=localhost:abc\n")
     assert message.startswith("server.properties:2: zookeeper.connect=localhost:abc: must be host:")
 
 
-def test_who_listens_everywhere_is_told_where_that_is_written(tmp_path):
-    message = refusal(tmp_path, "broker.id=1\nlisteners=PLAINTEXT://0.0.0.0:0\n")
+def test_listener_on_all_addresses_names_its_line(tmp_path):
+    message = error_message(tmp_path, "broker.id=1\nlisteners=PLAINTEXT://0.0.0.0:0\n")
     assert message.startswith("server.properties:2: listeners=PLAINTEXT://0.0.0.0:0: needs adver")
 
 
-def test_of_a_name_given_twice_the_line_that_counts_is_told(tmp_path):
-    message = refusal(tmp_path, "num.partitions=1\n\nnum.partitions=many\n")
+def test_error_in_a_duplicate_setting_names_the_line_that_counts(tmp_path):
+    message = error_message(tmp_path, "num.partitions=1\n\nnum.partitions=many\n")
     assert message.startswith("server.properties:3: num.partitions=many: must be a whole number")
 
 
-def test_a_bad_value_in_the_environment_is_told_with_its_variable(tmp_path):
-    message = refusal(tmp_path, environment={"ODRADEK_LOG_CLEANUP_POLICY": "shred"})
+def test_error_in_the_environment_names_its_variable(tmp_path):
+    message = error_message(tmp_path, environment={"ODRADEK_LOG_CLEANUP_POLICY": "shred"})
     assert message == (
         "ODRADEK_LOG_CLEANUP_POLICY: log.cleanup.policy=shred: must be one of compact, delete"
     )
 
 
-def test_a_bad_value_on_the_command_line_is_told_as_such(tmp_path):
-    message = refusal(tmp_path, overrides=["broker.id=-7"])
+def test_error_on_the_command_line_names_the_option(tmp_path):
+    message = error_message(tmp_path, overrides=["broker.id=-7"])
     assert message.startswith("--override: broker.id=-7: must be between -1 and")
 
 
-def test_an_override_must_have_a_name_and_a_value(tmp_path):
-    assert refusal(tmp_path, overrides=["broker.id"]) == "--override broker.id: must be name=value"
-    assert refusal(tmp_path, overrides=["=3"]) == "--override =3: must be name=value"
+def test_override_must_have_a_name_and_a_value(tmp_path):
+    assert (
+        error_message(tmp_path, overrides=["broker.id"])
+        == "--override broker.id: must be name=value"
+    )
+    assert error_message(tmp_path, overrides=["=3"]) == "--override =3: must be name=value"
 
 
-def test_a_value_that_follows_from_another_is_told_with_the_file(tmp_path):
-    message = refusal(tmp_path, "log.retention.hours=0\n")
+def test_error_in_a_derived_value_names_the_file(tmp_path):
+    message = error_message(tmp_path, "log.retention.hours=0\n")
     assert message.startswith("server.properties: log.retention.ms=0: must be at least 1")
 
 
-def test_a_bad_default_of_nobody_is_told_without_a_place():
+def test_error_in_a_default_names_no_source():
     with pytest.raises(BadSettings, match=r"^broker\.id=-1: must be at least 0"):
         load(file=None, environment={}, overrides=["broker.id.generation.enable=false"])
 
 
-def test_a_secret_is_not_told(tmp_path):
-    message = refusal(tmp_path, "zookeeper.set.acl=true\nzookeeper.ssl.keystore.password=hush\n")
+def test_secret_is_not_in_the_message(tmp_path):
+    message = error_message(
+        tmp_path, "zookeeper.set.acl=true\nzookeeper.ssl.keystore.password=hush\n"
+    )
     assert "hush" not in message
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_missing_file_is_an_error(tmp_path):
     with pytest.raises(BadSettings, match=r"nowhere.properties: No such file or directory"):
         load(file=tmp_path / "nowhere.properties", environment={}, overrides=())
 
 
-def test_a_file_that_cannot_be_parsed_is_told_with_its_line(tmp_path):
-    assert refusal(tmp_path, "a=b\nc=\\u12\n").startswith("server.properties:2: \\u must be")
+def test_syntax_error_in_the_file_names_its_line(tmp_path):
+    assert error_message(tmp_path, "a=b\nc=\\u12\n").startswith("server.properties:2: \\u must be")
 
 
 # Warnings
 
 
-def test_what_has_no_effect_is_told_in_one_line(tmp_path, caplog):
+def test_unsupported_settings_are_logged_in_one_line(tmp_path, caplog):
     text = "ssl.provider=x\nprocess.roles=broker\nnum.partitons=3\n"
     with caplog.at_level(logging.WARNING):
-        loaded(tmp_path, text + "listener.name.internal.ssl.keystore.location=y\n")
+        load_file(tmp_path, text + "listener.name.internal.ssl.keystore.location=y\n")
     assert [record.message for record in caplog.records] == [
         "These have no effect here; settings of Kafka: "
         "listener.name.internal.ssl.keystore.location, process.roles, ssl.provider; "
@@ -183,7 +191,7 @@ def test_what_has_no_effect_is_told_in_one_line(tmp_path, caplog):
     ]
 
 
-def test_a_name_given_twice_is_told_with_its_lines(tmp_path, caplog):
-    loaded(tmp_path, "broker.id=1\nbroker.id=2\n")
+def test_duplicate_setting_is_logged_with_its_lines(tmp_path, caplog):
+    load_file(tmp_path, "broker.id=1\nbroker.id=2\n")
     (record,) = caplog.records
     assert record.message.endswith("broker.id is given on lines 1, 2; the last one counts")

@@ -9,10 +9,10 @@ def read(*overrides):
     return load(file=None, environment={}, overrides=overrides)
 
 
-def test_the_defaults_are_kafkas():
+def test_defaults_are_those_of_kafka():
     settings = read().transactions
     assert settings.max_timeout_ms == 900_000
-    assert settings.id_expiration_ms == 604_800_000
+    assert settings.transactional_id_expiration_ms == 604_800_000
     assert settings.abort_check_interval_ms == 10_000
     assert settings.expiration_check_interval_ms == 3_600_000
     assert settings.load_buffer_bytes == 5_242_880
@@ -28,14 +28,14 @@ def test_the_defaults_are_kafkas():
         "transaction.state.log.load.buffer.size",
     ],
 )
-def test_all_of_them_are_positive(name):
+def test_values_must_be_positive(name):
     assert read(f"{name}=1")
     with pytest.raises(BadSettings, match="at least 1"):
         read(f"{name}=0")
 
 
-def test_where_there_is_one_broker_the_log_of_transactions_has_one_replica():
-    alone = read().internal_topics
-    assert (alone.transactions_replication_factor, alone.transactions_min_isr) == (1, 1)
-    one_of_many = read("zookeeper.connect=here:2181").internal_topics
-    assert (one_of_many.transactions_replication_factor, one_of_many.transactions_min_isr) == (3, 2)
+def test_transaction_log_of_a_standalone_broker_has_one_replica():
+    standalone = read().internal_topics
+    assert (standalone.transactions_replication_factor, standalone.transactions_min_isr) == (1, 1)
+    clustered = read("zookeeper.connect=here:2181").internal_topics
+    assert (clustered.transactions_replication_factor, clustered.transactions_min_isr) == (3, 2)

@@ -12,9 +12,9 @@ def new_scene():
     scenes = []
 
     def make(**settings):
-        made = TransactionScene(**settings)
-        scenes.append(made)
-        return made
+        new = TransactionScene(**settings)
+        scenes.append(new)
+        return new
 
     yield make
     for each in scenes:

@@ -16,25 +16,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from odradek.broker.transactions.records import read_value, transaction_value
-from odradek.broker.transactions.transaction_state import LAST_EPOCH, PREPARED, State
-from odradek.protocol.errors import NotEnoughReplicas, NotLeader, RequestTimedOut
+from odradek.broker.transactions.transaction_state import (
+    MAX_PRODUCER_EPOCH,
+    PREPARED,
+    TransactionState,
+)
+from odradek.protocol.errors import NotEnoughReplicas, NotLeaderOrFollower, RequestTimedOut
 from odradek.protocol.types import TopicPartition
 from tests.support.dying_coordinator import UNKNOWN, Client, Died, DyingScene, OneTransaction
 from tests.support.transaction_scene import as_logged
 
 NAMES = ("copier", "mover")
-SPOKEN = st.sampled_from([0, 2])
+CLIENT_VERSIONS = st.sampled_from([0, 2])
 PARTITIONS = [TopicPartition("events", 0), TopicPartition("events", 1), TopicPartition("other", 0)]
-WHERE = st.sampled_from(PARTITIONS)
+ANY_PARTITION = st.sampled_from(PARTITIONS)
 #: How many have come since; mostly the last, as others have been fenced by it.
 FEW = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
-SOME = st.lists(WHERE, min_size=1, max_size=3)
+PARTITION_LISTS = st.lists(ANY_PARTITION, min_size=1, max_size=3)
 #: Short, as markers are tried again ten times in a second.
 TIMEOUT_MS, EXPIRATION_MS = 1000, 3000
 #: The client that was told so looks for another coordinator, and knows no more than before.
-LOST = {"NOT_COORDINATOR": UNKNOWN}
+UNKNOWN_OUTCOMES = {"NOT_COORDINATOR": UNKNOWN}
 #: While a step of the same id is pending; by epochs and ids, only who speaks version 0.
-REFUSED = frozenset(
+PENDING_ERRORS = frozenset(
     {"CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", UNKNOWN}
 )
 
@@ -44,23 +48,23 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @initialize(
         version=st.integers(0, 2),
-        spoken=SPOKEN,
+        client_version=CLIENT_VERSIONS,
         epochs_left=st.integers(1, 3),
         is_here=st.booleans(),
-        elsewhere=st.sets(WHERE),
+        elsewhere=st.sets(ANY_PARTITION),
     )
-    def begin(self, version, spoken, epochs_left, is_here, elsewhere):
-        self.scene = DyingScene(version=version, id_expiration_ms=EXPIRATION_MS)
+    def begin(self, version, client_version, epochs_left, is_here, elsewhere):
+        self.scene = DyingScene(version=version, transactional_id_expiration_ms=EXPIRATION_MS)
         self.scene.participants.is_here = is_here
         self.scene.participants.elsewhere = elsewhere
         self.clients = []
         self.transactions = []
         self.epochs = {}
         #: Ids whose last record in the log has not taken effect, with what they are instead.
-        self.beyond = {}
+        self.unapplied = {}
         self.epochs_left = epochs_left
         for name in NAMES:
-            self.somebody_comes(name, spoken)
+            self.producer_starts(name, client_version)
 
     def teardown(self):
         if hasattr(self, "scene"):
@@ -72,8 +76,8 @@ class TransactionHistory(RuleBasedStateMachine):
 
     # What producers do
 
-    @rule(name=st.sampled_from(NAMES), client_version=SPOKEN)
-    def somebody_comes(self, name, client_version):
+    @rule(name=st.sampled_from(NAMES), client_version=CLIENT_VERSIONS)
+    def producer_starts(self, name, client_version):
         error, producer = self.scene.asked(self.scene.init(name=name, timeout_ms=TIMEOUT_MS))
         if error == "NONE":
             self.clients.append(Client(name, client_version, producer))
@@ -84,7 +88,9 @@ class TransactionHistory(RuleBasedStateMachine):
         txn = self.scene.shard.transactions[name]
         if txn.producer_epoch == 0:
             client = self.clients[-1]
-            later = txn.moved(State.EMPTY, producer_epoch=LAST_EPOCH - self.epochs_left)
+            later = txn.prepare_transition_to(
+                TransactionState.EMPTY, producer_epoch=MAX_PRODUCER_EPOCH - self.epochs_left
+            )
 
             async def write():
                 assert self.scene.shard.write(later) is None
@@ -93,7 +99,7 @@ class TransactionHistory(RuleBasedStateMachine):
             self.scene.asked(write())
 
     @rule(number=FEW)
-    def it_begins_again(self, number):
+    def producer_reinitializes(self, number):
         client = self.client(number)
         if client is None or client.unanswered is not None:
             return
@@ -102,44 +108,44 @@ class TransactionHistory(RuleBasedStateMachine):
         if error == "NONE":
             client.before, client.producer, client.current = client.producer, producer, None
 
-    @rule(number=FEW, places=SOME)
-    def it_writes(self, number, places):
+    @rule(number=FEW, partitions=PARTITION_LISTS)
+    def producer_writes(self, number, partitions):
         client = self.client(number)
-        for where in places:
+        for partition in partitions:
             if client is not None and client.unanswered is None and not self.scene.has_died:
-                self.write(client, where)
+                self.write(client, partition)
 
-    @rule(number=FEW, places=SOME, is_commit=st.booleans())
-    def it_writes_and_ends(self, number, places, is_commit):
-        self.it_writes(number, places)
+    @rule(number=FEW, partitions=PARTITION_LISTS, is_commit=st.booleans())
+    def producer_writes_and_ends(self, number, partitions, is_commit):
+        self.producer_writes(number, partitions)
         if not self.scene.has_died:
-            self.it_ends(number, is_commit)
+            self.producer_ends(number, is_commit)
 
-    def write(self, client, where):
+    def write(self, client, partition):
         adding = self.scene.add(
-            client.producer, frozenset({where}), name=client.name, client=client.version
+            client.producer, frozenset({partition}), name=client.name, client=client.version
         )
-        if self.scene.asked(adding)[0] != "NONE" or not self.is_verified(client, where):
+        if self.scene.asked(adding)[0] != "NONE" or not self.is_verified(client, partition):
             return
         if client.current is None:
             client.current = OneTransaction(len(self.transactions))
             self.transactions.append(client.current)
-        self.append(client.producer, client.current, where)
+        self.append(client.producer, client.current, partition)
 
-    def is_verified(self, client, where):
-        verify = self.scene.coordinator.verify
-        return verify(client.name, client.producer, [where])[where] is None
+    def is_verified(self, client, partition):
+        verify = self.scene.coordinator.verify_partitions
+        return verify(client.name, client.producer, [partition])[partition] is None
 
-    def append(self, producer, transaction, where):
+    def append(self, producer, transaction, partition):
         async def write():
-            return self.scene.participants.append(where, producer, transaction.number)
+            return self.scene.participants.append(partition, producer, transaction.number)
 
-        error, is_taken = self.scene.asked(write())
-        if error == "NONE" and is_taken:
-            transaction.written.add(where)
+        error, is_appended = self.scene.asked(write())
+        if error == "NONE" and is_appended:
+            transaction.written.add(partition)
 
     @rule(number=FEW, is_commit=st.booleans())
-    def it_ends(self, number, is_commit):
+    def producer_ends(self, number, is_commit):
         client = self.client(number)
         if client is None or (client.current is None and client.version < 2):
             return
@@ -150,13 +156,13 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(
         number=FEW,
-        places=SOME,
+        partitions=PARTITION_LISTS,
         is_commit=st.booleans(),
         outcome=st.sampled_from([None, RequestTimedOut(), Died()]),
     )
-    def it_ends_as_replicas_are_slow(self, number, places, is_commit, outcome):
+    def producer_ends_with_slow_replicas(self, number, partitions, is_commit, outcome):
         """What is not replicated in time is in the log all the same."""
-        self.it_writes(number, places)
+        self.producer_writes(number, partitions)
         client, log = self.client(number), self.scene.log
         if self.scene.has_died or client is None or client.current is None:
             return
@@ -165,19 +171,19 @@ class TransactionHistory(RuleBasedStateMachine):
         log.is_held = True
         ending = self.scene.begun(self.ending(client, is_commit))
         if not ending.done():
-            assert self.scene.asked(self.scene.init(name=client.name))[0] in REFUSED
-            assert self.scene.asked(self.ending(client, is_commit))[0] in REFUSED
+            assert self.scene.asked(self.scene.init(name=client.name))[0] in PENDING_ERRORS
+            assert self.scene.asked(self.ending(client, is_commit))[0] in PENDING_ERRORS
             if isinstance(outcome, Died):
                 self.scene.restart()
-        failure = NotLeader() if isinstance(outcome, Died) else outcome
-        if self.scene.asked(released(log, failure))[0] == UNKNOWN:  # by the first marker
+        log_error = NotLeaderOrFollower() if isinstance(outcome, Died) else outcome
+        if self.scene.asked(release(log, log_error))[0] == UNKNOWN:  # by the first marker
             ending.cancel()
             self.note_end(client, is_commit, UNKNOWN, None)
             return
         self.scene.pass_ms(0)
-        self.note_what_the_log_has_beyond()
-        error, producer = self.scene.asked(waited(ending))
-        self.note_end(client, is_commit, LOST.get(error, error), producer)
+        self.note_unapplied_records()
+        error, producer = self.scene.asked(wait_for(ending))
+        self.note_end(client, is_commit, UNKNOWN_OUTCOMES.get(error, error), producer)
 
     def ending(self, client, is_commit):
         return self.scene.end(
@@ -200,15 +206,15 @@ class TransactionHistory(RuleBasedStateMachine):
         elif error != UNKNOWN:
             client.current = None
 
-    @rule(number=FEW, where=WHERE)
-    def what_was_delayed_arrives(self, number, where):
+    @rule(number=FEW, partition=ANY_PARTITION)
+    def delayed_write_arrives(self, number, partition):
         """A partition takes no record of a transaction that the coordinator does not know of."""
         client = self.client(number)
         if client is None or client.version < 2 or client.before is None:
             return
-        adding = self.scene.add(client.before, frozenset({where}), name=client.name, client=2)
+        adding = self.scene.add(client.before, frozenset({partition}), name=client.name, client=2)
         assert self.scene.asked(adding)[0] != "NONE"
-        log = self.scene.participants.logs[where]
+        log = self.scene.participants.logs[partition]
         known = log.epochs.get(client.before.id, -1)
         assert known <= client.before.epoch or not log.append(client.before, "delayed")
 
@@ -219,53 +225,53 @@ class TransactionHistory(RuleBasedStateMachine):
         self.scene.pass_ms(milliseconds)
 
     @rule()
-    def what_is_late_is_aborted(self):
-        self.scene.run(self.scene.coordinator.abort_timed_out())
+    def timed_out_transactions_are_aborted(self):
+        self.scene.asked(self.scene.coordinator.abort_timed_out_transactions())
         self.scene.pass_ms(0)
 
     @rule()
-    def what_is_unused_is_forgotten(self):
-        self.scene.asked(self.scene.coordinator.forget_expired())
+    def unused_ids_expire(self):
+        self.scene.asked(self.scene.coordinator.remove_expired_transactional_ids())
 
-    @rule(where=WHERE)
-    def a_leader_goes(self, where):
-        self.scene.participants.leaderless.add(where)
+    @rule(partition=ANY_PARTITION)
+    def leader_goes_offline(self, partition):
+        self.scene.participants.leaderless.add(partition)
 
     @rule()
-    def all_leaders_are_back(self):
+    def leaders_return(self):
         self.scene.participants.leaderless.clear()
 
     @rule(count=st.integers(1, 3))
     def requests_are_lost(self, count):
         self.scene.participants.lost = count
 
-    @rule(is_sick=st.sampled_from([False, False, False, True]))
-    def the_log_takes_nothing_or_takes_it_again(self, is_sick):
-        self.scene.log.failure = NotEnoughReplicas() if is_sick else None
+    @rule(is_failing=st.sampled_from([False, False, False, True]))
+    def log_fails_or_recovers(self, is_failing):
+        self.scene.log.failure = NotEnoughReplicas() if is_failing else None
 
     @rule(writes=st.integers(0, 12))
-    def it_will_die(self, writes):
+    def coordinator_crashes_after(self, writes):
         self.scene.die_after(writes)
 
     @rule()
-    def it_dies(self):
+    def coordinator_crashes(self):
         self.scene.restart()
 
     # What must hold
 
     @invariant()
-    def who_has_died_is_followed_by_the_next(self):
+    def crashed_coordinator_restarts(self):
         if hasattr(self, "scene") and self.scene.has_died:
             self.scene.restart()
 
     @invariant()
-    def what_is_known_is_what_the_log_gives(self):
+    def state_equals_a_replay_of_the_log(self):
         if not hasattr(self, "scene") or self.scene.has_died:
             return
         live = self.scene.shard.transactions
         known, logged = self.known_and_logged()
         for name in {*known, *logged}:
-            if name not in self.beyond or self.beyond[name] is not live.get(name):
+            if name not in self.unapplied or self.unapplied[name] is not live.get(name):
                 assert known.get(name) == logged.get(name)
 
     def known_and_logged(self):
@@ -274,11 +280,13 @@ class TransactionHistory(RuleBasedStateMachine):
             known = {name: as_of_version_0(txn) for name, txn in known.items()}
         return known, self.scene.replayed().transactions
 
-    def note_what_the_log_has_beyond(self):
+    def note_unapplied_records(self):
         """Until the next step of the same id, or the next coordinator."""
         known, logged = self.known_and_logged()
         live = self.scene.shard.transactions
-        self.beyond = {name: live.get(name) for name in logged if logged[name] != known.get(name)}
+        self.unapplied = {
+            name: live.get(name) for name in logged if logged[name] != known.get(name)
+        }
 
     @invariant()
     def epochs_only_grow(self):
@@ -304,29 +312,29 @@ class TransactionHistory(RuleBasedStateMachine):
             self.check(transaction)
 
     def check(self, transaction):
-        found = defaultdict(set)
-        for where in transaction.written:
-            log = self.scene.participants.logs[where]
+        outcomes = defaultdict(set)
+        for partition in transaction.written:
+            log = self.scene.participants.logs[partition]
             for kind, records in (("committed", log.committed), ("aborted", log.aborted)):
                 if transaction.number in records:
-                    found[kind].add(where)
-        assert not found["committed"] or found["committed"] == transaction.written, found
-        assert not found["committed"] & found["aborted"], found
+                    outcomes[kind].add(partition)
+        assert not outcomes["committed"] or outcomes["committed"] == transaction.written, outcomes
+        assert not outcomes["committed"] & outcomes["aborted"], outcomes
         if transaction.is_commit is not None:
             expected = "committed" if transaction.is_commit else "aborted"
-            assert found[expected] == transaction.written, (transaction, found)
+            assert outcomes[expected] == transaction.written, (transaction, outcomes)
 
 
-async def released(log, failure):
-    log.release(failure)
+async def release(log, log_error):
+    log.release(log_error)
 
 
-async def waited(task):
+async def wait_for(task):
     return await task
 
 
 def as_of_version_0(txn):
-    return read_value(txn.transactional_id, transaction_value(txn, server_version=0))
+    return read_value(txn.transactional_id, transaction_value(txn, transaction_version=0))
 
 
 TransactionHistory.TestCase.settings = settings(stateful_step_count=60)

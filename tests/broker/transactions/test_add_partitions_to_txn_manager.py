@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from odradek.broker.background import Background
-from odradek.broker.metadata.picture import Node
-from odradek.broker.own_client import OwnClient
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.router import Route
-from odradek.broker.transactions.verification import (
-    ClaimedTransaction,
-    Knowledge,
-    Verifier,
-    verified,
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.transactions.add_partitions_to_txn_manager import (
+    AddPartitionsToTxnManager,
+    ClientCapabilities,
+    TransactionIdentity,
+    verify_with_retries,
 )
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -23,13 +23,17 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import CoordinatorNotAvailable
 from odradek.protocol.types import TopicPartition
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.verification_guards import VerificationGuard
 from tests.support.calls import as_sent
 from tests.support.loops import at_end, finish_in_virtual_time
 
 FIRST, SECOND = Node(1, "one", 9092, None), Node(2, "two", 9092, None)
 E0, E1 = TopicPartition("events", 0), TopicPartition("events", 1)
-OLD, ABORTABLE, ADDING = Knowledge(), Knowledge(is_abortable_known=True), Knowledge(True, True)
+OLD, ABORTABLE, ADDING = (
+    ClientCapabilities(),
+    ClientCapabilities(supports_transaction_abortable=True),
+    ClientCapabilities(True, True),
+)
 
 
 class Brokers:
@@ -42,14 +46,16 @@ class Brokers:
         self.requests = []
         self.codes = {}
         self.error = 0
-        self.failure = None
+        self.send_error = None
         self.gate = asyncio.Event()
         self.gate.set()
         #: One for each request that has come.
         self.arrivals = asyncio.Semaphore(0)
-        self.background = Background()
+        self.background = TaskRegistry()
         at_end(self.background.stop)
-        self.verifier = Verifier(self, self, listener="INSIDE", start=self.background.start)
+        self.verifier = AddPartitionsToTxnManager(
+            self, self, listener="INSIDE", start_task=self.background.start
+        )
 
     def coordinator(self, key, *, listener):
         assert listener == "INSIDE"
@@ -57,7 +63,7 @@ class Brokers:
             raise CoordinatorNotAvailable
         return SECOND if key.startswith("b") else FIRST
 
-    def to(self, node):
+    def client_for(self, node):
         self.node = node
         return self
 
@@ -66,11 +72,11 @@ class Brokers:
         self.requests.append((self.node, sent))
         self.arrivals.release()
         await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        return as_sent(self._answer(sent), version=version)
+        if self.send_error is not None:
+            raise self.send_error
+        return as_sent(self._response(sent), version=version)
 
-    def _answer(self, sent):
+    def _response(self, sent):
         results = [
             AddPartitionsToTxnResponse.TransactionResult(
                 transactional_id=each.transactional_id,
@@ -94,32 +100,38 @@ class Brokers:
             throttle_time_ms=0, error_code=self.error, results_by_transaction=results
         )
 
-    async def ask(self, transactional_id="a", *partitions, knowledge=ABORTABLE, epoch=0):
-        transaction = ClaimedTransaction(transactional_id, 7, epoch)
-        answer = self.verifier.ask(transaction, partitions or (E0,), knowledge)
-        return answer if isinstance(answer, dict) else await answer
+    async def verify(self, transactional_id="a", *partitions, capabilities=ABORTABLE, epoch=0):
+        transaction = TransactionIdentity(transactional_id, 7, epoch)
+        result = self.verifier.add_or_verify_transaction(
+            transaction, partitions or (E0,), capabilities
+        )
+        return result if isinstance(result, dict) else await result
 
 
-async def test_what_is_asked_and_what_is_answered():
+async def test_request_and_response_of_a_verification():
     brokers = Brokers()
     brokers.codes[E1] = ErrorCode.TRANSACTION_ABORTABLE.code
-    assert await brokers.ask("a", E0, E1) == {E1: ErrorCode.TRANSACTION_ABORTABLE}
+    assert await brokers.verify("a", E0, E1) == {E1: ErrorCode.TRANSACTION_ABORTABLE}
     ((node, sent),) = brokers.requests
     assert node is FIRST
-    (asked,) = sent.transactions
-    assert (asked.transactional_id, asked.producer_id, asked.producer_epoch) == ("a", 7, 0)
-    assert asked.verify_only
-    assert [(topic.name, topic.partitions) for topic in asked.topics] == [("events", [0, 1])]
+    (transaction,) = sent.transactions
+    assert (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch) == (
+        "a",
+        7,
+        0,
+    )
+    assert transaction.verify_only
+    assert [(topic.name, topic.partitions) for topic in transaction.topics] == [("events", [0, 1])]
 
 
-async def test_partitions_are_added_for_whoever_leaves_that_to_the_broker():
+async def test_partitions_are_added_for_clients_that_leave_it_to_the_broker():
     brokers = Brokers()
-    assert await brokers.ask(knowledge=ADDING) == {}
+    assert await brokers.verify(capabilities=ADDING) == {}
     assert not brokers.requests[0][1].transactions[0].verify_only
 
 
 @pytest.mark.parametrize(
-    ("said", "knowledge", "expected"),
+    ("received", "capabilities", "expected"),
     [
         ("PRODUCER_FENCED", ABORTABLE, "INVALID_PRODUCER_EPOCH"),
         ("TRANSACTION_ABORTABLE", OLD, "INVALID_TXN_STATE"),
@@ -128,54 +140,54 @@ async def test_partitions_are_added_for_whoever_leaves_that_to_the_broker():
         ("INVALID_PRODUCER_ID_MAPPING", OLD, "INVALID_PRODUCER_ID_MAPPING"),
     ],
 )
-async def test_errors_are_told_as_clients_know_them(said, knowledge, expected):
+async def test_errors_are_mapped_to_what_the_client_supports(received, capabilities, expected):
     brokers = Brokers()
-    brokers.codes[E0] = ErrorCode[said].code
-    assert await brokers.ask(knowledge=knowledge) == {E0: ErrorCode[expected]}
+    brokers.codes[E0] = ErrorCode[received].code
+    assert await brokers.verify(capabilities=capabilities) == {E0: ErrorCode[expected]}
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("received", "expected"),
     [
         ("CLUSTER_AUTHORIZATION_FAILED", "INVALID_TXN_STATE"),
         ("NOT_COORDINATOR", "NOT_COORDINATOR"),
     ],
 )
-async def test_an_error_of_the_whole_answer_is_every_partitions(said, expected):
+async def test_top_level_error_applies_to_every_partition(received, expected):
     brokers = Brokers()
-    brokers.error = ErrorCode[said].code
-    assert await brokers.ask("a", E0, E1) == dict.fromkeys((E0, E1), ErrorCode[expected])
+    brokers.error = ErrorCode[received].code
+    assert await brokers.verify("a", E0, E1) == dict.fromkeys((E0, E1), ErrorCode[expected])
 
 
-async def test_a_partition_that_is_not_answered_is_not_verified():
+async def test_partition_missing_in_the_response_is_not_verified():
     brokers = Brokers()
-    brokers._answer = lambda sent: AddPartitionsToTxnResponse(throttle_time_ms=0)
-    assert await brokers.ask() == {E0: ErrorCode.UNKNOWN_SERVER_ERROR}
+    brokers._response = lambda sent: AddPartitionsToTxnResponse(throttle_time_ms=0)
+    assert await brokers.verify() == {E0: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
-@pytest.mark.parametrize("failure", [ConnectionResetError("gone"), TimeoutError("late")])
-async def test_a_coordinator_that_does_not_answer(failure):
+@pytest.mark.parametrize("error", [ConnectionResetError("gone"), TimeoutError("late")])
+async def test_connection_error_becomes_network_exception(error):
     brokers = Brokers()
-    brokers.failure = failure
-    assert await brokers.ask() == {E0: ErrorCode.NETWORK_EXCEPTION}
-    brokers.failure = None
-    assert await brokers.ask() == {}
+    brokers.send_error = error
+    assert await brokers.verify() == {E0: ErrorCode.NETWORK_EXCEPTION}
+    brokers.send_error = None
+    assert await brokers.verify() == {}
 
 
-async def test_without_a_coordinator_nobody_is_asked():
+async def test_no_request_is_sent_without_a_coordinator():
     brokers = Brokers()
-    assert await brokers.ask("nobody") == {E0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert await brokers.verify("nobody") == {E0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert not brokers.requests
 
 
-async def test_what_is_asked_meanwhile_goes_together_in_the_next_request():
+async def test_verifications_during_a_request_share_the_next_one():
     brokers = Brokers()
     brokers.gate.clear()
-    async with asyncio.TaskGroup() as asking:
-        asking.create_task(brokers.ask("a1"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(brokers.verify("a1"))
         await brokers.arrivals.acquire()
         for name in ("a2", "b1", "a3"):
-            asking.create_task(brokers.ask(name))
+            tasks.create_task(brokers.verify(name))
         await brokers.arrivals.acquire()
         brokers.gate.set()
     sent = [
@@ -185,12 +197,12 @@ async def test_what_is_asked_meanwhile_goes_together_in_the_next_request():
     assert sent == [(1, ["a1"]), (2, ["b1"]), (1, ["a2", "a3"])]
 
 
-async def test_of_one_id_there_is_one_question_at_a_time():
+async def test_one_transactional_id_has_one_request_in_flight():
     brokers = Brokers()
     brokers.gate.clear()
-    async with asyncio.TaskGroup() as asking:
-        first = asking.create_task(brokers.ask("a", E0))
-        second = asking.create_task(brokers.ask("a", E1))
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(brokers.verify("a", E0))
+        second = tasks.create_task(brokers.verify("a", E1))
         await brokers.arrivals.acquire()
         brokers.gate.set()
     assert first.result() == second.result() == {}
@@ -199,37 +211,40 @@ async def test_of_one_id_there_is_one_question_at_a_time():
     assert all(len(request.transactions) == 1 for _, request in brokers.requests)
 
 
-async def test_whoever_goes_away_leaves_the_others_their_answers():
+async def test_cancelled_verification_does_not_affect_others():
     brokers = Brokers()
     brokers.gate.clear()
-    gone = brokers.background.start(brokers.ask("a1"), "gone")
-    other = brokers.background.start(brokers.ask("a2"), "other")
+    gone = brokers.background.start(brokers.verify("a1"), "gone")
+    other = brokers.background.start(brokers.verify("a2"), "other")
     await brokers.arrivals.acquire()
     gone.cancel()
     brokers.gate.set()
     assert await other == {}
 
 
-async def test_when_the_broker_stops_nobody_waits_for_ever():
+async def test_stopping_the_broker_completes_all_verifications():
     brokers = Brokers()
     brokers.gate.clear()
-    async with asyncio.TaskGroup() as asking:
-        first, second = asking.create_task(brokers.ask("a1")), asking.create_task(brokers.ask("a1"))
+    async with asyncio.TaskGroup() as tasks:
+        first, second = (
+            tasks.create_task(brokers.verify("a1")),
+            tasks.create_task(brokers.verify("a1")),
+        )
         await brokers.arrivals.acquire()
         await brokers.background.stop()
-    for asked in (first, second):
-        assert asked.result() == {E0: ErrorCode.NETWORK_EXCEPTION}
+    for verification in (first, second):
+        assert verification.result() == {E0: ErrorCode.NETWORK_EXCEPTION}
 
 
-class Beginning:
+class GuardedPartition:
     """A partition with a guard, which ``mark`` takes away, and a coordinator that says ``words``.
 
     The last of its words it says again and again.
     """
 
-    def __init__(self, *words, marks=()):
+    def __init__(self, *errors, marks=()):
         self.guard = VerificationGuard()
-        self.words = list(words)
+        self.errors = list(errors)
         self.marks = set(marks)
         self.count = 0
 
@@ -239,148 +254,155 @@ class Beginning:
     def begin(self):
         return {} if self.guard is None else {E0: self.guard}
 
-    async def ask(self, partitions):
+    async def verify(self, partitions):
         assert partitions == [E0]
         self.count += 1
         if self.count in self.marks:
             self.mark()
-        word = self.words[min(self.count, len(self.words)) - 1]
-        return {E0: ErrorCode[word]} if word else {}
+        error = self.errors[min(self.count, len(self.errors)) - 1]
+        return {E0: ErrorCode[error]} if error else {}
 
-    def told(self):
-        return finish_in_virtual_time(self._told())
+    def verify_all(self):
+        return finish_in_virtual_time(self._verify_all())
 
-    async def _told(self):
-        known = verified(self.begin, self.ask)
-        return known if isinstance(known, tuple) else await known()
+    async def _verify_all(self):
+        result = verify_with_retries(self.begin, self.verify)
+        return result if isinstance(result, tuple) else await result()
 
 
 ENDING = "CONCURRENT_TRANSACTIONS"
 
 
-def test_a_transaction_that_is_about_to_end_is_asked_about_again_for_a_while():
-    beginning = Beginning(ENDING)
-    assert beginning.told()[1] == {E0: ErrorCode.CONCURRENT_TRANSACTIONS}
-    assert beginning.count == 10  # after 0, 1, 3, 7, 15, 31, 51, 71, 91 and 111 ms
+def test_concurrent_transactions_is_retried_for_a_while():
+    scene = GuardedPartition(ENDING)
+    assert scene.verify_all()[1] == {E0: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert scene.count == 10  # after 0, 1, 3, 7, 15, 31, 51, 71, 91 and 111 ms
 
 
-def test_when_it_has_ended_its_marker_has_taken_the_first_guard_away():
-    beginning = Beginning(ENDING, ENDING, None, marks=[2])
-    first = beginning.guard
-    assert beginning.told() == ({E0: beginning.guard}, {})
-    assert beginning.guard is not first
-    assert beginning.count == 3
+def test_marker_of_the_ending_transaction_replaces_the_guard():
+    scene = GuardedPartition(ENDING, ENDING, None, marks=[2])
+    first = scene.guard
+    assert scene.verify_all() == ({E0: scene.guard}, {})
+    assert scene.guard is not first
+    assert scene.count == 3
 
 
-def test_a_marker_between_question_and_answer_makes_it_asked_again():
-    beginning = Beginning(None, "TRANSACTION_ABORTABLE", marks=[1])
-    assert beginning.told()[1] == {E0: ErrorCode.TRANSACTION_ABORTABLE}
-    assert beginning.count == 2
+def test_marker_during_the_verification_repeats_it():
+    scene = GuardedPartition(None, "TRANSACTION_ABORTABLE", marks=[1])
+    assert scene.verify_all()[1] == {E0: ErrorCode.TRANSACTION_ABORTABLE}
+    assert scene.count == 2
 
 
-def test_but_only_once():
-    beginning = Beginning(None, marks=range(9))
-    guards, refusals = beginning.told()
-    assert refusals == {}
-    assert guards[E0] is not beginning.guard
-    assert beginning.count == 2
+def test_verification_is_repeated_once():
+    scene = GuardedPartition(None, marks=range(9))
+    guards, errors = scene.verify_all()
+    assert errors == {}
+    assert guards[E0] is not scene.guard
+    assert scene.count == 2
 
 
-def test_where_nobody_has_to_be_asked_nobody_is():
-    beginning = Beginning(None)
-    beginning.guard = None
-    assert beginning.told() == ({}, {})
-    assert beginning.count == 0
+def test_nothing_is_verified_without_a_guard():
+    scene = GuardedPartition(None)
+    scene.guard = None
+    assert scene.verify_all() == ({}, {})
+    assert scene.count == 0
 
 
-@pytest.mark.parametrize("refusals", [{}, {E0: ErrorCode.INVALID_TXN_STATE}])
-def test_what_this_broker_can_tell_is_known_at_once(refusals):
-    beginning = Beginning()
-    assert verified(beginning.begin, lambda asked: refusals) == ({E0: beginning.guard}, refusals)
+@pytest.mark.parametrize("errors", [{}, {E0: ErrorCode.INVALID_TXN_STATE}])
+def test_local_result_is_returned_synchronously(errors):
+    scene = GuardedPartition()
+    assert verify_with_retries(scene.begin, lambda partitions: errors) == (
+        {E0: scene.guard},
+        errors,
+    )
 
 
-def test_but_what_is_about_to_end_is_asked_about_again():
-    answers = iter([{E0: ErrorCode.CONCURRENT_TRANSACTIONS}, {}])
-    beginning = Beginning()
-    later = verified(beginning.begin, lambda asked: next(answers))
-    assert finish_in_virtual_time(later()) == ({E0: beginning.guard}, {})
+def test_local_concurrent_transactions_is_retried():
+    results = iter([{E0: ErrorCode.CONCURRENT_TRANSACTIONS}, {}])
+    scene = GuardedPartition()
+    retry = verify_with_retries(scene.begin, lambda partitions: next(results))
+    assert finish_in_virtual_time(retry()) == ({E0: scene.guard}, {})
 
 
-class Here:
+class LocalCoordinator:
     """This broker, as its own client: answers at once, or when the test says so."""
 
     def __init__(self):
         self.waiting = None
-        self.background = Background()
+        self.background = TaskRegistry()
         at_end(self.background.stop)
-        self.client = OwnClient(
+        self.client = LoopbackClient(
             lambda: {
                 ApiKey.ADD_PARTITIONS_TO_TXN: Route(ApiKey.ADD_PARTITIONS_TO_TXN, self.handle)
             },
             client_id="1",
             listener="INSIDE",
-            start=self.background.start,
+            start_task=self.background.start,
         )
-        self.verifier = Verifier(self, self, listener="INSIDE", start=self.background.start)
+        self.verifier = AddPartitionsToTxnManager(
+            self, self, listener="INSIDE", start_task=self.background.start
+        )
 
     def coordinator(self, key, *, listener):
         return FIRST
 
-    def to(self, node):
+    def client_for(self, node):
         return self.client
 
     def close(self):
         self.client.close()
 
-    def handle(self, call):
-        assert (call.version, call.peer.is_own) == (5, True)
-        return self._answer(call) if self.waiting is None else self._answer_later(call)
+    def handle(self, request):
+        assert (request.version, request.context.is_from_this_broker) == (5, True)
+        return self._response(request) if self.waiting is None else self._respond_later(request)
 
-    def _answer(self, call):
-        (asked,) = call.request.transactions
-        line = AddPartitionsToTxnPartitionResult(
+    def _response(self, request):
+        (transaction,) = request.body.transactions
+        partition = AddPartitionsToTxnPartitionResult(
             partition_index=0, partition_error_code=ErrorCode.PRODUCER_FENCED.code
         )
-        told = AddPartitionsToTxnTopicResult(name="events", results_by_partition=[line])
+        topic = AddPartitionsToTxnTopicResult(name="events", results_by_partition=[partition])
         result = AddPartitionsToTxnResponse.TransactionResult(
-            transactional_id=asked.transactional_id, topic_results=[told]
+            transactional_id=transaction.transactional_id, topic_results=[topic]
         )
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_transaction=[result])
 
-    async def _answer_later(self, call):
+    async def _respond_later(self, request):
         await self.waiting
-        return self._answer(call)
+        return self._response(request)
 
-    def ask(self):
-        return self.verifier.ask(ClaimedTransaction("a", 7, 0), [E0], ABORTABLE)
-
-
-async def test_a_coordinator_here_is_asked_without_a_connection():
-    assert Here().ask() == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    def verify(self):
+        return self.verifier.add_or_verify_transaction(
+            TransactionIdentity("a", 7, 0), [E0], ABORTABLE
+        )
 
 
-async def test_a_coordinator_here_may_have_to_wait_too():
-    here = Here()
-    here.waiting = asyncio.get_running_loop().create_future()
-    answer = here.ask()
-    here.waiting.set_result(None)
-    assert await answer == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
+async def test_local_coordinator_needs_no_connection():
+    assert LocalCoordinator().verify() == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
-async def test_when_this_broker_stops_nobody_answers():
-    here = Here()
-    here.verifier.close()
-    assert here.ask() == {E0: ErrorCode.NETWORK_EXCEPTION}
+async def test_local_coordinator_may_respond_later():
+    local = LocalCoordinator()
+    local.waiting = asyncio.get_running_loop().create_future()
+    result = local.verify()
+    local.waiting.set_result(None)
+    assert await result == {E0: ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
-async def test_nothing_is_kept_of_brokers_that_were_asked():
+async def test_closed_manager_returns_network_exception():
+    local = LocalCoordinator()
+    local.verifier.close()
+    assert local.verify() == {E0: ErrorCode.NETWORK_EXCEPTION}
+
+
+async def test_queues_of_idle_coordinators_are_removed():
     brokers = Brokers()
     brokers.gate.clear()
-    asking = [brokers.background.start(brokers.ask(name)) for name in ("a", "b")]
-    for _ in asking:
+    verifications = [brokers.background.start(brokers.verify(name)) for name in ("a", "b")]
+    for _ in verifications:
         await brokers.arrivals.acquire()
-    assert {*brokers.verifier._lines} == {FIRST, SECOND}
+    assert {*brokers.verifier._queues} == {FIRST, SECOND}
     brokers.gate.set()
-    await asyncio.gather(*asking)
+    await asyncio.gather(*verifications)
     await asyncio.sleep(0)
-    assert not brokers.verifier._lines
+    assert not brokers.verifier._queues

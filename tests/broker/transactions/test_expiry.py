@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from odradek.broker import turns
-from odradek.broker.background import Background
+from odradek.broker import time_slice
 from odradek.broker.schedules import start_schedules
-from odradek.broker.settings.dynamic import DynamicSettings
+from odradek.broker.settings.dynamic_settings import DynamicSettings
 from odradek.broker.settings.sources import load
-from odradek.broker.transactions.transaction_state import State
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.transactions.transaction_state import TransactionState
 from odradek.protocol.errors import NotEnoughReplicas
 from odradek.protocol.types import TopicPartition
 from tests.support.transaction_scene import EVENTS
@@ -21,18 +21,16 @@ WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
 
 def abort(scene):
-    scene.run(scene.coordinator.abort_timed_out())
+    scene.run(scene.coordinator.abort_timed_out_transactions())
     scene.pass_ms(1)
 
 
 def expire(scene):
-    scene.run(scene.coordinator.forget_expired())
+    scene.run(scene.coordinator.remove_expired_transactional_ids())
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced(
-    new_scene, version
-):
+def test_timed_out_transaction_is_aborted_and_its_producer_fenced(new_scene, version):
     scene = new_scene(version=version)
     producer = scene.open()
     scene.pass_ms(TIMEOUT_MS)
@@ -49,9 +47,9 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
 
 #: Of the last, the time is up just when it is looked for, and not a moment before.
 @pytest.mark.parametrize("after_check_ms", [0, 1, INTERVAL_MS - 1, -TIMEOUT_MS % INTERVAL_MS])
-def test_t9_it_is_aborted_within_the_timeout_and_one_interval_of_the_check(scene, after_check_ms):
+def test_t9_transaction_is_aborted_within_its_timeout_and_one_check_interval(scene, after_check_ms):
     scene.participants.is_here = True
-    background = scheduled(scene)
+    background = start_timeout_schedule(scene)
     scene.pass_ms(INTERVAL_MS + after_check_ms)
     scene.open()
     scene.pass_ms(TIMEOUT_MS)
@@ -61,29 +59,29 @@ def test_t9_it_is_aborted_within_the_timeout_and_one_interval_of_the_check(scene
     scene.run(background.stop())
 
 
-def scheduled(scene):
+def start_timeout_schedule(scene):
     """Looks for such transactions as a broker does, and does nothing else."""
-    background = Background()
+    background = TaskRegistry()
     settings = load(file=None, environment={}, overrides=[f"{INTERVAL}={INTERVAL_MS}"])
 
     async def start():
-        others = Nothing()
+        no_op = NoOp()
         dynamic = DynamicSettings(settings, broker_id=1)
-        start_schedules(background, others, others, others, scene.coordinator, dynamic)
+        start_schedules(background, no_op, no_op, no_op, scene.coordinator, dynamic)
 
     scene.run(start())
     return background
 
 
-class Nothing:
+class NoOp:
     def __getattr__(self, name):
-        return self._nothing
+        return self._do_nothing
 
-    async def _nothing(self):
+    async def _do_nothing(self):
         pass
 
 
-def test_the_time_counts_from_the_first_partition(scene):
+def test_timeout_counts_from_the_first_partition(scene):
     producer = scene.run(scene.init())
     scene.pass_ms(TIMEOUT_MS)
     scene.run(scene.add(producer))
@@ -96,7 +94,7 @@ def test_the_time_counts_from_the_first_partition(scene):
     assert scene.state() == "CompleteAbort"
 
 
-def test_what_cannot_be_written_is_tried_again(scene):
+def test_abort_is_retried_if_the_log_cannot_be_written(scene):
     scene.open()
     scene.pass_ms(TIMEOUT_MS + 1)
     scene.log.failure = NotEnoughReplicas()
@@ -107,7 +105,7 @@ def test_what_cannot_be_written_is_tried_again(scene):
     assert scene.state() == "CompleteAbort"
 
 
-def test_what_is_ending_already_is_left_alone(scene):
+def test_ending_transaction_is_not_aborted(scene):
     producer = scene.open()
     scene.pass_ms(TIMEOUT_MS + 1)
     scene.log.is_held = True
@@ -119,13 +117,13 @@ def test_what_is_ending_already_is_left_alone(scene):
     assert scene.state() == "CompleteCommit"
 
 
-def test_one_that_is_not_replicated_keeps_no_other_waiting(scene):
+def test_unreplicated_abort_does_not_delay_others(scene):
     scene.open(name="a")
     scene.open(name="b")
     scene.pass_ms(TIMEOUT_MS + 1)
     scene.log.is_held = True
     abort(scene)
-    assert all(scene.shard.is_pending(each) for each in "ab")
+    assert all(scene.shard.has_pending_transition(each) for each in "ab")
     scene.log.release()
     scene.pass_ms(1)
     assert scene.state("a") == scene.state("b") == "CompleteAbort"
@@ -139,46 +137,51 @@ def many(scene, monkeypatch):
     """Open for too long; the clock goes on when something is written."""
     for number in range(300):
         name = f"{ID}-{number}"
-        scene.put(transaction(State.ONGOING, transactional_id=name, producer_id=number))
+        scene.put(transaction(TransactionState.ONGOING, transactional_id=name, producer_id=number))
     scene.pass_ms(TIMEOUT_MS + 1)
-    monkeypatch.setattr(turns, "monotonic", lambda: scene.log.end_offset * WRITE_S)
+    monkeypatch.setattr(time_slice, "monotonic", lambda: scene.log.log_end_offset * WRITE_S)
     return scene.shard.transactions
 
 
-async def written_at_once_max(scene, act):
+async def max_writes_per_slice(scene, act):
     """In one turn, from this act on until nothing is left to do."""
-    ends = [scene.log.end_offset]
+    ends = [scene.log.log_end_offset]
     act()
-    ends.append(scene.log.end_offset)
+    ends.append(scene.log.log_end_offset)
     while scene.tasks:
         await asyncio.sleep(0)
-        ends.append(scene.log.end_offset)
+        ends.append(scene.log.log_end_offset)
     return max(after - before for before, after in pairwise(ends))
 
 
 @pytest.mark.parametrize("is_here", [True, False], ids=["here", "there"])
-def test_many_are_aborted_in_turns(scene, many, is_here):
+def test_many_transactions_are_aborted_in_time_slices(scene, many, is_here):
     scene.participants.is_here = is_here
 
     def abort_all():
-        scene.world.start(scene.coordinator.abort_timed_out(), "abort")
+        scene.world.start_task(scene.coordinator.abort_timed_out_transactions(), "abort")
 
     # As many may be complete in the same turn.
-    assert scene.run(written_at_once_max(scene, abort_all)) <= 2 * (turns.TURN_S / WRITE_S + 1)
-    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
+    assert scene.run(max_writes_per_slice(scene, abort_all)) <= 2 * (
+        time_slice.TIME_SLICE_S / WRITE_S + 1
+    )
+    assert {each.state for each in many.values()} == {TransactionState.COMPLETE_ABORT}
 
 
-def test_many_that_are_replicated_at_the_same_time_are_completed_in_turns(scene, many):
+def test_many_transactions_replicated_at_once_are_completed_in_time_slices(scene, many):
     scene.participants.is_here = True
     scene.log.is_held = True
     abort(scene)
-    at_once_max = scene.run(written_at_once_max(scene, scene.log.release))
-    assert at_once_max <= turns.TURN_S / WRITE_S + 1
-    assert {each.state for each in many.values()} == {State.COMPLETE_ABORT}
+    max_writes = scene.run(max_writes_per_slice(scene, scene.log.release))
+    assert max_writes <= time_slice.TIME_SLICE_S / WRITE_S + 1
+    assert {each.state for each in many.values()} == {TransactionState.COMPLETE_ABORT}
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_an_id_that_nobody_uses_is_forgotten(scene, state):
+@pytest.mark.parametrize(
+    "state",
+    [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT],
+)
+def test_unused_transactional_id_expires(scene, state):
     txn = scene.put(transaction(state, updated_ms=NOW_MS))
     scene.pass_ms(WEEK_MS - 1)
     expire(scene)
@@ -192,7 +195,7 @@ def test_an_id_that_nobody_uses_is_forgotten(scene, state):
     assert scene.state() == "none"
 
 
-def test_a_tombstone_is_all_that_is_written(scene):
+def test_expiration_writes_only_a_tombstone(scene):
     scene.run(scene.init())
     scene.pass_ms(WEEK_MS)
     expire(scene)
@@ -201,7 +204,7 @@ def test_a_tombstone_is_all_that_is_written(scene):
     assert not list(scene.log.replay().records())
 
 
-def test_one_that_comes_back_begins_anew(scene):
+def test_expired_id_that_returns_gets_a_new_producer_id(scene):
     first = scene.run(scene.init())
     scene.pass_ms(WEEK_MS)
     expire(scene)
@@ -210,19 +213,22 @@ def test_one_that_comes_back_begins_anew(scene):
     assert second.id != first.id
 
 
-@pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_an_open_transaction_keeps_its_id(scene, state):
+@pytest.mark.parametrize(
+    "state",
+    [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT],
+)
+def test_id_with_an_open_transaction_does_not_expire(scene, state):
     scene.put(transaction(state))
     scene.pass_ms(WEEK_MS)
     expire(scene)
-    assert scene.state() == state.shown
+    assert scene.state() == state.display_name
 
 
-def test_while_a_tombstone_is_written_nothing_else_happens(scene):
+def test_requests_are_rejected_while_a_tombstone_is_written(scene):
     producer = scene.run(scene.init())
     scene.pass_ms(WEEK_MS)
     scene.log.is_held = True
-    expiring = scene.begun(scene.coordinator.forget_expired())
+    expiring = scene.begun(scene.coordinator.remove_expired_transactional_ids())
     assert scene.told(scene.init()) == "CONCURRENT_TRANSACTIONS"
     assert scene.told(scene.add(producer)) == "CONCURRENT_TRANSACTIONS"
     scene.log.release()
@@ -231,7 +237,7 @@ def test_while_a_tombstone_is_written_nothing_else_happens(scene):
     assert scene.state() == "none"
 
 
-def test_an_id_whose_tombstone_cannot_be_written_stays(scene):
+def test_id_is_kept_if_its_tombstone_cannot_be_written(scene):
     producer = scene.run(scene.init())
     scene.pass_ms(WEEK_MS)
     scene.log.failure = NotEnoughReplicas()
@@ -241,7 +247,7 @@ def test_an_id_whose_tombstone_cannot_be_written_stays(scene):
     assert scene.told(scene.add(producer, EVENTS)) == "NONE"
 
 
-def test_many_expire_in_few_batches(scene):
+def test_many_ids_expire_in_few_batches(scene):
     for number in range(2500):
         scene.put(transaction(transactional_id=f"{ID}-{number}", updated_ms=NOW_MS))
     scene.pass_ms(WEEK_MS)
@@ -250,22 +256,22 @@ def test_many_expire_in_few_batches(scene):
     assert len(scene.log.batches) == 3
 
 
-def test_long_ids_expire_in_batches_that_the_log_takes(scene):
+def test_long_ids_expire_in_batches_within_the_message_size(scene):
     names = [f"{number:03}" * 300 for number in range(20)]
     for name in names:
         scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
     scene.pass_ms(WEEK_MS)
-    scene.log.batch_bytes_max = 3000
+    scene.log.max_message_bytes = 3000
     expire(scene)
     assert scene.shard.transactions == {}
     assert len(scene.log.batches) == 7
 
 
-def test_an_id_too_long_for_any_batch_keeps_no_other(scene):
+def test_id_too_long_for_a_batch_does_not_keep_other_ids(scene):
     names = ["a", "b" * 500, "c"]
     for name in names:
         scene.put(transaction(transactional_id=name, updated_ms=NOW_MS))
     scene.pass_ms(WEEK_MS)
-    scene.log.batch_bytes_max = 400
+    scene.log.max_message_bytes = 400
     expire(scene)
     assert [*scene.shard.transactions] == ["b" * 500]

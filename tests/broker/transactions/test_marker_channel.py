@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from odradek.broker.background import Background
-from odradek.broker.metadata.picture import Node
+from odradek.broker.loopback_client import LoopbackClient
+from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
-from odradek.broker.own_client import OwnClient
 from odradek.broker.router import Route
-from odradek.broker.transactions import marker_link
-from odradek.broker.transactions.marker_link import MarkerLinks
+from odradek.broker.task_registry import TaskRegistry
+from odradek.broker.transactions import marker_channel
+from odradek.broker.transactions.marker_channel import MarkerChannels
 from odradek.protocol.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import DecodeError
@@ -18,7 +18,7 @@ from odradek.protocol.types import TopicPartition
 from tests.support.loops import at_end
 
 Marker = WriteTxnMarkersRequest.Marker
-Answered = WriteTxnMarkersResponse.Marker
+MarkerResponse = WriteTxnMarkersResponse.Marker
 NODE = Node(1, "here", 9092, None)
 
 
@@ -27,43 +27,43 @@ class Broker:
 
     def __init__(self):
         self.requests = []
-        self._let_go = asyncio.Semaphore(0)
-        self.failure = None
+        self._may_respond = asyncio.Semaphore(0)
+        self.error = None
         self.is_closed = False
 
     async def send(self, request, *, version):
         assert version == 1
         self.requests.append([marker.producer_id for marker in request.markers])
-        await self._let_go.acquire()
-        if self.failure is not None:
-            failure, self.failure = self.failure, None
-            raise failure
-        return WriteTxnMarkersResponse(markers=[answered(each) for each in request.markers])
+        await self._may_respond.acquire()
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return WriteTxnMarkersResponse(markers=[marker_response(each) for each in request.markers])
 
-    def answers(self, failure=None):
-        self.failure = failure
-        self._let_go.release()
+    def respond(self, error=None):
+        self.error = error
+        self._may_respond.release()
 
     def close(self):
         self.is_closed = True
 
 
-async def _awaited(written):
-    return await written
+async def _wait_for(result):
+    return await result
 
 
-def answered(marker):
+def marker_response(marker):
     topics = [
-        Answered.Topic(
+        MarkerResponse.Topic(
             name=topic.name,
             partitions=[
-                Answered.Topic.Partition(partition_index=each, error_code=0)
+                MarkerResponse.Topic.Partition(partition_index=each, error_code=0)
                 for each in topic.partition_indexes
             ],
         )
         for topic in marker.topics
     ]
-    return Answered(producer_id=marker.producer_id, topics=topics)
+    return MarkerResponse(producer_id=marker.producer_id, topics=topics)
 
 
 def marker(producer_id, *partitions):
@@ -82,15 +82,15 @@ class Scene:
     def __init__(self):
         self.broker = Broker()
         self.tasks = []
-        self._background = Background()
-        self.links = MarkerLinks(BrokerClients(lambda node: self.broker), self._start)
+        self._background = TaskRegistry()
+        self.channels = MarkerChannels(BrokerClients(lambda node: self.broker), self._start)
 
     def _start(self, work, name):
         self.tasks.append(self._background.start(work, name))
 
     async def writing(self, producer_id, *partitions):
-        written = self.links.write(NODE, marker(producer_id, *partitions))
-        task = self._background.start(_awaited(written))
+        result = self.channels.write(NODE, marker(producer_id, *partitions))
+        task = self._background.start(_wait_for(result))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return task
@@ -100,116 +100,120 @@ def codes(*partitions):
     return {TopicPartition("events", each): 0 for each in partitions}
 
 
-async def test_a_marker_goes_at_once_and_others_wait_for_its_answer():
+async def test_marker_is_sent_at_once_and_others_wait_for_the_response():
     scene = Scene()
     first = await scene.writing(1, 0)
     others = [await scene.writing(2, 0), await scene.writing(3, 0, 1)]
     assert scene.broker.requests == [[1]]
-    scene.broker.answers()
+    scene.broker.respond()
     assert await first == codes(0)
-    scene.broker.answers()
+    scene.broker.respond()
     assert await asyncio.gather(*others) == [codes(0), codes(0, 1)]
     assert scene.broker.requests == [[1], [2, 3]]
     await asyncio.gather(*scene.tasks)
 
 
-@pytest.mark.parametrize("failure", [ConnectionResetError(), TimeoutError(), DecodeError("what")])
-async def test_who_is_not_answered_is_told_of_no_partition_and_the_rest_is_sent(failure):
+@pytest.mark.parametrize("error", [ConnectionResetError(), TimeoutError(), DecodeError("what")])
+async def test_failed_request_marks_no_partition_and_the_next_is_sent(error):
     scene = Scene()
     first, second = await scene.writing(1, 0), await scene.writing(2, 0)
-    scene.broker.answers(failure)
+    scene.broker.respond(error)
     assert await first == {}
-    scene.broker.answers()
+    scene.broker.respond()
     assert await second == codes(0)
     await asyncio.gather(*scene.tasks)
 
 
-async def test_nobody_waits_for_ever_whatever_happens(caplog):
+async def test_unexpected_error_completes_all_waiting_markers(caplog):
     scene = Scene()
     first, second = await scene.writing(1, 0), await scene.writing(2, 0)
-    scene.broker.answers(RuntimeError("what nobody thought of"))
+    scene.broker.respond(RuntimeError("what nobody thought of"))
     assert await asyncio.gather(first, second) == [{}, {}]
     third = await scene.writing(3, 0)
-    scene.broker.answers()
+    scene.broker.respond()
     assert await third == codes(0)
 
 
-async def test_it_begins_again_when_it_has_ended():
+async def test_channel_can_be_used_again_when_idle():
     scene = Scene()
     for producer_id in (1, 2):
         writing = await scene.writing(producer_id, 0)
-        scene.broker.answers()
+        scene.broker.respond()
         assert await writing == codes(0)
         await asyncio.gather(*scene.tasks)
 
 
-async def test_two_markers_of_one_producer_are_answered_together():
+async def test_two_markers_of_one_producer_share_a_response():
     """Of one transaction, from a coordinator that has come back while the first was under way."""
     scene = Scene()
     busy = await scene.writing(9, 0)
     both = [await scene.writing(1, 0), await scene.writing(1, 1)]
-    scene.broker.answers()
-    scene.broker.answers()
+    scene.broker.respond()
+    scene.broker.respond()
     assert await asyncio.gather(*both) == [codes(0, 1), codes(0, 1)]
     assert await busy == codes(0)
     await asyncio.gather(*scene.tasks)
 
 
-async def test_a_request_has_so_many_at_most(monkeypatch):
-    monkeypatch.setattr(marker_link, "MARKERS_MAX", 2)
+async def test_request_has_at_most_the_maximum_number_of_markers(monkeypatch):
+    monkeypatch.setattr(marker_channel, "MAX_MARKERS_PER_REQUEST", 2)
     scene = Scene()
     busy = await scene.writing(9, 0)
     others = [await scene.writing(each, 0) for each in range(3)]
     for _ in range(3):
-        scene.broker.answers()
+        scene.broker.respond()
     await asyncio.gather(busy, *others, *scene.tasks)
     assert scene.broker.requests == [[9], [0, 1], [2]]
 
 
-async def test_closing_closes_the_connections():
+async def test_close_closes_the_connections():
     scene = Scene()
     writing = await scene.writing(1, 0)
-    scene.broker.answers()
+    scene.broker.respond()
     await asyncio.gather(writing, *scene.tasks)
-    scene.links.close()
+    scene.channels.close()
     assert scene.broker.is_closed
 
 
-async def test_what_this_broker_leads_itself_is_written_in_the_same_call():
-    asked = []
+async def test_local_markers_are_written_synchronously():
+    requests = []
 
-    def handle(call):
-        asked.append((call.version, [each.producer_id for each in call.request.markers]))
-        return WriteTxnMarkersResponse(markers=[answered(each) for each in call.request.markers])
+    def handle(request):
+        requests.append((request.version, [each.producer_id for each in request.body.markers]))
+        return WriteTxnMarkersResponse(
+            markers=[marker_response(each) for each in request.body.markers]
+        )
 
-    links, client = here(handle)
-    assert links.write(NODE, marker(7, 0, 1)) == codes(0, 1)
-    assert asked == [(1, [7])]
+    channels, client = local_channels(handle)
+    assert channels.write(NODE, marker(7, 0, 1)) == codes(0, 1)
+    assert requests == [(1, [7])]
     client.close()
-    assert links.write(NODE, marker(7, 0)) == {}
+    assert channels.write(NODE, marker(7, 0)) == {}
 
 
-async def test_it_waits_for_replicas_of_its_own_too():
+async def test_local_markers_wait_for_replication():
     replicated = asyncio.get_running_loop().create_future()
 
-    async def handle(call):
+    async def handle(request):
         await replicated
-        return WriteTxnMarkersResponse(markers=[answered(each) for each in call.request.markers])
+        return WriteTxnMarkersResponse(
+            markers=[marker_response(each) for each in request.body.markers]
+        )
 
-    links, _ = here(handle)
-    written = links.write(NODE, marker(7, 0))
+    channels, _ = local_channels(handle)
+    result = channels.write(NODE, marker(7, 0))
     replicated.set_result(None)
-    assert await written == codes(0)
+    assert await result == codes(0)
 
 
-def here(handle):
-    background = Background()
+def local_channels(handle):
+    background = TaskRegistry()
     at_end(background.stop)
     key = ApiKey.WRITE_TXN_MARKERS
-    client = OwnClient(
+    client = LoopbackClient(
         lambda: {key: Route(key, handle)},
         client_id="1",
         listener="INSIDE",
-        start=background.start,
+        start_task=background.start,
     )
-    return MarkerLinks(BrokerClients(lambda node: client), background.start), client
+    return MarkerChannels(BrokerClients(lambda node: client), background.start), client

@@ -2,9 +2,9 @@
 
 import pytest
 
-from odradek.broker.transactions.transaction_state import State
+from odradek.broker.transactions.transaction_state import TransactionState
 from odradek.protocol.error_codes import ErrorCode
-from odradek.protocol.errors import NotEnoughReplicas, NotLeader
+from odradek.protocol.errors import NotEnoughReplicas, NotLeaderOrFollower
 from odradek.protocol.types import TopicPartition
 from tests.support.transactions import ID, OURS, PARTITIONS, transaction
 
@@ -23,12 +23,12 @@ ELSEWHERE = {
 @pytest.fixture(params=ELSEWHERE)
 def prepared(scene, request):
     """To be completed, when the test says so; the partitions are led here, or by another broker."""
-    txn = scene.put(transaction(State.PREPARE_COMMIT))
+    txn = scene.put(transaction(TransactionState.PREPARE_COMMIT))
     scene.participants.is_here = True
     scene.participants.elsewhere = ELSEWHERE[request.param]
 
     async def complete():
-        scene.markers.complete(scene.shard, txn)
+        scene.markers.complete_transaction(scene.shard, txn)
         assert not scene.participants.elsewhere or scene.state() == "PrepareCommit"
 
     def complete_and_wait():
@@ -39,18 +39,18 @@ def prepared(scene, request):
 
 
 def marked(scene):
-    return {where for where in PARTITIONS if scene.participants.logs[where].markers}
+    return {partition for partition in PARTITIONS if scene.participants.logs[partition].markers}
 
 
-def test_every_partition_gets_one(scene, prepared):
+def test_each_partition_gets_one_marker(scene, prepared):
     prepared()
     assert scene.state() == "CompleteCommit"
-    for where in PARTITIONS:
-        (marker,) = scene.participants.logs[where].markers
+    for partition in PARTITIONS:
+        (marker,) = scene.participants.logs[partition].markers
         assert marker == (OURS, True, 5)
 
 
-def test_one_that_has_no_leader_is_waited_for(scene, prepared):
+def test_partition_without_leader_is_retried(scene, prepared):
     scene.participants.leaderless.add(FIRST)
     prepared()
     assert marked(scene) == {SECOND}
@@ -62,7 +62,7 @@ def test_one_that_has_no_leader_is_waited_for(scene, prepared):
     assert len(scene.participants.logs[SECOND].markers) == 1
 
 
-def test_a_request_without_an_answer_is_sent_again(scene, prepared):
+def test_lost_request_is_sent_again(scene, prepared):
     scene.participants.lost = 3
     prepared()
     assert scene.state() == "PrepareCommit"
@@ -70,16 +70,16 @@ def test_a_request_without_an_answer_is_sent_again(scene, prepared):
     assert scene.state() == "CompleteCommit"
 
 
-def test_the_longer_it_takes_the_more_seldom_it_is_tried_but_every_second(scene, prepared):
+def test_retry_interval_grows_to_one_second(scene, prepared):
     scene.participants.refusals[FIRST] = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 100
     prepared()
     refusals = scene.participants.refusals[FIRST]
     assert len(refusals) == 99
     scene.pass_ms(1500)
     assert len(refusals) == 95
-    for left in (94, 93, 92):
+    for remaining in (94, 93, 92):
         scene.pass_ms(1000)
-        assert len(refusals) == left
+        assert len(refusals) == remaining
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_longer_it_takes_the_more_seldom_it_is_tried_but_every_second(scene,
     ],
     ids=lambda error: error.name,
 )
-def test_a_partition_that_refuses_is_asked_again_alone(scene, prepared, error):
+def test_only_the_failed_partition_is_retried(scene, prepared, error):
     scene.participants.refusals[FIRST] = [error, error]
     prepared()
     assert marked(scene) == {SECOND}
@@ -114,28 +114,28 @@ def test_a_partition_that_refuses_is_asked_again_alone(scene, prepared, error):
     ],
     ids=lambda error: error.name,
 )
-def test_a_partition_that_needs_none_is_done_with(scene, prepared, error):
+def test_partition_with_a_fatal_error_needs_no_marker(scene, prepared, error):
     scene.participants.refusals[FIRST] = [error]
     prepared()
     assert scene.state() == "CompleteCommit"
     assert marked(scene) == {SECOND}
 
 
-def test_a_topic_that_is_deleted_needs_none(scene, prepared):
+def test_deleted_topic_needs_no_marker(scene, prepared):
     scene.participants.deleted.update(PARTITIONS)
     prepared()
     assert scene.state() == "CompleteCommit"
     assert marked(scene) == set()
 
 
-def test_a_topic_that_is_made_again_with_fewer_partitions_needs_fewer(scene, prepared):
+def test_topic_recreated_with_fewer_partitions_needs_fewer_markers(scene, prepared):
     scene.participants.deleted.add(SECOND)
     prepared()
     assert scene.state() == "CompleteCommit"
     assert marked(scene) == {FIRST}
 
 
-def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
+def test_partition_that_is_not_known_yet_is_retried(scene, prepared):
     scene.participants.unknown.add("events")
     prepared()
     scene.pass_ms(500)
@@ -145,7 +145,7 @@ def test_one_that_is_merely_not_known_yet_is_waited_for(scene, prepared):
     assert scene.state() == "CompleteCommit"
 
 
-def test_nothing_is_sent_by_who_coordinates_no_more(scene, prepared):
+def test_no_marker_is_sent_after_resignation(scene, prepared):
     scene.participants.leaderless.update(PARTITIONS)
     prepared()
     scene.resign()
@@ -155,7 +155,7 @@ def test_nothing_is_sent_by_who_coordinates_no_more(scene, prepared):
     assert not scene.tasks
 
 
-def test_completion_is_written_when_the_log_takes_it(scene, prepared):
+def test_completion_is_retried_until_the_log_accepts_it(scene, prepared):
     scene.log.failure = NotEnoughReplicas()
     prepared()
     scene.pass_ms(500)
@@ -163,41 +163,41 @@ def test_completion_is_written_when_the_log_takes_it(scene, prepared):
     assert scene.told(scene.add(OURS)) == "CONCURRENT_TRANSACTIONS"
     scene.log.failure = None
     scene.pass_ms(1000)
-    assert scene.shard.transactions[ID].state is State.COMPLETE_COMMIT
+    assert scene.shard.transactions[ID].state is TransactionState.COMPLETE_COMMIT
     assert [len(scene.participants.logs[each].markers) for each in PARTITIONS] == [1, 1]
 
 
-def test_a_completion_that_the_log_does_not_take_is_told_of_once(scene, prepared, caplog):
+def test_failed_completion_is_logged_once(scene, prepared, caplog):
     scene.log.failure = NotEnoughReplicas()
     prepared()
     scene.pass_ms(60_000)
-    told = [each for each in caplog.messages if "not complete yet" in each]
-    assert len(told) == 1
+    logged = [each for each in caplog.messages if "not complete yet" in each]
+    assert len(logged) == 1
     scene.log.failure = None
     scene.pass_ms(1000)
     assert scene.state() == "CompleteCommit"
 
 
-def test_completion_is_not_written_by_who_coordinates_no_more(scene, prepared):
+def test_completion_is_not_written_after_resignation(scene, prepared):
     scene.log.failure = NotEnoughReplicas()
     prepared()
-    end_offset = scene.log.end_offset
+    end_offset = scene.log.log_end_offset
     scene.resign()
     scene.log.failure = None
     scene.pass_ms(1000)
-    assert scene.log.end_offset == end_offset
+    assert scene.log.log_end_offset == end_offset
     assert not scene.tasks
 
 
-def test_completion_is_written_again_where_the_leader_only_got_another_epoch(scene, prepared):
+def test_completion_is_written_again_after_a_new_leader_epoch(scene, prepared):
     scene.log.is_held = True
     prepared()
-    scene.log.release(NotLeader())
+    scene.log.release(NotLeaderOrFollower())
     scene.pass_ms(220)
     assert scene.state() == "CompleteCommit"
 
 
-def test_what_is_all_led_here_is_complete_at_once(scene):
+def test_transaction_with_only_local_partitions_completes_at_once(scene):
     scene.participants.is_here = True
     producer = scene.open()
     scene.run(scene.end(producer))

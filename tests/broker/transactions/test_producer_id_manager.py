@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from odradek.broker.handlers import init_producer_id
-from odradek.broker.transactions.producer_ids import ProducerIds
+from odradek.broker.transactions.producer_id_manager import ProducerIdManager
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import CoordinatorLoadInProgress, NotController
@@ -25,38 +25,40 @@ class Controller:
         return SimpleNamespace(block_start=start, block_end=start + 2)
 
 
-async def test_no_two_are_alike_however_many_ask_at_once():
+async def test_concurrent_requests_get_different_ids():
     controller = Controller()
-    ids = ProducerIds(controller)
-    given = await asyncio.gather(*(ids.next() for _ in range(8)))
-    assert sorted(given) == list(range(8))
+    ids = ProducerIdManager(controller)
+    producer_ids = await asyncio.gather(*(ids.generate_producer_id() for _ in range(8)))
+    assert sorted(producer_ids) == list(range(8))
     assert controller.blocks == 3
 
 
-async def test_one_that_is_left_is_given_without_waiting():
-    ids = ProducerIds(Controller())
-    assert ids.next_nowait() is None
-    assert await ids.next() == 0
-    assert [ids.next_nowait() for _ in range(3)] == [1, 2, None]
+async def test_remaining_id_is_returned_without_waiting():
+    ids = ProducerIdManager(Controller())
+    assert ids.generate_producer_id_nowait() is None
+    assert await ids.generate_producer_id() == 0
+    assert [ids.generate_producer_id_nowait() for _ in range(3)] == [1, 2, None]
 
 
-async def test_a_controller_that_refuses_is_asked_again_by_the_next():
-    answers = [NotController(), SimpleNamespace(block_start=5, block_end=5)]
+async def test_failed_allocation_is_retried_by_the_next_request():
+    responses = [NotController(), SimpleNamespace(block_start=5, block_end=5)]
 
     async def allocate():
-        answer = answers.pop(0)
-        if isinstance(answer, NotController):
-            raise answer
-        return answer
+        response = responses.pop(0)
+        if isinstance(response, NotController):
+            raise response
+        return response
 
-    ids = ProducerIds(allocate)
+    ids = ProducerIdManager(allocate)
     with pytest.raises(CoordinatorLoadInProgress):
-        await ids.next()
-    assert await ids.next() == 5
+        await ids.generate_producer_id()
+    assert await ids.generate_producer_id() == 5
 
 
-def test_a_refusal_names_no_producer():
-    call = called(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), version=5)
-    answer = init_producer_id.refused(call, NotController())
-    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
-    assert answer.error_code == ErrorCode.NOT_CONTROLLER.code
+def test_error_response_has_no_producer():
+    request = called(
+        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), version=5
+    )
+    response = init_producer_id.error_response(request, NotController())
+    assert (response.producer_id, response.producer_epoch) == (-1, -1)
+    assert response.error_code == ErrorCode.NOT_CONTROLLER.code

@@ -8,11 +8,19 @@ from odradek.broker.transactions.records import (
     transaction_key,
     transaction_value,
 )
-from odradek.protocol.internal.key_partition import partition_of
-from odradek.protocol.internal.log_record import decode_part, encode_part, part_version
+from odradek.protocol.internal.coordinator_record import (
+    decode_version_prefixed,
+    encode_version_prefixed,
+    read_version_prefix,
+)
+from odradek.protocol.internal.key_partition import partition_for
 from odradek.protocol.internal.transaction_log import TransactionLogKey, TransactionLogValue
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch, marker_of
+from odradek.protocol.records.control_records import (
+    EndTransactionMarker,
+    build_marker_batch,
+    parse_end_transaction_marker,
+)
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
 from tests.support.kafka_json import to_json
 from tests.support.recorded_transactions import STATE_PARTITIONS, recorded_transactions
@@ -29,16 +37,16 @@ def recorded(request):
 
 
 class TestRecords:
-    def test_keys_and_values_say_what_kafka_reads_in_them(self, recorded):
+    def test_keys_and_values_decode_as_in_kafka(self, recorded):
         for each in recorded.records:
-            key = decode_part(TransactionLogKey, bytes.fromhex(each.key))
+            key = decode_version_prefixed(TransactionLogKey, bytes.fromhex(each.key))
             assert to_json(key, 0) == each.shown_key
             if each.value is not None:
                 stored = bytes.fromhex(each.value)
-                value = decode_part(TransactionLogValue, stored)
-                assert to_json(value, part_version(stored)) == each.shown_value
+                value = decode_version_prefixed(TransactionLogValue, stored)
+                assert to_json(value, read_version_prefix(stored)) == each.shown_value
 
-    def test_keys_and_values_are_written_as_kafka_writes_them(self, recorded):
+    def test_keys_and_values_encode_as_in_kafka(self, recorded):
         for each in recorded.records:
             for message, text in (
                 (TransactionLogKey, each.key),
@@ -46,10 +54,12 @@ class TestRecords:
             ):
                 if text is not None:
                     stored = bytes.fromhex(text)
-                    again = encode_part(decode_part(message, stored), part_version(stored))
-                    assert again == stored
+                    encoded = encode_version_prefixed(
+                        decode_version_prefixed(message, stored), read_version_prefix(stored)
+                    )
+                    assert encoded == stored
 
-    def test_the_coordinator_reads_and_writes_the_same(self, recorded):
+    def test_coordinator_reads_and_writes_the_same_bytes(self, recorded):
         for each in recorded.records:
             if each.value is not None:
                 stored = bytes.fromhex(each.value)
@@ -57,41 +67,43 @@ class TestRecords:
                 transaction = read_value(transactional_id, stored)
                 version = SERVER_VERSIONS[recorded.release]
                 assert transaction_key(transactional_id).hex() == each.key
-                assert transaction_value(transaction, server_version=version) == stored
+                assert transaction_value(transaction, transaction_version=version) == stored
 
-    def test_every_id_is_in_the_partition_where_it_is_looked_for(self, recorded):
+    def test_each_id_is_in_its_partition(self, recorded):
         for each in recorded.records:
             transactional_id = each.shown_key["transactionalId"]
-            assert partition_of(transactional_id, STATE_PARTITIONS) == each.partition
+            assert partition_for(transactional_id, STATE_PARTITIONS) == each.partition
 
-    def test_values_are_of_the_version_of_their_release(self, recorded):
+    def test_values_have_the_version_of_their_release(self, recorded):
         values = [bytes.fromhex(each.value) for each in recorded.records if each.value]
-        assert {part_version(value) for value in values} == {VALUE_VERSIONS[recorded.release]}
+        assert {read_version_prefix(value) for value in values} == {
+            VALUE_VERSIONS[recorded.release]
+        }
 
-    def test_every_state_that_is_written_is_there(self, recorded):
+    def test_all_written_states_are_recorded(self, recorded):
         values = [each.shown_value for each in recorded.records if each.shown_value]
         assert {each["transactionStatus"] for each in values} >= {0, 1, 2, 3, 4, 5}
         assert any(each.value is None for each in recorded.records)
 
 
 class TestMarkers:
-    def test_markers_say_what_kafka_reads_in_them(self, recorded):
+    def test_markers_decode_as_in_kafka(self, recorded):
         assert {each.marker for each in recorded.markers} == {"COMMIT", "ABORT"}
         for each in recorded.markers:
             batch = RecordBatch(bytearray.fromhex(each.batch))
             (record,) = batch.records()
-            wanted = EndTransactionMarker(each.marker == "COMMIT", each.coordinator_epoch)
-            assert marker_of(record) == wanted
+            expected = EndTransactionMarker(each.marker == "COMMIT", each.coordinator_epoch)
+            assert parse_end_transaction_marker(record) == expected
             assert (batch.producer_id, batch.producer_epoch) == (
                 each.producer_id,
                 each.producer_epoch,
             )
 
-    def test_markers_are_written_as_kafka_writes_them(self, recorded):
+    def test_markers_encode_as_in_kafka(self, recorded):
         for each in recorded.markers:
             batch = RecordBatch(bytearray.fromhex(each.batch))
             (record,) = batch.records()
-            written = marker_batch(
+            encoded = build_marker_batch(
                 EndTransactionMarker(each.marker == "COMMIT", each.coordinator_epoch),
                 timestamp=record.timestamp,
                 producer_id=each.producer_id,
@@ -99,4 +111,4 @@ class TestMarkers:
                 base_offset=batch.base_offset,
                 partition_leader_epoch=batch.partition_leader_epoch,
             )
-            assert bytes(written) == bytes(batch.view)
+            assert bytes(encoded) == bytes(batch.view)

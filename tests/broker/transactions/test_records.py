@@ -8,53 +8,59 @@ from odradek.broker.transactions.records import (
     transaction_key,
     transaction_value,
 )
-from odradek.broker.transactions.transaction_state import State
+from odradek.broker.transactions.transaction_state import TransactionState
 from odradek.protocol.errors import DecodeError
-from odradek.protocol.internal.log_record import encode_part
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from odradek.protocol.internal.transaction_log import TransactionLogValue
 from tests.support.transactions import ID, transaction
 
-TOLD_BY_VERSION_1 = {"previous_producer_id": 5, "next_producer_id": 9, "client_version": 2}
+VERSION_1_FIELDS = {
+    "previous_producer_id": 5,
+    "next_producer_id": 9,
+    "client_transaction_version": 2,
+}
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", TransactionState)
 @pytest.mark.parametrize("server", [1, 2])
-def test_what_is_written_is_read(state, server):
-    txn = transaction(state, **TOLD_BY_VERSION_1)
-    assert read_value(ID, transaction_value(txn, server_version=server)) == txn
+def test_value_survives_a_round_trip(state, server):
+    txn = transaction(state, **VERSION_1_FIELDS)
+    assert read_value(ID, transaction_value(txn, transaction_version=server)) == txn
 
 
-@pytest.mark.parametrize("state", State)
-def test_version_0_has_no_room_for_what_is_new(state):
-    txn = transaction(state, **TOLD_BY_VERSION_1)
-    assert read_value(ID, transaction_value(txn, server_version=0)) == transaction(state)
+@pytest.mark.parametrize("state", TransactionState)
+def test_version_0_drops_the_new_fields(state):
+    txn = transaction(state, **VERSION_1_FIELDS)
+    assert read_value(ID, transaction_value(txn, transaction_version=0)) == transaction(state)
 
 
 @pytest.mark.parametrize("server", [0, 1])
-def test_the_last_epoch_is_not_in_the_log(server):
-    stored = transaction_value(transaction(last_epoch=2), server_version=server)
+def test_last_producer_epoch_is_not_stored(server):
+    stored = transaction_value(transaction(last_producer_epoch=2), transaction_version=server)
     assert read_value(ID, stored) == transaction()
 
 
-def test_the_version_of_a_value_is_that_of_the_feature():
-    values = [transaction_value(transaction(), server_version=each)[:2] for each in range(3)]
+def test_value_version_follows_the_transaction_version():
+    values = [transaction_value(transaction(), transaction_version=each)[:2] for each in range(3)]
     assert values == [b"\0\0", b"\0\x01", b"\0\x01"]
 
 
-def test_partitions_are_null_in_state_empty_and_only_there():
+def test_partitions_are_null_only_in_state_empty():
     """As Kafka writes it; it reads no others."""
-    for state in State:
-        stored = transaction_value(transaction(state, partitions=frozenset()), server_version=0)
+    for state in TransactionState:
+        stored = transaction_value(
+            transaction(state, partitions=frozenset()), transaction_version=0
+        )
         length = stored[2 + 8 + 2 + 4 + 1 :][:4]
-        assert length == (b"\xff\xff\xff\xff" if state is State.EMPTY else b"\0\0\0\0")
+        assert length == (b"\xff\xff\xff\xff" if state is TransactionState.EMPTY else b"\0\0\0\0")
 
 
-def test_keys():
+def test_key_survives_a_round_trip():
     assert transaction_key("ab") == b"\0\0\0\x02ab"
     assert read_key(b"\0\0\0\x02ab") == "ab"
 
 
-def test_states_and_versions_that_nobody_knows_cannot_be_read():
+def test_unknown_states_and_versions_are_rejected():
     value = TransactionLogValue(
         producer_id=1,
         producer_epoch=0,
@@ -65,6 +71,6 @@ def test_states_and_versions_that_nobody_knows_cannot_be_read():
         transaction_start_timestamp_ms=1,
     )
     with pytest.raises(DecodeError, match="state 8"):
-        read_value(ID, encode_part(value, 0))
+        read_value(ID, encode_version_prefixed(value, 0))
     with pytest.raises(DecodeError, match="version 2"):
-        read_value(ID, b"\0\x02" + encode_part(value, 1)[2:])
+        read_value(ID, b"\0\x02" + encode_version_prefixed(value, 1)[2:])

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from odradek.controller.store.base import (
     ANY_VERSION,
     Create,
-    Created,
+    CreateResult,
     Delete,
     Exists,
-    Get,
+    GetData,
     MultiFailed,
-    Node,
-    Set,
+    SetData,
     StoreError,
+    ZNode,
 )
-from odradek.controller.store.tree import Gone, Tree, parent_of
+from odradek.controller.store.data_tree import DataTree, DeletedNode, parent_of
 from tests.support.store_steps import FIRST, MULTIS, WRITES
 
 EFFECTS = st.lists(st.one_of(WRITES.map(lambda write: [write]), MULTIS), max_size=30).map(
@@ -26,7 +26,7 @@ EFFECTS = st.lists(st.one_of(WRITES.map(lambda write: [write]), MULTIS), max_siz
 )
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The model's answer to what it does not do."""
 
 
@@ -48,22 +48,26 @@ class Model:
         if isinstance(operation, Create):
             return self.create(operation)
         path, (_, version) = operation.path, self.nodes.get(operation.path, (None, None))
-        children = [each for each in self.nodes if each != "/" and parent_of(each) == path]
-        refuse_unless(version is not None and operation.version in (ANY_VERSION, version))
-        if isinstance(operation, Set):
+        children = [
+            node_path
+            for node_path in self.nodes
+            if node_path != "/" and parent_of(node_path) == path
+        ]
+        reject_unless(version is not None and operation.version in (ANY_VERSION, version))
+        if isinstance(operation, SetData):
             self.nodes[path] = (operation.value, version + 1)
         elif isinstance(operation, Delete):
-            refuse_unless(not children)
+            reject_unless(not children)
             del self.nodes[path], self.creations[path]
             self.ephemerals.discard(path)
         return None
 
     def create(self, operation):
         path, parent = operation.path, parent_of(operation.path)
-        refuse_unless(parent in self.nodes and parent not in self.ephemerals)
+        reject_unless(parent in self.nodes and parent not in self.ephemerals)
         if operation.is_sequential:
             path += f"{self.creations[parent]:010d}"
-        refuse_unless(path not in self.nodes)
+        reject_unless(path not in self.nodes)
         self.creations[parent] += 1
         self.creations[path] = 0
         self.nodes[path] = (operation.value, 0)
@@ -71,42 +75,42 @@ class Model:
             self.ephemerals.add(path)
 
 
-def refuse_unless(is_legal):
+def reject_unless(is_legal):
     if not is_legal:
-        raise Refused
+        raise Rejected
 
 
-def seen_in(tree, session_id, paths):
-    outcomes = tree.run(session_id, [Get(path) for path in paths], now_ms=0).outcomes
+def read_nodes(tree, session_id, paths):
+    outcomes = tree.run(session_id, [GetData(path) for path in paths], now_ms=0).outcomes
     return {
         path: (node.value, node.stat.version)
         for path, node in zip(paths, outcomes, strict=True)
-        if isinstance(node, Node)
+        if isinstance(node, ZNode)
     }
 
 
 @given(multis=EFFECTS)
-def test_a_tree_does_what_a_dictionary_does(multis):
-    tree, model = Tree(), Model()
+def test_tree_matches_a_dictionary(multis):
+    tree, model = DataTree(), Model()
     session_id = tree.begin_session()
     for operations in multis:
         try:
             model.multi(operations)
-        except Refused:
+        except Rejected:
             with pytest.raises(MultiFailed):
                 tree.multi(session_id, operations, now_ms=1)
         else:
             tree.multi(session_id, operations, now_ms=1)
-        assert seen_in(tree, session_id, [*model.nodes]) == model.nodes
-        kept = {record.path: record.creations for record in tree.records()}
-        assert kept == {
+        assert read_nodes(tree, session_id, [*model.nodes]) == model.nodes
+        creations = {record.path: record.creations for record in tree.records()}
+        assert creations == {
             path: count for path, count in model.creations.items() if path not in model.ephemerals
         }
 
 
 @given(multis=EFFECTS)
-def test_a_tree_is_what_its_mutations_make(multis):
-    tree, kept = Tree(), {"/": Tree().records()[0]}
+def test_tree_can_be_rebuilt_from_its_mutations(multis):
+    tree, stored = DataTree(), {"/": DataTree().records()[0]}
     session_id = tree.begin_session()
     for operations in multis:
         zxid = tree.zxid
@@ -116,16 +120,16 @@ def test_a_tree_is_what_its_mutations_make(multis):
             assert tree.zxid == zxid
             continue
         assert tree.zxid - zxid in (0, 1)
-        kept |= effects.mutations
-        records = [record for record in kept.values() if not isinstance(record, Gone)]
+        stored |= effects.mutations
+        records = [record for record in stored.values() if not isinstance(record, DeletedNode)]
         assert sorted(records) == sorted(tree.records())
-        again = Tree(zxid=tree.zxid, records=records)
-        assert sorted(again.records()) == sorted(records)
+        rebuilt = DataTree(zxid=tree.zxid, records=records)
+        assert sorted(rebuilt.records()) == sorted(records)
 
 
 @given(multis=EFFECTS)
-def test_no_watch_is_called_and_none_is_lost_when_nothing_is_done(multis):
-    tree, seen = Tree(), []
+def test_watch_fires_only_for_a_change_and_is_never_lost(multis):
+    tree, seen = DataTree(), []
     session_id = tree.begin_session()
     for operations in multis:
         tree.run(session_id, [Exists("/a", seen.append)], now_ms=0)
@@ -138,10 +142,10 @@ def test_no_watch_is_called_and_none_is_lost_when_nothing_is_done(multis):
         # What was made and taken away again in one breath has changed too.
         after = tree.run(session_id, [Exists("/a")], now_ms=0).outcomes
         touched = any(
-            isinstance(operation, Create | Set | Delete) and operation.path == "/a"
+            isinstance(operation, Create | SetData | Delete) and operation.path == "/a"
             for operation in operations
         )
-        assert len(effects.calls) == touched
+        assert len(effects.watch_calls) == touched
         assert touched or comparable_part(before) == comparable_part(after)
 
 
@@ -151,20 +155,20 @@ def comparable_part(outcomes):
 
 
 @given(multis=EFFECTS)
-def test_the_end_of_a_session_takes_its_ephemeral_nodes_and_nothing_else(multis):
-    tree = Tree()
+def test_end_of_a_session_deletes_only_its_ephemeral_nodes(multis):
+    tree = DataTree()
     lasting, ending = tree.begin_session(), tree.begin_session()
     paths = set()
-    for slot, operations in enumerate(multis):
-        session_id = ending if slot % 2 else lasting
+    for index, operations in enumerate(multis):
+        session_id = ending if index % 2 else lasting
         for outcome in tree.run(session_id, operations, now_ms=1).outcomes:
-            if isinstance(outcome, Created):
+            if isinstance(outcome, CreateResult):
                 paths.add(outcome.path)
-    reads = [Get(path) for path in sorted(paths)]
+    reads = [GetData(path) for path in sorted(paths)]
     before = tree.run(lasting, reads, now_ms=2).outcomes
     tree.end_session(ending, now_ms=2)
-    for was, now in zip(before, tree.run(lasting, reads, now_ms=2).outcomes, strict=True):
-        if isinstance(was, StoreError) or was.stat.ephemeral_owner == ending:
-            assert isinstance(now, StoreError)
+    for old, new in zip(before, tree.run(lasting, reads, now_ms=2).outcomes, strict=True):
+        if isinstance(old, StoreError) or old.stat.ephemeral_owner == ending:
+            assert isinstance(new, StoreError)
         else:
-            assert (now.value, now.stat.version) == (was.value, was.stat.version)
+            assert (new.value, new.stat.version) == (old.value, old.stat.version)

@@ -11,21 +11,21 @@ from tests.support.stores import EmbeddedStores, MemoryStores
 from tests.support.zookeeper import ZooKeeperStores
 
 
-async def told_by(stores, steps):
+async def results_of(stores, steps):
     return await told_of(await stores.open(), steps)
 
 
 # Far from the usual hundred: each step is a round trip to the server, or a sync of the disk.
 @settings(max_examples=30)
 @given(steps=STEPS)
-def test_memory_answers_as_zookeeper_does(zookeeper, steps):
-    expected = finish(told_by(ZooKeeperStores(zookeeper), steps))
-    assert finish(told_by(MemoryStores(), steps)) == expected
+def test_memory_store_returns_what_zookeeper_returns(zookeeper, steps):
+    expected = finish(results_of(ZooKeeperStores(zookeeper), steps))
+    assert finish(results_of(MemoryStores(), steps)) == expected
 
 
 @settings(max_examples=10)
 @given(steps=STEPS)
-def test_the_embedded_store_answers_as_memory_does(steps):
+def test_embedded_store_returns_what_the_memory_store_returns(steps):
     with tempfile.TemporaryDirectory() as folder:
-        told = finish(told_by(EmbeddedStores(Path(folder)), steps))
-    assert told == finish(told_by(MemoryStores(), steps))
+        results = finish(results_of(EmbeddedStores(Path(folder)), steps))
+    assert results == finish(results_of(MemoryStores(), steps))

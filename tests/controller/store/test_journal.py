@@ -7,15 +7,15 @@ import stat
 
 import pytest
 
-from odradek.controller.store.base import Create, Delete, Set
+from odradek.controller.store.base import Create, Delete, SetData
+from odradek.controller.store.data_tree import DataTree, DeletedNode, NodeRecord
 from odradek.controller.store.journal import (
-    JournalDamaged,
+    CorruptJournal,
+    IncompatibleJournal,
     JournalError,
-    JournalForeign,
     JournalInUse,
     SqliteJournal,
 )
-from odradek.controller.store.tree import Gone, Record, Tree
 
 NODE_COUNT = 60
 
@@ -25,7 +25,7 @@ def file(tmp_path):
     return tmp_path / "metadata.db"
 
 
-def journal_of(file, *operations):
+def open_journal(file, *operations):
     """Open, with a tree in it."""
     journal = SqliteJournal(file)
     tree = journal.open()
@@ -34,14 +34,14 @@ def journal_of(file, *operations):
     return journal, tree
 
 
-def filled(file):
+def write_journal(file):
     nodes = [Create(f"/{number}", b"value %d " % number * 20) for number in range(NODE_COUNT)]
-    journal, tree = journal_of(file, *nodes, Create("/1/big", b"x" * 20_000), Set("/2", b""))
+    journal, tree = open_journal(file, *nodes, Create("/1/big", b"x" * 20_000), SetData("/2", b""))
     journal.close()
     return tree
 
 
-def found_in(file):
+def read_tree(file):
     journal = SqliteJournal(file)
     tree = journal.open()
     journal.close()
@@ -52,26 +52,26 @@ def contents(tree):
     return tree.zxid, sorted(tree.records())
 
 
-def test_what_was_committed_is_found(file):
-    tree = filled(file)
-    assert contents(found_in(file)) == contents(tree)
+def test_committed_nodes_are_read_back(file):
+    tree = write_journal(file)
+    assert contents(read_tree(file)) == contents(tree)
     assert len(tree.records()) == NODE_COUNT + 2
 
 
-def test_what_is_gone_is_not_found(file):
-    journal, tree = journal_of(file, Create("/a"), Create("/b"), Delete("/a"))
-    journal.commit([Gone("/b"), Gone("/never")], tree.zxid + 1)
+def test_deleted_nodes_are_not_read_back(file):
+    journal, tree = open_journal(file, Create("/a"), Create("/b"), Delete("/a"))
+    journal.commit([DeletedNode("/b"), DeletedNode("/never")], tree.zxid + 1)
     journal.close()
-    assert [record.path for record in found_in(file).records()] == ["/"]
+    assert [record.path for record in read_tree(file).records()] == ["/"]
 
 
-def test_a_new_file_has_an_empty_tree_and_one_reader(file):
-    assert contents(found_in(file)) == contents(Tree())
+def test_new_file_has_an_empty_tree_and_is_private_to_its_owner(file):
+    assert contents(read_tree(file)) == contents(DataTree())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_commits_are_synced(file):
-    journal, _ = journal_of(file)
+def test_commits_are_flushed_to_disk(file):
+    journal, _ = open_journal(file)
     settings = [
         journal._connection.execute(f"PRAGMA {name}").fetchone()
         for name in ("journal_mode", "synchronous", "locking_mode")
@@ -80,67 +80,67 @@ def test_commits_are_synced(file):
     assert settings == [("wal",), (2,), ("exclusive",)]
 
 
-def test_it_is_one_file_when_closed(file):
-    filled(file)
+def test_closed_journal_is_a_single_file(file):
+    write_journal(file)
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_opening_again_finds_what_was_committed(file):
-    journal, tree = journal_of(file, Create("/a"))
+def test_reopen_reads_the_committed_nodes(file):
+    journal, tree = open_journal(file, Create("/a"))
     assert contents(journal.open()) == contents(tree)
     journal.close()
 
 
-def test_another_journal_is_refused_and_does_no_harm(file):
-    journal, tree = journal_of(file, Create("/a"))
+def test_second_open_is_rejected_and_changes_nothing(file):
+    journal, tree = open_journal(file, Create("/a"))
     for _ in range(2):
         with pytest.raises(JournalInUse, match="in use"):
             SqliteJournal(file).open()
     journal.commit([], tree.zxid + 7)
     journal.close()
-    assert found_in(file).zxid == tree.zxid + 7
+    assert read_tree(file).zxid == tree.zxid + 7
 
 
 @pytest.mark.parametrize("name", ["no/such/folder.db", "."])
-def test_a_file_that_cannot_be_made_is_named(tmp_path, name):
+def test_error_names_a_file_that_cannot_be_created(tmp_path, name):
     with pytest.raises(JournalError, match=str(tmp_path)):
         SqliteJournal(tmp_path / name).open()
 
 
-def test_another_database_is_refused_and_left_alone(file):
+def test_foreign_database_is_rejected_and_not_changed(file):
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE somebody (elses)")
     connection.close()
     before = file.read_bytes()
-    with pytest.raises(JournalForeign, match="not a metadata store"):
+    with pytest.raises(IncompatibleJournal, match="not a metadata store"):
         SqliteJournal(file).open()
     assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"listeners=PLAINTEXT://:9092\n" * 100, bytes(4096)])
-def test_something_else_is_refused_and_left_alone(file, content):
+def test_foreign_file_is_rejected_and_not_changed(file, content):
     file.write_bytes(content)
     with pytest.raises(JournalError, match="not a metadata store"):
         SqliteJournal(file).open()
     assert file.read_bytes() == content
 
 
-def changed(file, statement, *values):
-    filled(file)
+def write_changed_journal(file, statement, *values):
+    write_journal(file)
     connection = sqlite3.connect(file)
     with connection:
         connection.execute(statement, values)
     connection.close()
 
 
-def test_a_later_version_is_refused(file):
-    changed(file, "PRAGMA user_version = 2")
-    with pytest.raises(JournalForeign, match="version 2; this release knows version 1"):
+def test_later_version_is_rejected(file):
+    write_changed_journal(file, "PRAGMA user_version = 2")
+    with pytest.raises(IncompatibleJournal, match="version 2; this release knows version 1"):
         SqliteJournal(file).open()
 
 
 @pytest.mark.parametrize(
-    ("statement", "finding"),
+    ("statement", "message"),
     [
         ("UPDATE node SET value = x'00' WHERE path = '/7'", "checksum"),
         ("UPDATE node SET path = '/seven' WHERE path = '/7'", "checksum"),
@@ -154,50 +154,50 @@ def test_a_later_version_is_refused(file):
         ("DROP TABLE node", "no such table"),
     ],
 )
-def test_a_tree_that_was_tampered_with_is_refused(file, statement, finding):
-    changed(file, statement)
-    with pytest.raises(JournalError, match=finding):
+def test_tree_that_was_tampered_with_is_rejected(file, statement, message):
+    write_changed_journal(file, statement)
+    with pytest.raises(JournalError, match=message):
         SqliteJournal(file).open()
 
 
-def test_nodes_that_make_no_tree_are_refused(file):
-    journal, tree = journal_of(file)
-    journal.commit([Record("not/a/path", b"", 1, 1, 1, 1, 0, 0)], tree.zxid)
-    with pytest.raises(JournalDamaged, match="no place for 'not/a/path'"):
+def test_node_without_a_parent_is_rejected(file):
+    journal, tree = open_journal(file)
+    journal.commit([NodeRecord("not/a/path", b"", 1, 1, 1, 1, 0, 0)], tree.zxid)
+    with pytest.raises(CorruptJournal, match="no place for 'not/a/path'"):
         journal.open()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_flipped_byte_is_noticed_or_does_not_matter(file, seed):
-    expected, whole, lots = contents(filled(file)), file.read_bytes(), random.Random(seed)
+def test_flipped_bit_is_detected_or_harmless(file, seed):
+    expected, whole, rng = contents(write_journal(file)), file.read_bytes(), random.Random(seed)
     for _ in range(50):
         damaged = bytearray(whole)
-        damaged[lots.randrange(len(damaged))] ^= 1 << lots.randrange(8)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         file.write_bytes(damaged)
-        assert unless_refused(file) in (expected, None)
+        assert contents_unless_rejected(file) in (expected, None)
 
 
-def unless_refused(file):
+def contents_unless_rejected(file):
     try:
-        return contents(found_in(file))
+        return contents(read_tree(file))
     except JournalError as error:
         # It must not pass for anything but the damage.
-        return contents(Tree()) if "in use" in str(error) else None
+        return contents(DataTree()) if "in use" in str(error) else None
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_file_that_was_cut_is_refused(file, seed):
-    filled(file)
-    whole, lots = file.read_bytes(), random.Random(seed)
+def test_truncated_file_is_rejected(file, seed):
+    write_journal(file)
+    whole, rng = file.read_bytes(), random.Random(seed)
     for _ in range(10):
-        file.write_bytes(whole[: lots.randrange(1, len(whole))])
+        file.write_bytes(whole[: rng.randrange(1, len(whole))])
         with pytest.raises(JournalError, match=str(file)):
             SqliteJournal(file).open()
 
 
-def test_a_copy_of_a_file_in_use_has_what_was_committed(file, tmp_path):
-    journal, tree = journal_of(file, Create("/a", b"x" * 10_000))
+def test_copy_of_an_open_file_has_the_committed_nodes(file, tmp_path):
+    journal, tree = open_journal(file, Create("/a", b"x" * 10_000))
     for suffix in ("", "-wal"):
         shutil.copy(f"{file}{suffix}", f"{tmp_path / 'copy.db'}{suffix}")
     journal.close()
-    assert contents(found_in(tmp_path / "copy.db")) == contents(tree)
+    assert contents(read_tree(tmp_path / "copy.db")) == contents(tree)

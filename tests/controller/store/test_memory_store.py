@@ -4,56 +4,56 @@ import asyncio
 
 import pytest
 
-from odradek.controller.store.base import Create, Get, SessionExpired, SessionState, StoreError
-from odradek.controller.store.tree import Tree
+from odradek.controller.store.base import Create, GetData, SessionExpired, SessionState, StoreError
+from odradek.controller.store.data_tree import DataTree
 from tests.support.memory_store import MemoryStore
 
 
-async def opened(tree):
+async def open_store(tree):
     store = MemoryStore(tree)
     await store.open_session()
     return store
 
 
 @pytest.mark.parametrize("count", range(4))
-async def test_a_session_may_end_between_any_two_writes_of_a_run(count):
-    tree, states = Tree(), []
-    store, other = await opened(tree), await opened(tree)
-    store.listen(states.append)
+async def test_session_can_expire_between_any_two_writes_of_a_run(count):
+    tree, states = DataTree(), []
+    store, other = await open_store(tree), await open_store(tree)
+    store.add_session_listener(states.append)
     store.writes_left = count
     with pytest.raises(SessionExpired):
-        await store.run([Create("/a"), Get("/a"), Create("/b"), Create("/c"), Create("/d")])
-    assert await other.children("/") == ["a", "b", "c"][:count]
+        await store.run([Create("/a"), GetData("/a"), Create("/b"), Create("/c"), Create("/d")])
+    assert await other.get_children("/") == ["a", "b", "c"][:count]
     assert states == [SessionState.EXPIRED]
     await store.open_session()
     await store.create("/e")
 
 
-async def test_a_session_may_end_while_a_request_is_on_its_way():
-    tree = Tree()
-    store, other = await opened(tree), await opened(tree)
+async def test_session_can_expire_before_the_request_arrives():
+    tree = DataTree()
+    store, other = await open_store(tree), await open_store(tree)
     async with asyncio.TaskGroup() as group:
-        creating = group.create_task(failure_of(store.create("/a")))
+        creating = group.create_task(error_of(store.create("/a")))
         await asyncio.sleep(0)
         store.expire()
     assert creating.result() is SessionExpired
-    assert await other.children("/") == []
+    assert await other.get_children("/") == []
 
 
-async def test_a_session_may_end_while_an_answer_is_on_its_way():
-    tree = Tree()
-    store, other = await opened(tree), await opened(tree)
+async def test_session_can_expire_before_the_response_arrives():
+    tree = DataTree()
+    store, other = await open_store(tree), await open_store(tree)
     async with asyncio.TaskGroup() as group:
-        creating = group.create_task(failure_of(store.create("/a")))
+        creating = group.create_task(error_of(store.create("/a")))
         for _ in range(2):
             await asyncio.sleep(0)
         assert len(tree.records()) == 2
         store.expire()
     assert creating.result() is SessionExpired
-    assert await other.children("/") == ["a"]
+    assert await other.get_children("/") == ["a"]
 
 
-async def failure_of(operation):
+async def error_of(operation):
     with pytest.raises(StoreError) as caught:
         await operation
     return caught.type

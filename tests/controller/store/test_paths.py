@@ -10,7 +10,7 @@ from odradek.protocol.types import TopicPartition
 
 ORDERS_3 = TopicPartition("orders", 3)
 
-BUILT = {
+PATHS = {
     "/controller": paths.CONTROLLER,
     "/controller_epoch": paths.CONTROLLER_EPOCH,
     "/cluster/id": paths.CLUSTER_ID,
@@ -29,15 +29,15 @@ BUILT = {
     "/admin/delete_topics/orders": paths.topic_to_delete("orders"),
     "/admin/reassign_partitions": paths.REASSIGN_PARTITIONS,
     "/admin/preferred_replica_election": paths.PREFERRED_REPLICA_ELECTION,
-    "/config/changes/config_change_": paths.CONFIG_CHANGES.new,
-    "/config/changes/config_change_0000000012": paths.CONFIG_CHANGES.child(
+    "/config/changes/config_change_": paths.CONFIG_CHANGES.create_path,
+    "/config/changes/config_change_0000000012": paths.CONFIG_CHANGES.child_path(
         "config_change_0000000012"
     ),
-    "/isr_change_notification/isr_change_": paths.ISR_CHANGES.new,
-    "/log_dir_event_notification/log_dir_event_": paths.LOG_DIR_EVENTS.new,
-    "/kafka-acl-changes/acl_changes_": paths.ACL_CHANGES.new,
-    "/kafka-acl-extended-changes/acl_changes_": paths.EXTENDED_ACL_CHANGES.new,
-    "/delegation_token/token_changes/token_change_": paths.TOKEN_CHANGES.new,
+    "/isr_change_notification/isr_change_": paths.ISR_CHANGES.create_path,
+    "/log_dir_event_notification/log_dir_event_": paths.LOG_DIR_EVENTS.create_path,
+    "/kafka-acl-changes/acl_changes_": paths.ACL_CHANGES.create_path,
+    "/kafka-acl-extended-changes/acl_changes_": paths.EXTENDED_ACL_CHANGES.create_path,
+    "/delegation_token/token_changes/token_change_": paths.TOKEN_CHANGES.create_path,
     "/delegation_token/tokens/abc": paths.delegation_token("abc"),
     "/kafka-acl/Topic/orders": paths.literal_acl("Topic", "orders"),
     "/kafka-acl-extended/prefixed/Group/g": paths.prefixed_acl("Group", "g"),
@@ -61,12 +61,12 @@ BUILT = {
 }
 
 
-@pytest.mark.parametrize("path", BUILT)
-def test_a_path_is_the_one_that_kafka_has(path):
-    assert BUILT[path] == path
+@pytest.mark.parametrize("path", PATHS)
+def test_path_is_the_one_that_kafka_uses(path):
+    assert PATHS[path] == path
 
 
-def test_the_roots_at_the_start_are_those_of_kafka():
+def test_persistent_roots_are_those_of_kafka():
     assert paths.PERSISTENT_ROOTS == (
         "/consumers",
         "/brokers/ids",
@@ -85,7 +85,7 @@ def test_the_roots_at_the_start_are_those_of_kafka():
     )
 
 
-def test_the_secure_roots_are_those_of_kafka():
+def test_secure_roots_are_those_of_kafka():
     assert set(paths.SECURE_ROOTS) == {
         "/admin",
         "/brokers",
@@ -107,14 +107,14 @@ def test_the_secure_roots_are_those_of_kafka():
     }
 
 
-def test_every_root_but_that_of_the_oldest_consumers_is_secure():
+def test_every_root_except_consumers_is_secure():
     roots = (*paths.PERSISTENT_ROOTS, *paths.ACL_ROOTS, *paths.TOKEN_ROOTS)
-    tops = {paths.with_parents([root])[0] for root in roots}
-    assert tops - set(paths.SECURE_ROOTS) == {paths.CONSUMERS}
+    top_levels = {paths.with_parents([root])[0] for root in roots}
+    assert top_levels - set(paths.SECURE_ROOTS) == {paths.CONSUMERS}
     assert [root for root in roots if paths.is_open_to_all(root)] == [paths.CONSUMERS]
 
 
-def test_the_authorizer_has_a_root_for_each_kind_of_resource():
+def test_acl_roots_cover_every_resource_type():
     assert "/kafka-acl/TransactionalId" in paths.ACL_ROOTS
     assert "/kafka-acl-extended/prefixed/DelegationToken" in paths.ACL_ROOTS
     assert len(paths.ACL_ROOTS) == 14
@@ -123,18 +123,18 @@ def test_the_authorizer_has_a_root_for_each_kind_of_resource():
 @pytest.mark.parametrize(
     "path", ["/config/users/u", "/config/brokers/1", "/delegation_token/tokens/t"]
 )
-def test_passwords_and_tokens_are_not_for_everybody(path):
+def test_passwords_and_tokens_are_sensitive(path):
     assert paths.is_sensitive(path)
 
 
 @pytest.mark.parametrize("path", ["/config/topics/t", "/brokers/ids/1", "/delegation_token"])
-def test_the_rest_may_be_read(path):
+def test_other_paths_are_not_sensitive(path):
     assert not paths.is_sensitive(path)
 
 
-def test_parents_come_before_their_children_and_once():
-    wanted = ["/a/b/c", "/a/b", "/d", "/a/e"]
-    assert paths.with_parents(wanted) == ("/a", "/a/b", "/a/b/c", "/d", "/a/e")
+def test_parents_come_once_and_before_their_children():
+    leaves = ["/a/b/c", "/a/b", "/d", "/a/e"]
+    assert paths.with_parents(leaves) == ("/a", "/a/b", "/a/b/c", "/d", "/a/e")
     assert paths.parents("/a") == []
 
 
@@ -156,44 +156,44 @@ def test_parents_come_before_their_children_and_once():
         ("log_dir_event_0000000042", None),
     ],
 )
-def test_the_number_of_a_notification_is_what_the_store_appended(name, number):
-    assert paths.ISR_CHANGES.number(name) == number
+def test_sequence_number_is_the_suffix_that_the_store_appended(name, number):
+    assert paths.ISR_CHANGES.sequence_number(name) == number
 
 
-def test_notifications_are_taken_in_the_order_of_their_numbers():
+def test_notifications_are_sorted_by_sequence_number():
     names = ["config_change_0000000010", "other", "config_change_0000000009"]
-    assert paths.CONFIG_CHANGES.in_order(names) == [names[2], names[0]]
+    assert paths.CONFIG_CHANGES.sort_children(names) == [names[2], names[0]]
 
 
 # Brokers, topics, partitions
 
 
 @pytest.mark.parametrize("name", ["", "x", "-1", "+1", "07", "2147483648", "1 ", "1\n", "\u0661"])
-def test_what_is_no_number_of_a_broker_or_partition_is_none(name):
-    assert paths.broker_id(name) is None
-    assert paths.partition_number(name) is None
+def test_malformed_broker_and_partition_ids_parse_to_none(name):
+    assert paths.parse_broker_id(name) is None
+    assert paths.parse_partition_id(name) is None
 
 
 @pytest.mark.parametrize(("name", "number"), [("0", 0), ("10", 10), ("2147483647", 2147483647)])
-def test_a_broker_is_known_by_its_node(name, number):
-    assert paths.broker_id(name) == number
+def test_broker_id_is_parsed_from_its_node_name(name, number):
+    assert paths.parse_broker_id(name) == number
 
 
-@pytest.mark.parametrize("below", ["", "/partitions", "/partitions/3/state"])
-def test_a_topic_is_known_from_all_below_it(below):
-    assert paths.topic_of("/brokers/topics/orders" + below) == "orders"
+@pytest.mark.parametrize("suffix", ["", "/partitions", "/partitions/3/state"])
+def test_topic_is_parsed_from_any_path_below_it(suffix):
+    assert paths.topic_from_path("/brokers/topics/orders" + suffix) == "orders"
 
 
 @pytest.mark.parametrize(
     "path", ["/brokers/topics", "/brokers/topics/", "/brokers/ids/1", "/x/brokers/topics/orders"]
 )
-def test_other_paths_are_of_no_topic(path):
-    assert paths.topic_of(path) is None
+def test_other_paths_have_no_topic(path):
+    assert paths.topic_from_path(path) is None
 
 
-@pytest.mark.parametrize("below", ["", "/state"])
-def test_a_partition_is_known_from_all_below_it(below):
-    assert paths.partition_of("/brokers/topics/orders/partitions/3" + below) == ORDERS_3
+@pytest.mark.parametrize("suffix", ["", "/state"])
+def test_partition_is_parsed_from_any_path_below_it(suffix):
+    assert paths.partition_from_path("/brokers/topics/orders/partitions/3" + suffix) == ORDERS_3
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_a_partition_is_known_from_all_below_it(below):
         "/brokers/topics/orders/other/3",
     ],
 )
-def test_other_paths_are_of_no_partition(path):
-    assert paths.partition_of(path) is None
+def test_other_paths_have_no_partition(path):
+    assert paths.partition_from_path(path) is None
 
 
 # Configurations
@@ -227,7 +227,7 @@ ENTITIES = {
 
 
 @pytest.mark.parametrize("text", ENTITIES)
-def test_an_entity_is_parsed_from_the_form_it_is_shown_in(text):
+def test_entity_is_parsed_from_its_string_form(text):
     assert ConfigEntity.parse(text) == ENTITIES[text]
     assert str(ENTITIES[text]) == text
     assert ENTITIES[text].path == f"/config/{text}"
@@ -251,7 +251,7 @@ def test_an_entity_is_parsed_from_the_form_it_is_shown_in(text):
         "users/u/clients/c/x",
     ],
 )
-def test_what_is_no_entity_is_none(text):
+def test_malformed_entity_parses_to_none(text):
     assert ConfigEntity.parse(text) is None
 
 
@@ -268,34 +268,34 @@ def test_what_is_no_entity_is_none(text):
         ("", ""),
     ],
 )
-def test_names_of_users_and_clients_are_encoded_as_kafka_encodes_them(name, node):
-    assert paths.encoded(name) == node
-    assert paths.decoded(node) == name
+def test_user_and_client_names_are_sanitized_as_in_kafka(name, node):
+    assert paths.sanitize(name) == node
+    assert paths.desanitize(node) == name
 
 
-def test_a_plus_in_a_node_is_a_space():
-    assert paths.decoded("a+b") == "a b"
+def test_plus_in_a_node_name_is_a_space():
+    assert paths.desanitize("a+b") == "a b"
 
 
-def test_the_default_is_nobody():
-    assert paths.decoded(paths.DEFAULT_ENTITY) is None
+def test_default_entity_desanitizes_to_none():
+    assert paths.desanitize(paths.DEFAULT_ENTITY) is None
 
 
 @given(st.text())
-def test_any_name_survives_encoding_and_never_makes_a_level(name):
-    node = paths.encoded(name)
-    assert paths.decoded(node) == name
+def test_any_name_survives_sanitizing_and_has_no_slash(name):
+    node = paths.sanitize(name)
+    assert paths.desanitize(node) == name
     assert "/" not in node
 
 
 @given(st.text(min_size=1), st.none() | st.text(min_size=1))
-def test_every_entity_survives_its_path(user, client_id):
+def test_every_entity_is_parsed_from_its_path(user, client_id):
     entity = paths.user_client_config(user=user, client_id=client_id)
     assert ConfigEntity.parse(str(entity)) == entity
 
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
-def test_every_partition_survives_its_path(topic, number):
+def test_every_partition_is_parsed_from_its_path(topic, number):
     partition = TopicPartition(topic, number)
-    assert paths.partition_of(paths.partition_state(partition)) == partition
-    assert paths.topic_of(paths.partition(partition)) == topic
+    assert paths.partition_from_path(paths.partition_state(partition)) == partition
+    assert paths.topic_from_path(paths.partition(partition)) == topic

@@ -7,21 +7,21 @@ import threading
 import pytest
 
 from odradek.config.definition import SettingError
-from odradek.controller.settings import ZooKeeperSettings
 from odradek.controller.store.base import (
-    CannotOpen,
-    Change,
+    CannotOpenSession,
     Create,
-    Get,
+    GetData,
     MultiFailed,
     NodeExists,
     NotPermitted,
     SessionExpired,
     SessionState,
-    Set,
+    SetData,
     WatchEvent,
+    WatchEventType,
 )
 from odradek.controller.store.zookeeper import ZooKeeperStore
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from tests.support.free_ports import free_port
 from tests.support.loops import on_a_thread
 from tests.support.stores import Seen
@@ -30,7 +30,7 @@ from tests.support.zookeeper import States, expired, on_a_wire, opened, settings
 CONNECTED, SUSPENDED, EXPIRED = SessionState
 
 
-async def test_a_session_outlives_its_connection(zookeeper, chroot):
+async def test_session_survives_a_lost_connection(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     session_id = store.session_id
     await store.create("/a", is_ephemeral=True)
@@ -42,40 +42,40 @@ async def test_a_session_outlives_its_connection(zookeeper, chroot):
     assert states.seen == [SUSPENDED, CONNECTED]
 
 
-async def test_what_is_asked_for_while_nobody_answers_is_done_later_in_order(zookeeper, chroot):
+async def test_requests_while_disconnected_are_done_later_in_order(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     await wire.cut()
     await states.wait_for(SUSPENDED)
-    asked = asyncio.gather(
-        store.run([Create("/a", b"0"), *(Set("/a", b"%d" % count) for count in range(50))]),
+    pending = asyncio.gather(
+        store.run([Create("/a", b"0"), *(SetData("/a", b"%d" % count) for count in range(50))]),
         store.get("/a"),
-        store.multi([Set("/a", b"last"), Create("/b")]),
+        store.multi([SetData("/a", b"last"), Create("/b")]),
         store.get("/a"),
     )
     await wire.mend()
-    written, between, _, node = await asked
-    assert [outcome.version for outcome in written[1:]] == list(range(1, 51))
+    results, between, _, node = await pending
+    assert [outcome.version for outcome in results[1:]] == list(range(1, 51))
     assert (between.value, node.value) == (b"49", b"last")
 
 
-async def test_what_was_under_way_when_the_connection_broke_is_sent_again(own_zookeeper):
+async def test_requests_in_flight_on_a_lost_connection_are_sent_again(own_zookeeper):
     store, wire, states = await on_a_wire(own_zookeeper, "", max_in_flight_requests=7)
     await store.create("/a")
     own_zookeeper.suspend()
     before = wire.requests
-    asked = asyncio.gather(
+    pending = asyncio.gather(
         store.run([Create(f"/a/{count}") for count in range(100)]),
-        store.children("/a"),
+        store.get_children("/a"),
     )
     await wire.wait_for_requests(before + 7)
     await wire.cut()
     await states.wait_for(SUSPENDED)
     own_zookeeper.resume()
     await wire.mend()
-    outcomes, names = await asked
+    outcomes, names = await pending
     assert sorted(map(int, names)) == list(range(100))
     # The server may have read those that were lost on their way back.
-    assert not [each for each in outcomes[7:] if isinstance(each, NodeExists)]
+    assert not [outcome for outcome in outcomes[7:] if isinstance(outcome, NodeExists)]
 
 
 async def test_no_more_requests_are_in_flight_than_allowed(own_zookeeper):
@@ -83,18 +83,18 @@ async def test_no_more_requests_are_in_flight_than_allowed(own_zookeeper):
     await store.create("/a")
     before = wire.requests
     own_zookeeper.suspend()
-    asked = asyncio.gather(store.run([Get("/a")] * 50))
+    pending = asyncio.gather(store.run([GetData("/a")] * 50))
     await wire.wait_for_requests(before + 3)
     for _ in range(1000):
         await asyncio.sleep(0)
     assert wire.requests == before + 3
     own_zookeeper.resume()
-    (nodes,) = await asked
+    (nodes,) = await pending
     assert len({node.stat for node in nodes}) == 1
     assert wire.requests == before + 50
 
 
-async def test_a_server_may_be_started_again_while_operations_wait(own_zookeeper):
+async def test_operations_wait_while_the_server_restarts(own_zookeeper):
     store = await opened(settings_for(own_zookeeper, "/some/where"))
     states = States(store)
     await store.create("/a", b"kept", is_ephemeral=True)
@@ -102,45 +102,45 @@ async def test_a_server_may_be_started_again_while_operations_wait(own_zookeeper
     await store.get("/a", seen)
     own_zookeeper.kill()
     await states.wait_for(SUSPENDED)
-    asked = asyncio.gather(store.set("/a", b"new"), store.create("/b"))
+    pending = asyncio.gather(store.set("/a", b"new"), store.create("/b"))
     own_zookeeper.start()  # on this thread: the kernel would end it with any other
-    stat, _ = await asked
+    stat, _ = await pending
     assert (stat.version, stat.ephemeral_owner) == (1, store.session_id)
     assert states.seen == [SUSPENDED, CONNECTED]
-    assert seen.events == [WatchEvent(Change.VALUE, "/a")]
+    assert seen.events == [WatchEvent(WatchEventType.DATA_CHANGED, "/a")]
 
 
-async def test_a_server_that_hangs_is_waited_for(own_zookeeper):
+async def test_operations_wait_for_a_hanging_server(own_zookeeper):
     store = await opened(settings_for(own_zookeeper))
     own_zookeeper.suspend()
-    asked = asyncio.gather(store.create("/a", b"1"))
+    pending = asyncio.gather(store.create("/a", b"1"))
     for _ in range(1000):
         await asyncio.sleep(0)
-    assert not asked.done()
+    assert not pending.done()
     own_zookeeper.resume()
-    ((path, _),) = await asked
+    ((path, _),) = await pending
     assert path == "/a"
 
 
-async def test_only_zookeeper_ends_a_session(zookeeper, chroot):
+async def test_only_zookeeper_expires_a_session(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot, session_timeout_ms=400)
     other = await opened(settings_for(zookeeper, chroot))
     is_gone = asyncio.Event()
     await store.create("/a", is_ephemeral=True)
     await other.exists("/a", lambda event: is_gone.set())
     await wire.cut()
-    asked = asyncio.gather(store.get("/a"), return_exceptions=True)
+    pending = asyncio.gather(store.get("/a"), return_exceptions=True)
     await is_gone.wait()
     assert states.seen == [SUSPENDED]
-    assert not asked.done()
+    assert not pending.done()
     await wire.mend()
     await states.wait_for(EXPIRED)
     assert states.seen == [SUSPENDED, EXPIRED]
-    (failure,) = await asked
-    assert isinstance(failure, SessionExpired)
+    (error,) = await pending
+    assert isinstance(error, SessionExpired)
 
 
-async def test_an_expired_session_is_told_once_and_another_begins_when_asked_for(zookeeper_stores):
+async def test_expired_session_is_reported_once_and_a_new_one_can_be_opened(zookeeper_stores):
     store = await zookeeper_stores.open()
     other = await zookeeper_stores.open()
     states = States(store)
@@ -150,7 +150,7 @@ async def test_an_expired_session_is_told_once_and_another_begins_when_asked_for
     await store.create("/b")
     await store.get("/b", seen)
     await expired(store, zookeeper_stores.settings)
-    for operation in (store.get("/b"), store.multi([Set("/b", b"")]), store.run([])):
+    for operation in (store.get("/b"), store.multi([SetData("/b", b"")]), store.run([])):
         with pytest.raises(SessionExpired):
             await operation
     assert await other.exists("/a") is None
@@ -162,7 +162,7 @@ async def test_an_expired_session_is_told_once_and_another_begins_when_asked_for
     assert [state for state in states.seen if state is not SUSPENDED] == [EXPIRED, CONNECTED]
 
 
-async def test_a_closed_store_ends_its_session_at_once_and_says_nothing(zookeeper_stores):
+async def test_close_ends_the_session_immediately_without_a_notification(zookeeper_stores):
     store = await zookeeper_stores.open()
     other = await zookeeper_stores.open()
     states = States(store)
@@ -178,11 +178,11 @@ def open_files():
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_nothing_is_left_of_a_session(own_zookeeper):
+async def test_closed_session_leaves_no_threads_or_files(own_zookeeper):
     settings = settings_for(own_zookeeper, "/a")
     await on_a_thread(int)
     before = threading.active_count(), open_files()
-    store = ZooKeeperStore(settings, run=on_a_thread)
+    store = ZooKeeperStore(settings, run_in_thread=on_a_thread)
     await store.open_session()
     assert threading.active_count() == before[0] + 1
     await expired(store, settings)
@@ -192,38 +192,38 @@ async def test_nothing_is_left_of_a_session(own_zookeeper):
     assert (threading.active_count(), open_files()) == before
 
 
-async def test_a_store_is_closed_though_the_server_hangs(own_zookeeper, monkeypatch):
-    monkeypatch.setattr("odradek.controller.store.zookeeper_client.CLOSE_PATIENCE_S", 0.1)
+async def test_store_can_be_closed_while_the_server_hangs(own_zookeeper, monkeypatch):
+    monkeypatch.setattr("odradek.controller.store.zookeeper_client.CLOSE_TIMEOUT_S", 0.1)
     store = await opened(settings_for(own_zookeeper, session_timeout_ms=60_000))
     own_zookeeper.suspend()
     await store.close()
     own_zookeeper.resume()
 
 
-async def test_a_chroot_is_created_with_all_above_it(zookeeper, chroot):
+async def test_chroot_is_created_with_its_parents(zookeeper, chroot):
     for _ in range(2):
         store = await opened(settings_for(zookeeper, f"{chroot}/some/where/"))
-        assert await store.children("/") == []
+        assert await store.get_children("/") == []
     top = await opened(settings_for(zookeeper))
-    assert await top.children(f"{chroot}/some") == ["where"]
+    assert await top.get_children(f"{chroot}/some") == ["where"]
 
 
-async def test_paths_are_those_below_the_chroot(zookeeper_stores):
+async def test_paths_are_relative_to_the_chroot(zookeeper_stores):
     store = await zookeeper_stores.open()
     seen = Seen()
     await store.exists("/a", seen)
     assert (await store.create("/a")).path == "/a"
-    assert seen.events == [WatchEvent(Change.CREATED, "/a")]
+    assert seen.events == [WatchEvent(WatchEventType.CREATED, "/a")]
     root = await store.exists("/")
     assert root.children_count == 1
 
 
-async def test_an_address_where_nobody_answers_is_named():
+async def test_error_names_an_unreachable_address():
     address = f"127.0.0.1:{free_port()}/kafka"
     settings = ZooKeeperSettings(connect=address, connection_timeout_ms=200)
-    store = ZooKeeperStore(settings, run=on_a_thread)
+    store = ZooKeeperStore(settings, run_in_thread=on_a_thread)
     threads = threading.active_count()
-    with pytest.raises(CannotOpen, match=f"ZooKeeper at {address}: no answer within 200 ms"):
+    with pytest.raises(CannotOpenSession, match=f"ZooKeeper at {address}: no response in 200 ms"):
         await store.open_session()
     with pytest.raises(SessionExpired):
         await store.get("/")
@@ -231,24 +231,24 @@ async def test_an_address_where_nobody_answers_is_named():
 
 
 @pytest.mark.parametrize("connect", [None, "", "/kafka", "localhost:2181//kafka"])
-def test_an_address_that_is_none_is_refused(connect):
+def test_invalid_address_is_rejected(connect):
     with pytest.raises(SettingError, match=r"zookeeper\.connect"):
-        ZooKeeperStore(ZooKeeperSettings(connect=connect), run=on_a_thread)
+        ZooKeeperStore(ZooKeeperSettings(connect=connect), run_in_thread=on_a_thread)
 
 
-async def test_what_the_server_would_not_read_is_refused_and_nothing_else(zookeeper_stores):
+async def test_only_the_request_that_exceeds_the_server_limit_is_rejected(zookeeper_stores):
     store = await zookeeper_stores.open()
     states = States(store)
     value = bytes(1 << 20)
-    refused, done = await store.run([Create("/a", value), Create("/b")])
-    assert (type(refused), done.path) == (NotPermitted, "/b")
+    rejected, done = await store.run([Create("/a", value), Create("/b")])
+    assert (type(rejected), done.path) == (NotPermitted, "/b")
     with pytest.raises(MultiFailed):
-        await store.multi([Set("/b", b""), Set("/b", value)])
+        await store.multi([SetData("/b", b""), SetData("/b", value)])
     await store.set("/b", bytes((1 << 20) - 2048))
     assert states.seen == []
 
 
-async def test_a_creation_in_a_multi_tells_all_but_the_time(zookeeper_stores):
+async def test_create_in_a_multi_returns_the_stat_without_times(zookeeper_stores):
     store = await zookeeper_stores.open()
     (created,) = await store.multi([Create("/a", is_ephemeral=True)])
     stat = await store.exists("/a")
@@ -256,11 +256,11 @@ async def test_a_creation_in_a_multi_tells_all_but_the_time(zookeeper_stores):
     assert created.stat == stat._replace(created_ms=0, modified_ms=0)
 
 
-async def test_answers_that_nobody_waits_for_any_more_harm_nobody(zookeeper_stores):
+async def test_responses_to_cancelled_requests_are_ignored(zookeeper_stores):
     store = await zookeeper_stores.open()
-    asked = asyncio.gather(store.run([Create("/a")]), store.multi([Create("/b")]))
+    pending = asyncio.gather(store.run([Create("/a")]), store.multi([Create("/b")]))
     await asyncio.sleep(0)
-    asked.cancel()
+    pending.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
-    assert sorted(await store.children("/")) == ["a", "b"]
+        await pending
+    assert sorted(await store.get_children("/")) == ["a", "b"]

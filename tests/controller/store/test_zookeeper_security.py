@@ -8,12 +8,12 @@ import time
 import pytest
 
 from odradek.config.definition import SettingError
-from odradek.config.kinds import Password
-from odradek.controller.settings import ZooKeeperSettings
-from odradek.controller.store.base import CannotOpen, Create, NotPermitted
+from odradek.config.types import Password
+from odradek.controller.store.base import CannotOpenSession, Create, NotPermitted
 from odradek.controller.store.zookeeper import ZooKeeperStore
-from odradek.controller.store.zookeeper_access import access_list, sasl_options, tls_context
-from odradek.controller.store.zookeeper_handler import Handler
+from odradek.controller.store.zookeeper_handler import KazooHandler
+from odradek.controller.store.zookeeper_security import default_acls, sasl_options, tls_context
+from odradek.controller.zookeeper_settings import ZooKeeperSettings
 from tests.support.free_ports import free_port
 from tests.support.loops import on_a_thread
 from tests.support.zookeeper import opened, server_in, settings_for, skip_without_zookeeper
@@ -23,8 +23,8 @@ LOGIN = f'{DIGEST_LOGIN} required username="kafka" password="quite \\"secret\\""
 SERVER_LOGIN = f'Server {{ {DIGEST_LOGIN} required user_kafka="quite \\"secret\\""; }};'
 
 
-def shown(acl):
-    return [f"{each.id.scheme}:{each.id.id}:{each.perms}" for each in acl]
+def format_acls(acl):
+    return [f"{entry.id.scheme}:{entry.id.id}:{entry.perms}" for entry in acl]
 
 
 ALL, READ = 31, 1
@@ -41,12 +41,12 @@ ALL, READ = 31, 1
         ("/consumers/group", [f"auth::{ALL}", f"world:anyone:{READ}"]),
     ],
 )
-def test_access_lists_are_those_that_kafka_writes(path, expected):
-    assert shown(access_list(path, set_acl=True)) == expected
-    assert shown(access_list(path, set_acl=False)) == [f"world:anyone:{ALL}"]
+def test_acls_are_those_of_kafka(path, expected):
+    assert format_acls(default_acls(path, set_acl=True)) == expected
+    assert format_acls(default_acls(path, set_acl=False)) == [f"world:anyone:{ALL}"]
 
 
-def test_a_login_is_read_as_jaas_files_write_it():
+def test_login_is_parsed_from_jaas_syntax():
     settings = ZooKeeperSettings(sasl_jaas_config=Password(LOGIN))
     assert sasl_options(settings) == {
         "mechanism": "DIGEST-MD5",
@@ -65,7 +65,7 @@ def test_a_login_is_read_as_jaas_files_write_it():
         'com.sun.security.auth.module.Krb5LoginModule required principal="secret";',
     ],
 )
-def test_a_bad_login_is_refused_without_being_shown(login):
+def test_invalid_login_is_rejected_and_not_shown(login):
     with pytest.raises(SettingError) as caught:
         sasl_options(ZooKeeperSettings(sasl_jaas_config=Password(login)))
     assert "secret" not in str(caught.value)
@@ -87,30 +87,34 @@ def sasl_server(tmp_path):
     server.kill()
 
 
-async def test_what_a_broker_creates_only_brokers_change_and_secrets_only_they_read(sasl_server):
+async def test_only_brokers_change_their_znodes_and_read_sensitive_znodes(sasl_server):
     broker = await opened(
         settings_for(sasl_server, "/kafka", sasl_jaas_config=Password(LOGIN), set_acl=True)
     )
-    stranger = await opened(settings_for(sasl_server, "/kafka"))
+    unauthenticated = await opened(settings_for(sasl_server, "/kafka"))
     await broker.run([Create("/config"), Create("/config/users"), Create("/config/topics")])
     await broker.multi([Create("/config/users/alice", b"a"), Create("/config/topics/t", b"b")])
     assert (await broker.get("/config/users/alice")).value == b"a"
     await broker.set("/config/topics/t", b"c")
-    assert (await stranger.get("/config/topics/t")).value == b"c"
-    for refused in (
-        stranger.get("/config/users/alice"),
-        stranger.set("/config/topics/t", b"d"),
-        stranger.create("/mine"),
-        stranger.delete("/config/topics/t"),
+    assert (await unauthenticated.get("/config/topics/t")).value == b"c"
+    for denied in (
+        unauthenticated.get("/config/users/alice"),
+        unauthenticated.set("/config/topics/t", b"d"),
+        unauthenticated.create("/mine"),
+        unauthenticated.delete("/config/topics/t"),
     ):
         with pytest.raises(NotPermitted):
-            await refused
+            await denied
 
 
-async def test_a_wrong_password_is_told(sasl_server):
+async def test_wrong_password_is_reported(sasl_server):
     wrong = Password(LOGIN.replace("quite", "not"))
-    store = ZooKeeperStore(settings_for(sasl_server, sasl_jaas_config=wrong), run=on_a_thread)
-    with pytest.raises(CannotOpen, match=f"ZooKeeper at {sasl_server.address}: .*AUTH_FAILED"):
+    store = ZooKeeperStore(
+        settings_for(sasl_server, sasl_jaas_config=wrong), run_in_thread=on_a_thread
+    )
+    with pytest.raises(
+        CannotOpenSession, match=f"ZooKeeper at {sasl_server.address}: .*AUTH_FAILED"
+    ):
         await store.open_session()
 
 
@@ -180,15 +184,15 @@ def tls_settings(port, pem, *, host="localhost", **values):
     )
 
 
-async def test_zookeeper_knows_us_by_our_certificate(tls_server, pem):
+async def test_broker_authenticates_with_its_certificate(tls_server, pem):
     server, port = tls_server
     store = await opened(tls_settings(port, pem, set_acl=True, max_in_flight_requests=500))
-    stranger = await opened(settings_for(server, "/kafka"))
+    unauthenticated = await opened(settings_for(server, "/kafka"))
     outcomes = await store.run([Create(f"/{count}", bytes(100)) for count in range(300)])
     assert [outcome.path for outcome in outcomes] == [f"/{count}" for count in range(300)]
-    assert len(await store.children("/")) == 300
+    assert len(await store.get_children("/")) == 300
     with pytest.raises(NotPermitted):
-        await stranger.set("/1", b"")
+        await unauthenticated.set("/1", b"")
 
 
 @pytest.mark.parametrize(
@@ -199,17 +203,17 @@ async def test_zookeeper_knows_us_by_our_certificate(tls_server, pem):
     ],
     ids=["another host", "not trusted"],
 )
-def test_a_server_that_is_not_who_we_think_is_left_alone(tls_server, pem, values, reason):
+def test_connection_to_an_untrusted_server_is_rejected(tls_server, pem, values, reason):
     _, port = tls_server
     settings = tls_settings(port, pem, **values)
-    handler = Handler(lambda *_: None, tls_context(settings))
+    handler = KazooHandler(lambda *_: None, tls_context(settings))
     host = (settings.connect or "").partition(":")[0]
     with pytest.raises(OSError, match=reason):
         handler.create_connection(("127.0.0.1", port), hostname=host, timeout=30)
-    assert handler.last_failure is not None
+    assert handler.last_error is not None
 
 
-def test_hosts_are_not_compared_where_that_is_turned_off(pem):
+def test_host_name_check_can_be_disabled(pem):
     settings = tls_settings(1, pem, ssl_endpoint_identification_algorithm="")
     context = tls_context(settings)
     assert context is not None
@@ -224,7 +228,7 @@ def test_hosts_are_not_compared_where_that_is_turned_off(pem):
         ({"ssl_cipher_suites": ("rot13",)}, "zookeeper.ssl.cipher.suites"),
     ],
 )
-def test_tls_settings_that_cannot_be_used_are_named(pem, values, name):
+def test_error_names_the_invalid_tls_setting(pem, values, name):
     with pytest.raises(SettingError) as caught:
         tls_context(tls_settings(1, pem, **values))
     assert caught.value.name == name

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from odradek.controller.store.base import (
-    Change,
-    Children,
     Create,
     Exists,
-    Get,
+    GetChildren,
+    GetData,
     SessionState,
-    Set,
+    SetData,
     WatchEvent,
+    WatchEventType,
 )
 from tests.support.stores import Seen
 from tests.support.zookeeper import on_a_wire, opened, settings_for
@@ -20,19 +20,19 @@ from tests.support.zookeeper import on_a_wire, opened, settings_for
 CONNECTED, SUSPENDED = SessionState.CONNECTED, SessionState.SUSPENDED
 
 MISSED = [
-    (Get("/a"), Set("/a", b"1"), Change.VALUE),
-    (Get("/a"), "delete /a", Change.DELETED),
-    (Get("/a"), "create /a again", Change.VALUE),
-    (Exists("/a"), Set("/a", b"1"), Change.VALUE),
-    (Exists("/a"), "delete /a", Change.DELETED),
-    (Exists("/new"), Create("/new"), Change.CREATED),
-    (Children("/a"), Create("/a/b"), Change.CHILDREN),
-    (Children("/a"), "delete /a", Change.DELETED),
-    (Children("/a"), "create /a again", Change.CHILDREN),
+    (GetData("/a"), SetData("/a", b"1"), WatchEventType.DATA_CHANGED),
+    (GetData("/a"), "delete /a", WatchEventType.DELETED),
+    (GetData("/a"), "create /a again", WatchEventType.DATA_CHANGED),
+    (Exists("/a"), SetData("/a", b"1"), WatchEventType.DATA_CHANGED),
+    (Exists("/a"), "delete /a", WatchEventType.DELETED),
+    (Exists("/new"), Create("/new"), WatchEventType.CREATED),
+    (GetChildren("/a"), Create("/a/b"), WatchEventType.CHILDREN_CHANGED),
+    (GetChildren("/a"), "delete /a", WatchEventType.DELETED),
+    (GetChildren("/a"), "create /a again", WatchEventType.CHILDREN_CHANGED),
 ]
 
 
-async def changed(store, change):
+async def apply_change(store, change):
     if isinstance(change, str):
         await store.delete("/a")
         if "again" in change:
@@ -42,32 +42,32 @@ async def changed(store, change):
 
 
 @pytest.mark.parametrize(("read", "change", "expected"), MISSED, ids=str)
-async def test_a_watch_hears_of_what_happened_while_the_connection_was_lost(
+async def test_watch_fires_for_a_change_while_the_connection_was_lost(
     zookeeper, chroot, read, change, expected
 ):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     other = await opened(settings_for(zookeeper, chroot))
     await store.create("/a")
-    heard = []
-    await store.run([type(read)(read.path, heard.append)])
+    events = []
+    await store.run([type(read)(read.path, events.append)])
     await wire.cut()
     await states.wait_for(SUSPENDED)
-    await changed(other, change)
-    asked = asyncio.gather(store.exists(read.path))
-    asked.add_done_callback(lambda _: heard.append("the answer"))
+    await apply_change(other, change)
+    pending = asyncio.gather(store.exists(read.path))
+    pending.add_done_callback(lambda _: events.append("the answer"))
     await wire.mend()
-    await asked
+    await pending
     await asyncio.sleep(0)
-    assert heard == [WatchEvent(expected, read.path), "the answer"]
+    assert events == [WatchEvent(expected, read.path), "the answer"]
 
 
-async def test_a_watch_that_missed_nothing_stays_and_is_called_once(zookeeper, chroot):
+async def test_watch_that_missed_nothing_stays_and_fires_once(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     other = await opened(settings_for(zookeeper, chroot))
     await store.run([Create("/a"), Create("/c")])
     seen = Seen()
-    reads = [Get("/a", seen), Exists("/a", seen), Exists("/new", seen), Children("/a", seen)]
-    await store.run([*reads, Get("/new", seen)])
+    reads = [GetData("/a", seen), Exists("/a", seen), Exists("/new", seen), GetChildren("/a", seen)]
+    await store.run([*reads, GetData("/new", seen)])
     await store.set("/c", b"something else")
     await wire.cut()
     await states.wait_for(SUSPENDED)
@@ -76,35 +76,37 @@ async def test_a_watch_that_missed_nothing_stays_and_is_called_once(zookeeper, c
     await states.wait_for(CONNECTED)
     await store.exists("/")
     assert seen.events == []
-    await other.run([Set("/a", b"1"), Create("/new"), Create("/a/b"), Set("/a", b"2")])
+    await other.run([SetData("/a", b"1"), Create("/new"), Create("/a/b"), SetData("/a", b"2")])
     await store.exists("/")
     assert seen.events == [
-        WatchEvent(Change.VALUE, "/a"),
-        WatchEvent(Change.CREATED, "/new"),
-        WatchEvent(Change.CHILDREN, "/a"),
+        WatchEvent(WatchEventType.DATA_CHANGED, "/a"),
+        WatchEvent(WatchEventType.CREATED, "/new"),
+        WatchEvent(WatchEventType.CHILDREN_CHANGED, "/a"),
     ]
 
 
-async def test_a_watch_for_several_reads_hears_once_of_what_it_missed(zookeeper, chroot):
+async def test_watch_of_several_reads_fires_once_for_a_missed_change(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     other = await opened(settings_for(zookeeper, chroot))
     await store.create("/a")
     seen = Seen()
-    await store.run([Get("/a", seen), Get("/a", seen), Exists("/a", seen), Children("/a", seen)])
+    await store.run(
+        [GetData("/a", seen), GetData("/a", seen), Exists("/a", seen), GetChildren("/a", seen)]
+    )
     await wire.cut()
     await states.wait_for(SUSPENDED)
     await other.delete("/a")
     await wire.mend()
     await store.exists("/")
-    assert seen.events == [WatchEvent(Change.DELETED, "/a")]
+    assert seen.events == [WatchEvent(WatchEventType.DELETED, "/a")]
 
 
-async def test_a_watch_left_often_is_armed_once_when_the_connection_was_lost(zookeeper, chroot):
+async def test_watch_set_many_times_is_restored_once_after_a_reconnect(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     other = await opened(settings_for(zookeeper, chroot))
     await store.create("/a")
     seen = Seen()
-    reads = [Get("/a", seen), Exists("/new", seen), Children("/a", seen)]
+    reads = [GetData("/a", seen), Exists("/new", seen), GetChildren("/a", seen)]
     for _ in range(10):
         await store.run(reads * 10)
     await wire.cut()
@@ -114,21 +116,21 @@ async def test_a_watch_left_often_is_armed_once_when_the_connection_was_lost(zoo
     await store.exists("/")
     # A connection begins with a request, and some time there may be a ping.
     assert wire.requests < before + len(reads) + 5
-    await other.multi([Set("/a", b""), Create("/new"), Create("/a/b")])
+    await other.multi([SetData("/a", b""), Create("/new"), Create("/a/b")])
     await store.exists("/")
     assert len(seen.events) == len(reads)
 
 
-async def test_a_watch_that_was_called_is_not_armed_again(zookeeper, chroot):
+async def test_watch_that_fired_is_not_restored(zookeeper, chroot):
     store, wire, states = await on_a_wire(zookeeper, chroot)
     other = await opened(settings_for(zookeeper, chroot))
     await store.run([Create(f"/{number}") for number in range(20)])
     seen = Seen()
-    await store.run([Get(f"/{number}", seen) for number in range(20)])
+    await store.run([GetData(f"/{number}", seen) for number in range(20)])
     for is_called in (True, False):
         await wire.cut()
         await states.wait_for(SUSPENDED)
-        await other.run([Set(f"/{number}", b"") for number in range(20)])
+        await other.run([SetData(f"/{number}", b"") for number in range(20)])
         before = wire.requests
         await wire.mend()
         await store.exists("/")

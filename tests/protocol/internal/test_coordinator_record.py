@@ -3,42 +3,47 @@
 import pytest
 
 from odradek.protocol.errors import DecodeError
-from odradek.protocol.internal.group_log import OffsetCommitKey, OffsetCommitValue
-from odradek.protocol.internal.log_record import (
-    GROUP_LOG,
-    TRANSACTION_LOG,
-    decode_part,
-    encode_part,
-    part_version,
+from odradek.protocol.internal.coordinator_record import (
+    GROUP_RECORD_TYPES,
+    TRANSACTION_RECORD_TYPES,
+    decode_version_prefixed,
+    encode_version_prefixed,
+    read_version_prefix,
 )
+from odradek.protocol.internal.group_log import OffsetCommitKey, OffsetCommitValue
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 
 
-def test_a_key_begins_with_its_version():
-    assert encode_part(KEY, 1) == bytes.fromhex("0001 0001 67 0001 74 00000003")
+def test_key_begins_with_its_version():
+    assert encode_version_prefixed(KEY, 1) == bytes.fromhex("0001 0001 67 0001 74 00000003")
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_a_value_reads_back_in_every_version(version):
+def test_value_survives_a_round_trip_in_every_version(version):
     value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=7)
-    assert decode_part(OffsetCommitValue, encode_part(value, version)) == value
+    assert (
+        decode_version_prefixed(OffsetCommitValue, encode_version_prefixed(value, version)) == value
+    )
 
 
-@pytest.mark.parametrize("stored", [b"", b"\x00", b"\x00\x63", b"\xff\xff", b"\x00\x01\x00"])
-def test_anything_else_is_a_decode_error(stored):
+@pytest.mark.parametrize("content", [b"", b"\x00", b"\x00\x63", b"\xff\xff", b"\x00\x01\x00"])
+def test_malformed_bytes_are_a_decode_error(content):
     with pytest.raises(DecodeError):
-        decode_part(OffsetCommitKey, stored)
+        decode_version_prefixed(OffsetCommitKey, content)
 
 
-@pytest.mark.parametrize("table", [GROUP_LOG, TRANSACTION_LOG])
-def test_each_kind_of_key_has_its_number_among_its_versions(table):
-    for number, kind in table.items():
-        assert number in kind.key.__schema__.versions
-        assert kind.key.__schema__.name.removesuffix("Key") == (
-            kind.value.__schema__.name.removesuffix("Value")
+@pytest.mark.parametrize("table", [GROUP_RECORD_TYPES, TRANSACTION_RECORD_TYPES])
+def test_each_record_type_number_is_a_version_of_its_key(table):
+    for number, record_type in table.items():
+        assert number in record_type.key.__schema__.versions
+        assert record_type.key.__schema__.name.removesuffix("Key") == (
+            record_type.value.__schema__.name.removesuffix("Value")
         )
 
 
-def test_the_version_of_a_key_tells_its_kind():
-    assert GROUP_LOG[part_version(encode_part(KEY, 1))].key is OffsetCommitKey
+def test_key_version_identifies_the_record_type():
+    assert (
+        GROUP_RECORD_TYPES[read_version_prefix(encode_version_prefixed(KEY, 1))].key
+        is OffsetCommitKey
+    )

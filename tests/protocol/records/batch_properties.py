@@ -19,7 +19,7 @@ from odradek.protocol.errors import CorruptMessage, DecodeError
 from odradek.protocol.records.batch import RecordBatch, batches_in
 from odradek.protocol.records.builder import BatchBuilder, BatchFields, fields_of
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.record import Bounds, Header, Record, read_records
+from odradek.protocol.records.record import BatchContext, Header, Record, read_records
 from odradek.protocol.varint import read_varint, read_varlong, varint, varlong
 from tests.support.batches import batch_around, with_checksum
 
@@ -62,49 +62,51 @@ def fields(draw):
 @composite
 def batches(draw):
     """The fields of a batch and its records, in the order of offsets that may have gaps."""
-    chosen = draw(fields())
-    offset = chosen.base_offset + draw(integers(0, 100))
+    fields_drawn = draw(fields())
+    offset = fields_drawn.base_offset + draw(integers(0, 100))
     records = []
     for _ in range(draw(integers(1, 6))):
         headers = tuple(draw(HEADERS))
         records.append(Record(offset, draw(TIMESTAMPS), draw(CONTENTS), draw(CONTENTS), headers))
         offset += draw(STEPS)
-    return chosen, records
+    return fields_drawn, records
 
 
 @given(batches(), integers(0, 50))
-def test_what_was_built_is_read(batch, gap):
-    chosen, records = batch
-    builder = BatchBuilder(chosen)
+def test_built_batch_is_read_back(batch, gap):
+    batch_fields, records = batch
+    builder = BatchBuilder(batch_fields)
     for record in records:
         builder.append(**record._asdict())
     last_offset = records[-1].offset + gap
     read = RecordBatch(builder.build(last_offset=last_offset))
 
     read.check_crc()
-    assert fields_of(read) == chosen
+    assert fields_of(read) == batch_fields
     assert read.last_offset == last_offset
-    if chosen.append_time_ms is not None:
-        records = [record._replace(timestamp=chosen.append_time_ms) for record in records]
+    if batch_fields.append_time_ms is not None:
+        records = [record._replace(timestamp=batch_fields.append_time_ms) for record in records]
     assert list(read) == records
     assert read.max_timestamp == max(record.timestamp for record in records)
 
 
 @given(lists(batches(), max_size=3), binary(max_size=11))
-def test_a_set_falls_apart_into_its_batches(sets, tail):
+def test_record_set_is_split_into_its_batches(sets, tail):
     whole = bytearray()
-    for chosen, records in sets:
-        builder = BatchBuilder(chosen)
+    for batch_fields, records in sets:
+        builder = BatchBuilder(batch_fields)
         for record in records:
             builder.append(**record._asdict())
         whole += builder.build()
     read = batches_in(bytes(whole) + tail)
-    assert [batch.base_offset for batch in read] == [chosen.base_offset for chosen, _ in sets]
+    assert [batch.base_offset for batch in read] == [
+        batch_fields.base_offset for batch_fields, _ in sets
+    ]
     assert read.partial_bytes == len(tail)
 
 
 @given(binary(max_size=200), integers(0, 10), integers(0, 300), sampled_from(Codec))
-def test_any_bytes_for_records_are_read_or_refused(records, count, last_delta, codec):
+def test_any_bytes_as_records_are_read_or_rejected(records, count, last_delta, codec):
     batch = RecordBatch(batch_around(records, count=count, last_delta=last_delta, codec=codec))
     try:
         read = list(batch)
@@ -114,14 +116,14 @@ def test_any_bytes_for_records_are_read_or_refused(records, count, last_delta, c
 
 
 @given(batches(), lists(integers(0, 10**6), max_size=4), booleans(), binary(max_size=4))
-def test_damage_is_refused_or_harmless(batch, places, has_right_checksum, tail):
-    chosen, records = batch
-    builder = BatchBuilder(chosen)
+def test_damage_is_rejected_or_harmless(batch, positions, has_right_checksum, tail):
+    batch_fields, records = batch
+    builder = BatchBuilder(batch_fields)
     for record in records:
         builder.append(**record._asdict())
     damaged = builder.build()
-    for place in places:
-        damaged[place % len(damaged)] ^= 1 << place % 8
+    for position in positions:
+        damaged[position % len(damaged)] ^= 1 << position % 8
     if has_right_checksum:
         damaged = with_checksum(damaged)
     try:
@@ -159,14 +161,16 @@ def almost_records(draw):
     sampled_from([0, 10**12, -(2**63), 2**63 - 1]),
     none() | integers(0, 9),
 )
-def test_reading_agrees_with_a_careful_model(source, last_delta, base_timestamp, append_time):
-    bounds = Bounds(1, 0, last_delta, base_timestamp, append_time)
-    assert outcome(lambda: list(read_records(source, bounds))) == outcome(
-        lambda: [careful(source, bounds)]
+def test_reader_agrees_with_the_slow_reference_reader(
+    source, last_delta, base_timestamp, append_time
+):
+    context = BatchContext(1, 0, last_delta, base_timestamp, append_time)
+    assert outcome(lambda: list(read_records(source, context))) == outcome(
+        lambda: [read_slowly(source, context)]
     )
 
 
-def careful(source: bytes, bounds: Bounds) -> Record:
+def read_slowly(source: bytes, context: BatchContext) -> Record:
     """A record that fills ``source``, read field by field."""
     length, start = read_varint(source, 0)
     time_delta, position = read_varlong(source, start + 1)
@@ -181,13 +185,13 @@ def careful(source: bytes, bounds: Bounds) -> Record:
         check(name is not None)
         content, position = nullable(source, position)
         headers.append(Header(name.decode("utf-8", "surrogateescape"), content))
-    timestamp = bounds.append_time
+    timestamp = context.append_time
     if timestamp is None:
-        timestamp = bounds.base_timestamp + time_delta
+        timestamp = context.base_timestamp + time_delta
     check(start + length == position == len(source))
-    check(0 <= offset_delta <= bounds.last_offset_delta)
+    check(0 <= offset_delta <= context.last_offset_delta)
     check(-(2**63) <= timestamp < 2**63)
-    return Record(bounds.base_offset + offset_delta, timestamp, key, value, tuple(headers))
+    return Record(context.base_offset + offset_delta, timestamp, key, value, tuple(headers))
 
 
 def nullable(source: bytes, position: int) -> tuple[bytes | None, int]:

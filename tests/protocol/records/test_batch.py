@@ -11,7 +11,7 @@ from odradek.protocol.records.batch import (
     Batches,
     RecordBatch,
     batches_in,
-    sequence_after,
+    increment_sequence,
     whole_batch_bytes,
 )
 from odradek.protocol.records.compression import Codec, compress
@@ -34,7 +34,7 @@ FIELDS = {
 }
 
 
-def test_the_header_is_read_in_place():
+def test_header_is_read_in_place():
     batch = RecordBatch(batch_of(*THREE_RECORDS, **FIELDS))
     assert batch.base_offset == 500
     assert batch.partition_leader_epoch == 8
@@ -57,13 +57,13 @@ def test_the_header_is_read_in_place():
 
 
 @pytest.mark.parametrize("name", ["plain", "gzip", "snappy", "lz4", "zstd", "zstd_level_22"])
-def test_javas_batches_are_read(name):
+def test_batches_of_the_java_client_are_read(name):
     batch = RecordBatch(JAVA_BATCHES[name])
     batch.check_crc()
     assert list(batch) == records_from(0)
 
 
-def test_javas_transactional_batch_is_read():
+def test_transactional_batch_of_the_java_client_is_read():
     batch = RecordBatch(JAVA_BATCHES["transactional"])
     assert batch.is_valid()
     assert batch.is_transactional
@@ -74,13 +74,13 @@ def test_javas_transactional_batch_is_read():
     assert list(batch) == records_from(5_000_000_000)
 
 
-def test_append_time_replaces_what_the_records_say():
+def test_append_time_replaces_the_record_timestamps():
     batch = RecordBatch(JAVA_BATCHES["append_time"])
     assert batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert {record.timestamp for record in batch} == {123_456}
 
 
-def test_the_delete_horizon_takes_the_place_of_the_base_timestamp():
+def test_delete_horizon_is_stored_as_the_base_timestamp():
     batch = RecordBatch(JAVA_BATCHES["delete_horizon"])
     assert batch.delete_horizon_ms == 500_000
     assert list(batch) == records_from(0)
@@ -90,14 +90,14 @@ def test_records_without_a_timestamp_have_minus_one():
     assert list(RecordBatch(JAVA_BATCHES["no_timestamp"])) == [Record(0, -1, b"k", b"v")]
 
 
-def test_a_compacted_batch_keeps_its_last_offset():
+def test_compacted_batch_keeps_its_last_offset():
     batch = RecordBatch(JAVA_BATCHES["last_offset"])
     assert batch.last_offset == 1000
     assert list(batch) == records_from(0)
 
 
 @pytest.mark.parametrize("name", ["empty", "empty_control"])
-def test_a_batch_that_compaction_emptied_is_read(name):
+def test_batch_that_compaction_emptied_is_read(name):
     batch = RecordBatch(JAVA_BATCHES[name])
     assert batch.is_valid()
     assert (batch.count, batch.base_offset, batch.last_offset) == (0, 100, 110)
@@ -106,7 +106,7 @@ def test_a_batch_that_compaction_emptied_is_read(name):
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("peer", [AiokafkaBuilder, KafkaPythonBuilder])
-def test_the_batches_of_other_clients_are_read(codec, peer):
+def test_batches_of_other_clients_are_read(codec, peer):
     builder = peer(
         magic=2,
         compression_type=codec,
@@ -134,11 +134,11 @@ def test_the_batches_of_other_clients_are_read(codec, peer):
     assert list(batch) == expected
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("codec", Codec)
-def test_a_batch_may_lie_anywhere_in_any_buffer(kind, codec):
+def test_batch_is_read_at_any_position_of_any_buffer(buffer_type, codec):
     raw = batch_of(*THREE_RECORDS, codec=codec, **FIELDS)
-    batch = RecordBatch(kind(b"before" + raw + b"after"), 6)
+    batch = RecordBatch(buffer_type(b"before" + raw + b"after"), 6)
     assert batch.is_valid()
     assert bytes(batch.view) == raw
     assert batch.size_bytes == len(raw)
@@ -160,11 +160,11 @@ def test_records_can_be_read_more_than_once():
 def test_offset_and_epoch_are_patched_outside_the_checksum():
     raw = bytearray(b"..") + batch_of(*THREE_RECORDS, **FIELDS)
     batch = RecordBatch(raw, 2)
-    batch.number(2**40, 99)
-    again = RecordBatch(raw, 2)
-    assert (again.base_offset, again.partition_leader_epoch) == (2**40, 99)
+    batch.assign_offsets(2**40, 99)
+    reread = RecordBatch(raw, 2)
+    assert (reread.base_offset, reread.partition_leader_epoch) == (2**40, 99)
     assert (batch.base_offset, batch.partition_leader_epoch) == (2**40, 99)
-    assert again.is_valid()
+    assert reread.is_valid()
     assert [record.offset for record in batch] == [2**40, 2**40 + 1, 2**40 + 3]
 
 
@@ -186,14 +186,14 @@ def test_create_time_is_patched_back():
     assert raw == batch_of(*THREE_RECORDS, **FIELDS)
 
 
-def test_what_does_not_change_needs_no_new_checksum():
+def test_unchanged_timestamp_does_not_update_the_checksum():
     raw = batch_of(*THREE_RECORDS, **FIELDS)
     raw[17] ^= 1
     RecordBatch(raw).set_max_timestamp(1700, TimestampType.CREATE_TIME)
     assert not RecordBatch(raw).is_valid()
 
 
-def test_a_wrong_checksum_is_told_and_refused():
+def test_wrong_checksum_is_reported_and_rejected():
     raw = batch_of(*THREE_RECORDS, **FIELDS)
     raw[-1] ^= 1
     batch = RecordBatch(raw)
@@ -214,10 +214,10 @@ def test_a_wrong_checksum_is_told_and_refused():
     ],
 )
 def test_sequences_wrap_to_zero(sequence, count, expected):
-    assert sequence_after(sequence, count) == expected
+    assert increment_sequence(sequence, count) == expected
 
 
-def test_without_a_producer_there_are_no_sequences():
+def test_batch_without_a_producer_id_has_no_sequences():
     batch = RecordBatch(batch_of(b"a", b"b"))
     assert not batch.has_producer_id
     assert batch.base_sequence == batch.last_sequence == NO_SEQUENCE
@@ -237,18 +237,18 @@ def header_with(**positions: int) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [-1, 0, 1, 3, 127])
-def test_another_magic_is_refused(magic):
+def test_another_magic_is_rejected(magic):
     with pytest.raises(CorruptMessage, match=f"magic {magic}"):
         RecordBatch(header_with(magic=magic))
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 13, 48, 200, 2**31 - 1])
-def test_a_length_that_is_not_there_is_refused(length):
+def test_length_that_does_not_match_the_buffer_is_rejected(length):
     with pytest.raises(CorruptMessage):
         RecordBatch(header_with(length=length))
 
 
-def test_a_negative_count_or_delta_is_refused():
+def test_negative_count_or_delta_is_rejected():
     with pytest.raises(CorruptMessage, match="-1 records"):
         RecordBatch(header_with(count=-1))
     with pytest.raises(CorruptMessage, match="offset delta -1"):
@@ -256,18 +256,18 @@ def test_a_negative_count_or_delta_is_refused():
 
 
 @pytest.mark.parametrize("count", [0, 2, 4, 2**31 - 1])
-def test_a_wrong_count_is_refused(count):
+def test_wrong_count_is_rejected(count):
     with pytest.raises(CorruptMessage):
         list(RecordBatch(header_with(count=count)))
 
 
-def test_a_last_delta_below_the_last_record_is_refused():
+def test_last_delta_below_the_last_record_is_rejected():
     with pytest.raises(CorruptMessage, match="offset delta 3"):
         list(RecordBatch(header_with(last_delta=2)))
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])
-def test_an_unknown_codec_is_refused_when_it_matters(number):
+def test_unknown_codec_is_rejected_when_records_are_read(number):
     batch = RecordBatch(batch_around(b"", count=0, last_delta=0, codec=number))
     with pytest.raises(CorruptMessage, match="unknown codec"):
         list(batch)
@@ -280,12 +280,12 @@ def test_compressed_records_are_bounded():
         batch.records(max_bytes=100_000)
 
 
-def test_an_empty_block_is_no_records():
+def test_empty_compressed_block_has_no_records():
     packed = compress(Codec.ZSTD, b"")
     assert list(RecordBatch(batch_around(packed, count=0, last_delta=0, codec=Codec.ZSTD))) == []
 
 
-def test_every_truncation_is_refused():
+def test_every_truncation_is_rejected():
     raw = bytes(batch_of(*THREE_RECORDS, **FIELDS))
     for end in range(len(raw)):
         with pytest.raises(CorruptMessage):
@@ -293,7 +293,7 @@ def test_every_truncation_is_refused():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_truncation_of_the_records_is_refused(codec):
+def test_every_truncation_of_the_records_is_rejected(codec):
     records = bytes(batch_of(*THREE_RECORDS, codec=codec, **FIELDS))[HEADER_BYTES:]
     for end in range(len(records)):
         batch = batch_around(records[:end], count=3, last_delta=3, codec=codec)
@@ -302,7 +302,7 @@ def test_every_truncation_of_the_records_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_changed_byte_is_noticed_by_the_checksum_or_outside_it(codec):
+def test_checksum_detects_every_changed_byte_that_it_covers(codec):
     raw = bytes(batch_of(*THREE_RECORDS, codec=codec, **FIELDS))
     for position in range(len(raw)):
         damaged = raw[:position] + bytes([raw[position] ^ 0x55]) + raw[position + 1 :]
@@ -314,7 +314,7 @@ def test_every_changed_byte_is_noticed_by_the_checksum_or_outside_it(codec):
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_changed_byte_under_a_right_checksum_is_read_safely_or_refused(codec):
+def test_changed_byte_with_a_valid_checksum_is_read_safely_or_rejected(codec):
     raw = bytes(batch_of(*THREE_RECORDS, codec=codec, **FIELDS))
     for position in range(len(raw)):
         for flip in (0x01, 0x02, 0x40, 0x80, 0xFF):
@@ -329,14 +329,14 @@ def test_every_changed_byte_under_a_right_checksum_is_read_safely_or_refused(cod
             assert all(batch.base_offset <= offset <= batch.last_offset for offset in offsets)
 
 
-def test_batches_follow_each_other():
+def test_consecutive_batches_are_read():
     first, second = batch_of(b"a", b"b"), batch_of(b"c", base_offset=2, codec=Codec.LZ4)
     batches = batches_in(first + second)
     assert [record.value for batch in batches for record in batch] == [b"a", b"b", b"c"]
     assert batches.partial_bytes == 0
 
 
-def test_a_partial_batch_at_the_end_is_counted_not_read():
+def test_partial_batch_at_the_end_is_counted_but_not_read():
     first, second = bytes(batch_of(b"a")), bytes(batch_of(b"b"))
     for end in range(len(second)):
         batches = batches_in(first + second[:end])
@@ -345,26 +345,26 @@ def test_a_partial_batch_at_the_end_is_counted_not_read():
         assert batches.position == len(first)
 
 
-def test_nothing_holds_no_batches():
+def test_empty_buffer_has_no_batches():
     assert list(batches_in(b"")) == []
 
 
-def test_a_batch_too_short_for_any_magic_is_refused():
+def test_batch_too_short_for_any_magic_is_rejected():
     with pytest.raises(CorruptMessage, match="length 13"):
         whole_batch_bytes(header_with(length=13), 0)
 
 
 @pytest.mark.parametrize("magic", [-1, 3])
-def test_a_magic_that_never_was_is_refused(magic):
+def test_unknown_magic_is_rejected(magic):
     with pytest.raises(CorruptMessage, match="magic"):
         list(batches_in(header_with(magic=magic)))
 
 
-def test_a_set_of_any_magic_can_be_walked_with_another_view():
+def test_batches_can_use_another_batch_class():
     old, new = header_with(magic=1), bytes(batch_of(b"a"))
     batches = Batches(old + new, lambda buffer, position: buffer[position + 16])
     assert list(batches) == [1, 2]
 
 
-def test_a_batch_introduces_itself():
+def test_repr_shows_the_offsets():
     assert "offsets 500 to 503" in repr(RecordBatch(batch_of(*THREE_RECORDS, **FIELDS)))

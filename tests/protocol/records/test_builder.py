@@ -27,11 +27,11 @@ RECORDS = [
 ]
 
 
-def test_a_plain_batch_has_javas_bytes():
+def test_plain_batch_has_the_bytes_of_the_java_client():
     assert batch_of(*records_from(0)) == JAVA_BATCHES["plain"]
 
 
-def test_a_transactional_batch_has_javas_bytes():
+def test_transactional_batch_has_the_bytes_of_the_java_client():
     built = batch_of(
         *records_from(5_000_000_000),
         base_offset=5_000_000_000,
@@ -44,28 +44,28 @@ def test_a_transactional_batch_has_javas_bytes():
     assert built == JAVA_BATCHES["transactional"]
 
 
-def test_append_time_has_javas_bytes():
+def test_append_time_batch_has_the_bytes_of_the_java_client():
     assert batch_of(*records_from(0), append_time_ms=123_456) == JAVA_BATCHES["append_time"]
 
 
-def test_a_delete_horizon_has_javas_bytes():
+def test_delete_horizon_batch_has_the_bytes_of_the_java_client():
     assert batch_of(*records_from(0), delete_horizon_ms=500_000) == JAVA_BATCHES["delete_horizon"]
 
 
-def test_a_last_offset_that_compaction_keeps_has_javas_bytes():
+def test_batch_with_a_kept_last_offset_has_the_bytes_of_the_java_client():
     assert batch_of(*records_from(0), last_offset=1000) == JAVA_BATCHES["last_offset"]
 
 
-def test_a_missing_timestamp_has_javas_bytes():
+def test_batch_without_a_timestamp_has_the_bytes_of_the_java_client():
     assert batch_of(Record(0, -1, b"k", b"v")) == JAVA_BATCHES["no_timestamp"]
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
-def test_snappy_and_lz4_have_javas_bytes(codec):
+def test_snappy_and_lz4_batches_have_the_bytes_of_the_java_client(codec):
     assert batch_of(*records_from(0), codec=codec) == JAVA_BATCHES[codec.name.lower()]
 
 
-def test_an_emptied_batch_has_javas_bytes():
+def test_empty_batch_has_the_bytes_of_the_java_client():
     fields = BatchFields(
         base_offset=100,
         partition_leader_epoch=7,
@@ -77,7 +77,7 @@ def test_an_emptied_batch_has_javas_bytes():
     assert empty_batch(fields, last_offset=110, max_timestamp=4444) == JAVA_BATCHES["empty"]
 
 
-def test_an_emptied_control_batch_has_javas_bytes():
+def test_empty_control_batch_has_the_bytes_of_the_java_client():
     fields = BatchFields(
         base_offset=100,
         partition_leader_epoch=7,
@@ -93,7 +93,7 @@ def test_an_emptied_control_batch_has_javas_bytes():
 
 @pytest.mark.parametrize("peer", [AiokafkaBuilder, KafkaPythonBuilder])
 @pytest.mark.parametrize("is_transactional", [False, True])
-def test_other_clients_make_the_same_bytes(peer, is_transactional):
+def test_other_clients_build_the_same_bytes(peer, is_transactional):
     builder = peer(
         magic=2,
         compression_type=0,
@@ -105,17 +105,17 @@ def test_other_clients_make_the_same_bytes(peer, is_transactional):
         builder.append(
             record.offset, record.timestamp, record.key, record.value, list(record.headers)
         )
-    theirs = builder.build()
-    epoch = RecordBatch(theirs).partition_leader_epoch
-    ours = batch_of(
+    peer_bytes = builder.build()
+    epoch = RecordBatch(peer_bytes).partition_leader_epoch
+    our_bytes = batch_of(
         *RECORDS, partition_leader_epoch=epoch, is_transactional=is_transactional, **PRODUCER
     )
-    assert ours == theirs
+    assert our_bytes == peer_bytes
 
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("peer", [AiokafkaBatch, KafkaPythonBatch])
-def test_other_clients_read_what_was_built(peer, codec):
+def test_other_clients_read_the_built_batch(peer, codec):
     batch = peer(bytes(batch_of(*RECORDS, codec=codec, **PRODUCER)))
     assert batch.validate_crc()
     assert [
@@ -135,7 +135,7 @@ def test_other_clients_read_what_was_built(peer, codec):
         {"delete_horizon_ms": 99, "codec": Codec.ZSTD},
     ],
 )
-def test_a_batch_can_be_built_again_from_its_own_fields(fields):
+def test_batch_can_be_rebuilt_from_its_fields(fields):
     batch = RecordBatch(batch_of(*RECORDS, **fields))
     assert fields_of(batch) == BatchFields(**fields)
     rebuilt = RecordBatch(batch_of(*batch, **asdict(fields_of(batch))))
@@ -143,7 +143,7 @@ def test_a_batch_can_be_built_again_from_its_own_fields(fields):
     assert list(rebuilt) == list(batch)
 
 
-def test_offsets_count_on_from_the_base():
+def test_offsets_increment_from_the_base_offset():
     builder = BatchBuilder(BatchFields(base_offset=40))
     for _ in range(3):
         builder.append(timestamp=1, key=None, value=None)
@@ -152,14 +152,14 @@ def test_offsets_count_on_from_the_base():
 
 
 @pytest.mark.parametrize("offset", [39, 40, 40 + 2**31])
-def test_offsets_neither_step_back_nor_leave_the_batch(offset):
+def test_offset_that_goes_back_or_exceeds_the_batch_is_rejected(offset):
     builder = BatchBuilder(BatchFields(base_offset=40))
     builder.append(timestamp=1, key=None, value=None)
     with pytest.raises(EncodeError, match=f"offset {offset}"):
         builder.append(offset=offset, timestamp=1, key=None, value=None)
 
 
-def test_timestamps_too_far_apart_for_one_batch_are_refused():
+def test_timestamps_too_far_apart_for_one_batch_are_rejected():
     builder = BatchBuilder()
     builder.append(timestamp=-1, key=None, value=None)
     with pytest.raises(
@@ -170,18 +170,18 @@ def test_timestamps_too_far_apart_for_one_batch_are_refused():
     assert [record.timestamp for record in RecordBatch(builder.build())] == [-1, 2**63 - 2]
 
 
-def test_timestamps_as_far_back_as_can_be_are_kept():
+def test_largest_negative_timestamp_delta_is_kept():
     records = [Record(0, 2**63 - 1, None, None), Record(1, -1, None, None)]
     assert list(RecordBatch(batch_of(*records))) == records
 
 
 @pytest.mark.parametrize("timestamp", [-2, 2**63])
-def test_timestamps_that_are_none_are_refused(timestamp):
+def test_invalid_timestamp_is_rejected(timestamp):
     with pytest.raises(EncodeError, match="timestamp"):
         BatchBuilder().append(timestamp=timestamp, key=None, value=None)
 
 
-def test_a_refused_record_leaves_no_trace():
+def test_rejected_record_does_not_change_the_batch():
     builder = BatchBuilder()
     with pytest.raises(EncodeError):
         builder.append(timestamp=5, key=None, value=None, headers=[Header("\ud800", b"")])
@@ -190,7 +190,7 @@ def test_a_refused_record_leaves_no_trace():
 
 
 @pytest.mark.parametrize(
-    ("record", "complaint"),
+    ("record", "message"),
     [
         ({"key": 5}, "key: 5 is not bytes"),
         ({"key": ""}, "key: '' is not bytes"),
@@ -203,28 +203,28 @@ def test_a_refused_record_leaves_no_trace():
         ({"headers": [Header("h", array("i", [1]))]}, "headers: value of 'h': .* is not bytes"),
     ],
 )
-def test_what_is_not_bytes_is_refused_by_name(record, complaint):
+def test_error_names_a_field_that_is_not_bytes(record, message):
     builder = BatchBuilder()
-    with pytest.raises(EncodeError, match=complaint):
+    with pytest.raises(EncodeError, match=message):
         builder.append(**{"timestamp": 1, "key": None, "value": None} | record)
     assert builder.size_bytes == HEADER_BYTES
 
 
-def test_a_level_that_the_codec_lacks_is_refused_before_any_record():
+def test_invalid_compression_level_is_rejected_before_any_record():
     with pytest.raises(EncodeError, match="level: GZIP has no level 10"):
         BatchBuilder(BatchFields(codec=Codec.GZIP, level=10))
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaint"),
+    ("fields", "message"),
     [
         ({"is_transactional": True}, "is_transactional"),
         ({"producer_id": 1, "base_sequence": 0}, "producer_epoch"),
         ({"producer_id": 1, "producer_epoch": 0}, "base_sequence"),
     ],
 )
-def test_half_a_producer_is_refused(fields, complaint):
-    with pytest.raises(EncodeError, match=complaint):
+def test_incomplete_producer_fields_are_rejected(fields, message):
+    with pytest.raises(EncodeError, match=message):
         batch_of(b"a", **fields)
 
 
@@ -237,12 +237,12 @@ def test_half_a_producer_is_refused(fields, complaint):
         {"producer_id": 1, "producer_epoch": 2**15, "base_sequence": 0},
     ],
 )
-def test_fields_that_the_header_cannot_hold_are_refused(fields):
+def test_fields_that_the_header_cannot_hold_are_rejected(fields):
     with pytest.raises(EncodeError, match=next(iter(fields))):
         batch_of(b"a", **fields)
 
 
-def test_the_size_is_known_while_it_grows():
+def test_size_bytes_grows_with_each_record():
     builder = BatchBuilder()
     assert builder.size_bytes == HEADER_BYTES
     for value in (b"", b"x" * 100, b"y" * 10_000):
@@ -250,7 +250,7 @@ def test_the_size_is_known_while_it_grows():
     assert builder.size_bytes == len(builder.build())
 
 
-def test_there_is_room_up_to_the_limit_exactly():
+def test_has_room_exactly_up_to_the_limit():
     record = {"timestamp": -1, "key": b"k", "value": b"v" * 100, "headers": [Header("h", None)]}
     builder = BatchBuilder()
     for _ in range(2):
@@ -263,7 +263,7 @@ def test_there_is_room_up_to_the_limit_exactly():
         assert limited.has_room_for(**record) is expected
 
 
-def test_the_first_record_always_has_room():
+def test_first_record_always_has_room():
     builder = BatchBuilder(size_bytes_max=0)
     assert builder.has_room_for(timestamp=1, key=None, value=bytes(1000))
 
@@ -274,7 +274,7 @@ def test_without_a_limit_there_is_always_room():
     assert builder.has_room_for(timestamp=1, key=None, value=bytes(1000))
 
 
-def test_the_level_reaches_the_codec():
+def test_compression_level_is_passed_to_the_codec():
     value = bytes(range(256)) * 100
     fast = batch_of(value, codec=Codec.ZSTD, level=-1000)
     assert len(fast) > len(batch_of(value, codec=Codec.ZSTD))

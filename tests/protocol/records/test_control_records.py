@@ -4,12 +4,12 @@ import pytest
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
-from odradek.protocol.records.control import (
-    ControlType,
+from odradek.protocol.records.control_records import (
+    ControlRecordType,
     EndTransactionMarker,
-    control_type_of,
-    marker_batch,
-    marker_of,
+    build_marker_batch,
+    parse_control_record_type,
+    parse_end_transaction_marker,
 )
 from odradek.protocol.records.record import Record
 from tests.support.java_batches import JAVA_BATCHES
@@ -26,8 +26,8 @@ def control_record(*, key: bytes | None, value: bytes | None = b"") -> Record:
         (EndTransactionMarker(is_commit=False, coordinator_epoch=6), "abort"),
     ],
 )
-def test_markers_have_the_bytes_that_kafka_writes(marker, name):
-    written = marker_batch(
+def test_markers_have_the_bytes_of_kafka(marker, name):
+    batch = build_marker_batch(
         marker,
         timestamp=1234,
         producer_id=77,
@@ -35,7 +35,7 @@ def test_markers_have_the_bytes_that_kafka_writes(marker, name):
         base_offset=40,
         partition_leader_epoch=7,
     )
-    assert written == JAVA_BATCHES[name]
+    assert batch == JAVA_BATCHES[name]
 
 
 @pytest.mark.parametrize(
@@ -45,40 +45,42 @@ def test_markers_have_the_bytes_that_kafka_writes(marker, name):
         ("abort", EndTransactionMarker(is_commit=False, coordinator_epoch=6)),
     ],
 )
-def test_kafkas_markers_are_read(name, marker):
+def test_markers_of_kafka_are_read(name, marker):
     batch = RecordBatch(JAVA_BATCHES[name])
     assert batch.is_valid()
     assert batch.is_control
     assert batch.is_transactional
-    assert [marker_of(record) for record in batch] == [marker]
+    assert [parse_end_transaction_marker(record) for record in batch] == [marker]
 
 
-def test_other_types_are_no_markers():
+def test_other_control_record_types_are_not_markers():
     leader_change = control_record(key=bytes.fromhex("00000002"))
-    assert control_type_of(leader_change) is ControlType.LEADER_CHANGE
-    assert marker_of(leader_change) is None
+    assert parse_control_record_type(leader_change) is ControlRecordType.LEADER_CHANGE
+    assert parse_end_transaction_marker(leader_change) is None
 
 
-def test_types_of_the_future_are_passed_over():
-    unheard_of = control_record(key=bytes.fromhex("0000007f"))
-    assert control_type_of(unheard_of) is ControlType.UNKNOWN
-    assert marker_of(unheard_of) is None
+def test_unknown_control_record_types_are_ignored():
+    unknown_type = control_record(key=bytes.fromhex("0000007f"))
+    assert parse_control_record_type(unknown_type) is ControlRecordType.UNKNOWN
+    assert parse_end_transaction_marker(unknown_type) is None
 
 
-def test_later_versions_may_be_longer():
+def test_extra_bytes_of_later_versions_are_ignored():
     record = control_record(
         key=bytes.fromhex("00010001ffff"), value=bytes.fromhex("000100000009ffff")
     )
-    assert marker_of(record) == EndTransactionMarker(is_commit=True, coordinator_epoch=9)
+    assert parse_end_transaction_marker(record) == EndTransactionMarker(
+        is_commit=True, coordinator_epoch=9
+    )
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", bytes.fromhex("ffff0001")])
-def test_a_key_that_names_no_type_is_corrupt(key):
+def test_key_without_a_type_is_corrupt(key):
     with pytest.raises(CorruptMessage, match="key"):
-        control_type_of(control_record(key=key))
+        parse_control_record_type(control_record(key=key))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", bytes.fromhex("ffff00000001")])
-def test_a_marker_without_its_epoch_is_corrupt(value):
+def test_marker_without_a_coordinator_epoch_is_corrupt(value):
     with pytest.raises(CorruptMessage, match="value"):
-        marker_of(control_record(key=bytes.fromhex("00000001"), value=value))
+        parse_end_transaction_marker(control_record(key=bytes.fromhex("00000001"), value=value))

@@ -4,7 +4,7 @@ import pytest
 
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchFields
-from odradek.protocol.records.conversion import down_converted, rebuilt_for_append
+from odradek.protocol.records.conversion import down_convert, rebuild_for_append
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.legacy_vectors import codec_named, kafka_reads, legacy_vectors, we_read
 
@@ -13,21 +13,21 @@ APPENDED = {vector["name"]: vector for vector in legacy_vectors()["appended"]}
 
 
 @pytest.mark.parametrize("name", DOWN)
-def test_an_old_fetch_gets_what_kafka_would_send(name):
+def test_old_fetch_version_gets_the_records_that_kafka_sends(name):
     vector = DOWN[name]
     parts = list(
-        down_converted(
+        down_convert(
             bytes.fromhex(vector["source"]),
             magic=vector["magic"],
             first_offset=vector["first_offset"],
         )
     )
-    assert sum(part.count for part in parts) == vector["count"]
+    assert sum(part.converted_count for part in parts) == vector["count"]
     check_agrees(b"".join(part.buffer for part in parts), vector["converted"])
 
 
 @pytest.mark.parametrize("name", APPENDED)
-def test_an_append_is_rebuilt_as_kafka_would_rebuild_it(name):
+def test_append_is_rebuilt_as_in_kafka(name):
     vector = APPENDED[name]
     is_append_time = vector["timestamp_type"] == "LogAppendTime"
     fields = BatchFields(
@@ -37,8 +37,10 @@ def test_an_append_is_rebuilt_as_kafka_would_rebuild_it(name):
         append_time_ms=vector["now_ms"] if is_append_time else None,
     )
     batches = list(batches_of_any_magic(bytes.fromhex(vector["source"])))
-    rebuilt = rebuilt_for_append(batches, fields, magic=vector["magic"])
-    assert rebuilt.count == sum(len(batch["records"]) for batch in vector["converted"]["batches"])
+    rebuilt = rebuild_for_append(batches, fields, magic=vector["magic"])
+    assert rebuilt.converted_count == sum(
+        len(batch["records"]) for batch in vector["converted"]["batches"]
+    )
     check_agrees(bytes(rebuilt.buffer), vector["converted"])
 
 

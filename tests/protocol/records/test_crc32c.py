@@ -15,32 +15,32 @@ CHECK_VALUE = 0xE3069283  # of "123456789", as every description of CRC-32C give
 @pytest.fixture
 def without_the_wheel(monkeypatch):
     monkeypatch.setitem(sys.modules, "crc32c", None)
-    monkeypatch.setattr(module, "_chosen", None)
+    monkeypatch.setattr(module, "_checksum_function", None)
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_check_value_comes_out(kind):
-    assert crc32c(kind(b"123456789")) == CHECK_VALUE
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_check_value_is_computed(buffer_type):
+    assert crc32c(buffer_type(b"123456789")) == CHECK_VALUE
 
 
-def test_a_slice_is_read_without_its_surroundings():
+def test_checksum_of_a_slice_covers_only_the_slice():
     assert crc32c(memoryview(b"..123456789..")[2:-2]) == CHECK_VALUE
 
 
-def test_parts_may_be_fed_in_turn():
+def test_checksum_can_be_computed_in_parts():
     assert crc32c(b"6789", crc32c(b"12345")) == CHECK_VALUE
 
 
-def test_nothing_has_the_checksum_zero():
+def test_empty_input_has_the_checksum_zero():
     assert crc32c(b"") == 0
 
 
 @pytest.mark.usefixtures("without_the_wheel")
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_crcmod_serves_where_the_wheel_is_missing(kind):
-    assert crc32c(kind(b"123456789")) == CHECK_VALUE
-    assert crc32c(kind(b"6789"), crc32c(kind(b"12345"))) == CHECK_VALUE
-    assert module._chosen.__module__.startswith("crcmod")
+@pytest.mark.parametrize("buffer_type", [bytes, bytearray, memoryview])
+def test_crcmod_is_used_without_the_wheel(buffer_type):
+    assert crc32c(buffer_type(b"123456789")) == CHECK_VALUE
+    assert crc32c(buffer_type(b"6789"), crc32c(buffer_type(b"12345"))) == CHECK_VALUE
+    assert module._checksum_function.__module__.startswith("crcmod")
 
 
 @given(binary(max_size=300), integers(0, 2**32 - 1))

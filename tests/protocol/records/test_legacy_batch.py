@@ -5,9 +5,9 @@ import pytest
 from odradek.protocol.errors import CorruptMessage, EncodeError, UnsupportedCompressionType
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec, compress
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.protocol.records.legacy_builder import LegacyBuilder, LegacyFormat, legacy_set
-from odradek.protocol.records.legacy_lz4 import with_old_checksum, with_right_checksum, xxh32
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyBuilder, LegacyFormat, build_legacy_set
+from odradek.protocol.records.legacy_lz4 import with_broken_checksum, with_correct_checksum, xxh32
 from odradek.protocol.records.record import Header, Record, TimestampType
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.batches import batch_of
@@ -25,22 +25,24 @@ def records_in(buffer):
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
-def test_a_written_set_is_read_again(magic, codec):
-    written = legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec))
+def test_record_set_survives_a_round_trip(magic, codec):
+    encoded = build_legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec))
     timestamps = [1000, 3000, 2000] if magic == 1 else [-1, -1, -1]
-    assert records_in(written) == [
+    assert records_in(encoded) == [
         record._replace(timestamp=timestamp)
         for record, timestamp in zip(RECORDS, timestamps, strict=True)
     ]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_log_append_time_is_the_time_of_all_records(codec):
-    form = LegacyFormat(magic=1, codec=codec, append_time_ms=9000)
-    assert [record.timestamp for record in records_in(legacy_set(RECORDS, form))] == [9000] * 3
+def test_log_append_time_applies_to_all_records(codec):
+    legacy_format = LegacyFormat(magic=1, codec=codec, append_time_ms=9000)
+    assert [
+        record.timestamp for record in records_in(build_legacy_set(RECORDS, legacy_format))
+    ] == [9000] * 3
 
 
-def test_a_message_is_seen_in_the_middle_of_a_buffer():
+def test_message_is_read_from_the_middle_of_a_buffer():
     first, second = message(0, b"first", offset=6), message(1, b"second", offset=7, timestamp=5)
     view = LegacyBatch(first + second + b"rest", len(first))
     assert view.view == second
@@ -56,7 +58,7 @@ def test_magic_0_has_no_timestamp():
     assert (view.max_timestamp, view.timestamp_type) == (-1, TimestampType.CREATE_TIME)
 
 
-def test_old_messages_name_no_producer_and_no_leader():
+def test_legacy_messages_have_no_producer_and_no_leader_epoch():
     view = LegacyBatch(message(1, b"v"))
     assert (view.producer_id, view.producer_epoch, view.base_sequence) == (-1, -1, -1)
     assert (view.last_sequence, view.partition_leader_epoch) == (-1, -1)
@@ -67,40 +69,40 @@ def test_old_messages_name_no_producer_and_no_leader():
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrapper_tells_where_its_records_begin_and_how_many_they_are(magic):
-    form = LegacyFormat(magic=magic, codec=Codec.SNAPPY)
-    view = LegacyBatch(legacy_set(RECORDS, form))
+def test_wrapper_has_the_base_offset_and_the_count_of_its_records(magic):
+    legacy_format = LegacyFormat(magic=magic, codec=Codec.SNAPPY)
+    view = LegacyBatch(build_legacy_set(RECORDS, legacy_format))
     assert (view.base_offset, view.last_offset, view.count) == (10, 14, 3)
     assert view.max_timestamp == (3000 if magic == 1 else -1)
 
 
-def test_the_records_of_a_magic_1_wrapper_move_with_it():
-    view = LegacyBatch(legacy_set(RECORDS, LegacyFormat(magic=1, codec=Codec.GZIP)))
+def test_records_of_a_magic_1_wrapper_have_relative_offsets():
+    view = LegacyBatch(build_legacy_set(RECORDS, LegacyFormat(magic=1, codec=Codec.GZIP)))
     view.set_last_offset(104)
     assert view.is_valid()
     assert [record.offset for record in LegacyBatch(view.buffer)] == [100, 101, 104]
 
 
-def test_a_wrapper_at_offset_zero_has_records_from_zero_on():
+def test_wrapper_at_offset_zero_has_records_from_offset_zero():
     inner = message(1, b"a", offset=0) + message(1, b"b", offset=1)
     assert [record.offset for record in LegacyBatch(wrapper(1, inner))] == [0, 1]
 
 
-def test_a_magic_0_wrapper_says_nothing_of_the_offsets_inside():
+def test_records_of_a_magic_0_wrapper_have_absolute_offsets():
     inner = message(0, b"a", offset=5) + message(0, b"b", offset=5)
     assert [record.offset for record in LegacyBatch(wrapper(0, inner, offset=77))] == [5, 5]
 
 
-def test_log_append_time_on_a_wrapper_overrides_the_times_inside():
-    view = LegacyBatch(legacy_set(RECORDS, LegacyFormat(magic=1, codec=Codec.LZ4)))
+def test_log_append_time_of_a_wrapper_overrides_the_record_timestamps():
+    view = LegacyBatch(build_legacy_set(RECORDS, LegacyFormat(magic=1, codec=Codec.LZ4)))
     view.set_max_timestamp(7777, TimestampType.LOG_APPEND_TIME)
-    again = LegacyBatch(view.buffer)
-    again.check_crc()
-    assert (again.codec, again.timestamp_type) == (Codec.LZ4, TimestampType.LOG_APPEND_TIME)
-    assert [record.timestamp for record in again] == [7777] * 3
+    reread = LegacyBatch(view.buffer)
+    reread.check_crc()
+    assert (reread.codec, reread.timestamp_type) == (Codec.LZ4, TimestampType.LOG_APPEND_TIME)
+    assert [record.timestamp for record in reread] == [7777] * 3
 
 
-def test_a_timestamp_set_to_itself_leaves_the_bytes_alone():
+def test_unchanged_timestamp_does_not_change_the_bytes():
     buffer = bytearray(message(1, b"v", timestamp=5))
     buffer[12] ^= 1
     damaged = bytes(buffer)
@@ -108,7 +110,7 @@ def test_a_timestamp_set_to_itself_leaves_the_bytes_alone():
     assert buffer == damaged
 
 
-def test_a_wrong_checksum_is_found():
+def test_wrong_checksum_is_detected():
     buffer = bytearray(message(1, b"v"))
     buffer[-1] ^= 1
     view = LegacyBatch(buffer)
@@ -117,13 +119,13 @@ def test_a_wrong_checksum_is_found():
         view.check_crc()
 
 
-def test_a_view_describes_itself():
+def test_repr_shows_magic_offset_and_size():
     assert repr(LegacyBatch(message(1, b"v", offset=3))) == (
         "LegacyBatch(magic 1, last offset 3, 35 bytes, attributes 0x00)"
     )
 
 
-def test_a_set_of_several_magics_is_walked_in_order_up_to_a_partial_batch():
+def test_mixed_record_set_is_read_in_order_up_to_a_partial_batch():
     whole = message(0, b"a") + batch_of(b"b", base_offset=1) + wrapper(1, message(1, b"c"))
     tail = message(1, b"cut short")[:-1]
     batches = batches_of_any_magic(whole + tail)
@@ -132,8 +134,8 @@ def test_a_set_of_several_magics_is_walked_in_order_up_to_a_partial_batch():
     assert batches.partial_bytes == len(tail)
 
 
-def test_no_records_make_no_message():
-    assert legacy_set([], LegacyFormat(magic=1, codec=Codec.GZIP)) == b""
+def test_empty_record_set_has_no_message():
+    assert build_legacy_set([], LegacyFormat(magic=1, codec=Codec.GZIP)) == b""
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_no_records_make_no_message():
         Record(15, 0, None, b"a header", (Header("h", None),)),
     ],
 )
-def test_what_the_format_cannot_say_is_not_written(record):
+def test_record_that_the_format_does_not_support_is_rejected(record):
     builder = LegacyBuilder(LegacyFormat(magic=1))
     for before in RECORDS:
         builder.append(before)
@@ -157,21 +159,21 @@ def test_what_the_format_cannot_say_is_not_written(record):
 
 @pytest.mark.parametrize("content", ["text", 5, memoryview(b"abcd").cast("h")])
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_what_is_not_bytes_is_refused_by_name(field, content):
+def test_error_names_a_field_that_is_not_bytes(field, content):
     builder = LegacyBuilder(LegacyFormat(magic=1))
     with pytest.raises(EncodeError, match=f"{field}: .* is not bytes"):
         builder.append(Record(0, 1, b"k", b"v")._replace(**{field: content}))
 
 
-def test_a_level_that_the_codec_lacks_is_refused_before_any_record():
+def test_invalid_compression_level_is_rejected_before_any_record():
     with pytest.raises(EncodeError, match="level: LZ4 has no level 18"):
         LegacyBuilder(LegacyFormat(magic=1, codec=Codec.LZ4, level=18))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_zstd_is_not_written_in_old_formats(magic):
+def test_zstd_is_rejected_in_legacy_formats(magic):
     with pytest.raises(UnsupportedCompressionType):
-        legacy_set(RECORDS, LegacyFormat(magic=magic, codec=Codec.ZSTD))
+        build_legacy_set(RECORDS, LegacyFormat(magic=magic, codec=Codec.ZSTD))
 
 
 @pytest.mark.parametrize(
@@ -188,21 +190,23 @@ def test_xxh32_has_its_known_values(source, expected):
     assert xxh32(source) == expected
 
 
-@pytest.mark.parametrize("checksum", [with_old_checksum, with_right_checksum], ids=["old", "right"])
-def test_either_lz4_checksum_is_read_in_magic_0(checksum):
+@pytest.mark.parametrize(
+    "checksum", [with_broken_checksum, with_correct_checksum], ids=["old", "right"]
+)
+def test_both_lz4_header_checksums_are_accepted_in_magic_0(checksum):
     frame = checksum(compress(Codec.LZ4, message(0, b"v", offset=9)))
     assert [r.offset for r in LegacyBatch(message(0, frame, attributes=Codec.LZ4))] == [9]
 
 
-def test_an_lz4_frame_that_tells_its_content_size_is_read_in_magic_0():
+def test_lz4_frame_with_a_content_size_is_read_in_magic_0():
     import lz4.frame
 
     frame = lz4.frame.compress(message(0, b"v"), block_linked=False, store_size=True)
-    sent = message(0, with_old_checksum(frame), attributes=Codec.LZ4)
+    sent = message(0, with_broken_checksum(frame), attributes=Codec.LZ4)
     assert [record.value for record in LegacyBatch(sent)] == [b"v"]
 
 
-def test_the_old_lz4_checksum_is_refused_in_magic_1():
-    frame = with_old_checksum(compress(Codec.LZ4, message(1, b"v")))
+def test_broken_lz4_header_checksum_is_rejected_in_magic_1():
+    frame = with_broken_checksum(compress(Codec.LZ4, message(1, b"v")))
     with pytest.raises(CorruptMessage):
         LegacyBatch(message(1, frame, attributes=Codec.LZ4)).records()

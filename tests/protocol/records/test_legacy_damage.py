@@ -6,9 +6,9 @@ import pytest
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
-from odradek.protocol.records.legacy_lz4 import with_old_checksum, with_right_checksum
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
+from odradek.protocol.records.legacy_lz4 import with_broken_checksum, with_correct_checksum
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 from tests.support.legacy_messages import (
@@ -37,8 +37,8 @@ def read_all(buffer, *, max_bytes=100_000):
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
-def test_a_set_cut_short_anywhere_keeps_its_whole_messages(magic, codec):
-    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+def test_truncated_record_set_keeps_its_whole_messages(magic, codec):
+    whole = bytes(build_legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
     records = read_all(whole)
     ends = [batch.position + batch.size_bytes for batch in batches_of_any_magic(whole)]
     for length in range(len(whole)):
@@ -49,27 +49,27 @@ def test_a_set_cut_short_anywhere_keeps_its_whole_messages(magic, codec):
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
-def test_a_message_cut_short_anywhere_is_refused(magic, codec):
-    whole = bytes(legacy_set(RECORDS[:1], LegacyFormat(magic=magic, codec=codec)))
+def test_truncated_message_is_rejected(magic, codec):
+    whole = bytes(build_legacy_set(RECORDS[:1], LegacyFormat(magic=magic, codec=codec)))
     for length in range(len(whole)):
         with pytest.raises(CorruptMessage):
             LegacyBatch(whole[:length])
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
-def test_any_single_damaged_byte_is_found_or_harmless(magic, codec):
-    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+def test_single_damaged_byte_is_detected_or_harmless(magic, codec):
+    whole = bytes(build_legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
     for position in range(len(whole)):
         for changed in {0, 1, 0x7F, 0x80, 0xFF, whole[position] ^ 1} - {whole[position]}:
             damaged = bytearray(whole)
             damaged[position] = changed
-            if not is_refused(damaged):
+            if not is_rejected(damaged):
                 assert is_outside_the_checksum(whole, position)
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=FORMAT_NAMES)
-def test_a_damaged_byte_never_reaches_outside_even_if_checksums_are_not_checked(magic, codec):
-    whole = bytes(legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
+def test_damaged_byte_without_checksum_check_never_reads_out_of_bounds(magic, codec):
+    whole = bytes(build_legacy_set(RECORDS, LegacyFormat(magic=magic, codec=codec)))
     for position in range(len(whole)):
         for changed in [0, 0xFF, *(whole[position] ^ 1 << bit for bit in range(8))]:
             damaged = bytearray(whole)
@@ -81,7 +81,7 @@ def test_a_damaged_byte_never_reaches_outside_even_if_checksums_are_not_checked(
             assert sum(len(r.key or b"") + len(r.value or b"") for r in read) <= 100_000
 
 
-def is_refused(buffer):
+def is_rejected(buffer):
     try:
         batches = batches_of_any_magic(buffer)
         for batch in batches:
@@ -99,7 +99,7 @@ def is_outside_the_checksum(buffer, position):
 
 
 @pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 13])
-def test_a_length_below_the_smallest_message_is_refused_and_not_stepped_over(length):
+def test_length_below_the_smallest_message_is_rejected(length):
     damaged = bytearray(message(0, b"v") * 2)
     pack_into(">i", damaged, 8, length)
     with pytest.raises(CorruptMessage):
@@ -109,7 +109,7 @@ def test_a_length_below_the_smallest_message_is_refused_and_not_stepped_over(len
 
 
 @pytest.mark.parametrize("length", range(14, 22))
-def test_a_length_that_only_magic_0_can_have_is_refused_in_magic_1(length):
+def test_length_too_small_for_magic_1_is_rejected(length):
     damaged = bytearray(message(1, b"v" * 20))
     pack_into(">i", damaged, 8, length)
     with pytest.raises(CorruptMessage):
@@ -117,7 +117,7 @@ def test_a_length_that_only_magic_0_can_have_is_refused_in_magic_1(length):
 
 
 @pytest.mark.parametrize("magic", [-1, 2, 3])
-def test_another_magic_is_refused(magic):
+def test_another_magic_is_rejected(magic):
     damaged = bytearray(message(0, b"v"))
     pack_into(">b", damaged, 16, magic)
     with pytest.raises(CorruptMessage, match="magic"):
@@ -146,7 +146,7 @@ def test_another_magic_is_refused(magic):
     ],
 )
 @pytest.mark.parametrize("magic", [0, 1])
-def test_lengths_that_do_not_add_up_are_refused(magic, rest):
+def test_inconsistent_lengths_are_rejected(magic, rest):
     with pytest.raises(CorruptMessage):
         LegacyBatch(message_around(magic, rest)).records()
     inside = message_around(magic, rest)
@@ -185,7 +185,7 @@ def with_wrong_checksum(sent):
         "a wrong checksum",
     ],
 )
-def test_a_wrapper_must_hold_whole_plain_messages_of_its_own_magic(inner):
+def test_wrapper_must_contain_whole_uncompressed_messages_of_its_magic(inner):
     with pytest.raises(CorruptMessage):
         list(LegacyBatch(wrapper(1, inner)))
 
@@ -193,43 +193,45 @@ def test_a_wrapper_must_hold_whole_plain_messages_of_its_own_magic(inner):
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, 5, 7])
 @pytest.mark.parametrize("value", [None, b"", b"not compressed"])
-def test_a_wrapper_without_a_compressed_set_is_refused(magic, codec, value):
+def test_wrapper_without_a_compressed_set_is_rejected(magic, codec, value):
     with pytest.raises(CorruptMessage):
         LegacyBatch(message(magic, value, attributes=codec)).records()
 
 
-def test_zstd_is_refused_though_it_could_be_read():
+def test_zstd_is_rejected_in_legacy_formats():
     with pytest.raises(CorruptMessage, match="zstd"):
         LegacyBatch(wrapper(1, message(1, b"v"), codec=Codec.ZSTD)).records()
 
 
-def test_a_wrapper_before_its_last_record_is_refused():
+def test_wrapper_offset_below_its_last_record_is_rejected():
     inner = message(1, b"a", offset=0) + message(1, b"b", offset=8)
     with pytest.raises(CorruptMessage, match="offset 7"):
         LegacyBatch(wrapper(1, inner, offset=7)).records()
 
 
-@pytest.mark.parametrize("checksum", [with_old_checksum, with_right_checksum], ids=["old", "right"])
+@pytest.mark.parametrize(
+    "checksum", [with_broken_checksum, with_correct_checksum], ids=["old", "right"]
+)
 @pytest.mark.parametrize("frame", [b"", b"\x04\x22\x4d\x18\x60\x40", b"\x04\x22\x4d\x18\x68" * 2])
-def test_an_lz4_header_cut_short_is_refused(checksum, frame):
+def test_truncated_lz4_header_is_rejected(checksum, frame):
     with pytest.raises(CorruptMessage):
         checksum(frame)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_a_bomb_is_refused_before_it_is_unpacked(magic, codec):
+def test_decompression_bomb_is_rejected_before_decompression(magic, codec):
     bomb = LegacyBatch(wrapper(magic, message(magic, bytes(20_000_000)), codec=codec))
 
-    def set_off():
+    def read_bomb():
         with pytest.raises(CorruptMessage):
             bomb.records(max_bytes=1_000_000)
 
     assert bomb.size_bytes < 1_000_000
-    assert peak_bytes(set_off) < 5_000_000
+    assert peak_bytes(read_bomb) < 5_000_000
 
 
-def test_many_small_messages_take_no_memory_until_they_are_read():
+def test_many_small_messages_allocate_no_memory_until_read():
     bomb = LegacyBatch(wrapper(0, message(0, None) * 200_000))
     unpacked = 200_000 * len(message(0, None))
     assert peak_bytes(lambda: next(bomb.records())) < unpacked * 3

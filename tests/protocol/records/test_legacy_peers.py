@@ -9,8 +9,8 @@ import aiokafka.record.legacy_records as aiokafka_records
 import pytest
 
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 
@@ -37,46 +37,46 @@ FORMATS = [
     for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
     if not (magic == 0 and codec is Codec.LZ4)
 ]
-NAMES = [f"magic {form.magic} {form.codec.name}" for form in FORMATS]
+NAMES = [f"magic {legacy_format.magic} {legacy_format.codec.name}" for legacy_format in FORMATS]
 
 
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize("form", FORMATS, ids=NAMES)
-def test_what_a_peer_writes_is_read(peer, form):
-    written = written_by(peer, form)
-    assert records_in(written) == stored(form)
+@pytest.mark.parametrize("legacy_format", FORMATS, ids=NAMES)
+def test_record_set_of_a_peer_is_read(peer, legacy_format):
+    encoded = encoded_by(peer, legacy_format)
+    assert records_in(encoded) == expected_records(legacy_format)
 
 
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize("form", FORMATS, ids=NAMES)
-def test_what_is_written_a_peer_reads(peer, form):
-    for batch in batches_of_any_magic(bytes(legacy_set(RECORDS, form))):
-        theirs = batch_class(peer)(bytes(batch.view), form.magic)
-        assert theirs.validate_crc()
-        assert [as_ours(record) for record in theirs] == list(batch.records())
+@pytest.mark.parametrize("legacy_format", FORMATS, ids=NAMES)
+def test_peer_reads_our_record_set(peer, legacy_format):
+    for batch in batches_of_any_magic(bytes(build_legacy_set(RECORDS, legacy_format))):
+        peer_batch = batch_class(peer)(bytes(batch.view), legacy_format.magic)
+        assert peer_batch.validate_crc()
+        assert [to_record(record) for record in peer_batch] == list(batch.records())
 
 
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_uncompressed_sets_have_the_same_bytes(peer, magic):
-    form = LegacyFormat(magic=magic)
-    assert written_by(peer, form) == bytes(legacy_set(RECORDS, form))
+    legacy_format = LegacyFormat(magic=magic)
+    assert encoded_by(peer, legacy_format) == bytes(build_legacy_set(RECORDS, legacy_format))
 
 
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
-def test_a_wrapper_that_was_given_its_offset_is_read_alike(peer, codec):
-    wrapper = bytearray(written_by(peer, LegacyFormat(magic=1, codec=codec)))
-    ours = LegacyBatch(wrapper)
-    ours.set_last_offset(1004)
-    theirs = batch_class(peer)(bytes(wrapper), 1)
-    assert theirs.validate_crc()
-    assert [record.offset for record in theirs] == [1000, 1001, 1002, 1003, 1004]
-    assert [record.offset for record in ours] == [1000, 1001, 1002, 1003, 1004]
+def test_wrapper_with_an_assigned_offset_is_read_alike(peer, codec):
+    wrapper = bytearray(encoded_by(peer, LegacyFormat(magic=1, codec=codec)))
+    our_batch = LegacyBatch(wrapper)
+    our_batch.set_last_offset(1004)
+    peer_batch = batch_class(peer)(bytes(wrapper), 1)
+    assert peer_batch.validate_crc()
+    assert [record.offset for record in peer_batch] == [1000, 1001, 1002, 1003, 1004]
+    assert [record.offset for record in our_batch] == [1000, 1001, 1002, 1003, 1004]
 
 
-def written_by(peer, form):
-    builder = builder_class(peer)(form.magic, form.codec.value, 1_000_000)
+def encoded_by(peer, legacy_format):
+    builder = builder_class(peer)(legacy_format.magic, legacy_format.codec.value, 1_000_000)
     for record in RECORDS:
         builder.append(record.offset, record.timestamp, record.key, record.value)
     return bytes(builder.build())
@@ -103,12 +103,12 @@ def records_in(buffer):
     return [record for batch in batches for record in batch]
 
 
-def stored(form):
-    if form.magic == 1:
+def expected_records(legacy_format):
+    if legacy_format.magic == 1:
         return RECORDS
     return [record._replace(timestamp=-1) for record in RECORDS]
 
 
-def as_ours(record):
+def to_record(record):
     timestamp = -1 if record.timestamp is None else record.timestamp
     return Record(record.offset, timestamp, record.key, record.value)

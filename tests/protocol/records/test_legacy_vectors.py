@@ -3,14 +3,14 @@
 import pytest
 
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy import LegacyBatch
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
-from odradek.protocol.records.legacy_lz4 import with_old_checksum, with_right_checksum
+from odradek.protocol.records.legacy_batch import LegacyBatch
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
+from odradek.protocol.records.legacy_lz4 import with_broken_checksum, with_correct_checksum
 from odradek.protocol.records.record import Record, TimestampType
 from tests.support.legacy_vectors import codec_named, kafka_reads, legacy_vectors, we_read
 
 SETS = {vector["name"]: vector for vector in legacy_vectors()["sets"]}
-WRITTEN_WHOLE = [
+ENCODED_AT_ONCE = [
     name
     for name in SETS
     if name.startswith("magic") and "stamped" not in name and "zero" not in name
@@ -18,22 +18,22 @@ WRITTEN_WHOLE = [
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_set_is_read_as_kafka_reads_it(name):
+def test_record_set_is_read_as_in_kafka(name):
     assert we_read(bytes.fromhex(SETS[name]["bytes"])) == kafka_reads(SETS[name])
 
 
-@pytest.mark.parametrize("name", WRITTEN_WHOLE)
-def test_a_set_is_written_as_kafka_writes_it(name):
+@pytest.mark.parametrize("name", ENCODED_AT_ONCE)
+def test_record_set_is_encoded_as_in_kafka(name):
     vector = SETS[name]
-    written = legacy_set(records_of(vector), format_of(vector))
+    encoded = build_legacy_set(records_of(vector), format_of(vector))
     if format_of(vector).codec is Codec.NONE:
-        assert written.hex() == vector["bytes"]
+        assert encoded.hex() == vector["bytes"]
     else:
-        assert without_sizes(we_read(written)) == without_sizes(kafka_reads(vector))
+        assert without_sizes(we_read(encoded)) == without_sizes(kafka_reads(vector))
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if "stamped" in name])
-def test_log_append_time_is_set_in_place_as_kafka_sets_it(name):
+def test_log_append_time_is_set_in_place_as_in_kafka(name):
     created = SETS[name.replace(" stamped by the broker", "")]
     stamped = SETS[name]["batches"]
     buffer = bytearray.fromhex(created["bytes"])
@@ -47,17 +47,17 @@ def test_log_append_time_is_set_in_place_as_kafka_sets_it(name):
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name.startswith("magic 0 lz4")])
-def test_the_lz4_header_of_magic_0_has_the_checksum_that_kafka_gives_it(name):
+def test_lz4_header_of_magic_0_has_the_broken_checksum_of_kafka(name):
     frame = bytes(LegacyBatch(bytes.fromhex(SETS[name]["bytes"])).view[26:])
-    repaired = with_right_checksum(frame)
+    repaired = with_correct_checksum(frame)
     assert repaired != frame
-    assert with_old_checksum(repaired) == frame
+    assert with_broken_checksum(repaired) == frame
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name.startswith("magic 1 lz4")])
-def test_the_lz4_header_of_magic_1_has_the_right_checksum(name):
+def test_lz4_header_of_magic_1_has_the_correct_checksum(name):
     frame = bytes(LegacyBatch(bytes.fromhex(SETS[name]["bytes"])).view[34:])
-    assert with_right_checksum(frame) == frame
+    assert with_correct_checksum(frame) == frame
 
 
 def records_of(vector):

@@ -24,15 +24,15 @@ def segment(request):
     return RecordedSegment.load(SEGMENTS, request.param)
 
 
-def test_batches_are_as_kafkas_own_tool_printed_them(segment):
+def test_batches_are_those_that_the_kafka_tool_printed(segment):
     assert stored_batches(segment.log) == segment.batches
 
 
-def test_records_are_as_the_java_consumer_returned_them(segment):
+def test_records_are_those_that_the_java_consumer_returned(segment):
     assert seen_records(segment.log) == segment.records
 
 
-def test_checksums_hold(segment):
+def test_checksums_are_valid(segment):
     assert all(batch.is_valid() for batch in batches_in_segment(segment.log))
 
 
@@ -41,7 +41,7 @@ def test_uncompressed_batches_are_rebuilt_byte_for_byte(segment):
     assert [rebuilt(batch) for batch in batches] == [bytes(batch.view) for batch in batches]
 
 
-def test_a_segment_cut_short_ends_with_its_last_whole_batch(segment):
+def test_truncated_segment_ends_with_its_last_whole_batch(segment):
     whole = list(batches_of_any_magic(segment.log[:-1]))
     assert [batch.position for batch in whole] == [batch.position for batch in segment.batches[:-1]]
 

@@ -5,9 +5,9 @@ import struct
 import pytest
 
 from odradek.spark_jobs.audit.directories import plan
-from odradek.storage import leader_epochs
-from odradek.storage.paths import Content, file_path
-from odradek.storage.producers.snapshot import decode, encode
+from odradek.storage import leader_epoch_file_cache
+from odradek.storage.paths import LogFileType, file_path
+from odradek.storage.producer_state.snapshot import decode, encode
 from tests.support.audits import (
     ABORTED,
     COMMITTED,
@@ -32,17 +32,17 @@ def written(tmp_path):
 
 
 class TestBatches:
-    @pytest.mark.parametrize("place", [-1, 18, 22, 30, 45], ids=str)
-    def test_a_flipped_byte(self, written, place):
+    @pytest.mark.parametrize("position", [-1, 18, 22, 30, 45], ids=str)
+    def test_flipped_byte_is_an_error(self, written, position):
         """In a record, the checksum, the attributes, a timestamp, the producer's id."""
         path = written.logs[1]
         batch = written.batches(path)[3]
-        flip(path, batch.position + place % batch.size)
+        flip(path, batch.position + position % batch.size)
         assert found_in(written.path) == [
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_a_length_that_leads_elsewhere(self, written):
+    def test_wrong_batch_length_is_an_error(self, written):
         path = written.logs[0]
         batch = written.batches(path)[2]
         overwrite(path, batch.position + 8, struct.pack(">i", batch.size + 5))
@@ -50,7 +50,7 @@ class TestBatches:
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_an_offset_that_goes_back(self, written):
+    def test_decreasing_offset_is_an_error(self, written):
         """No checksum covers it."""
         path = written.logs[1]
         before, batch = written.batches(path)[2:4]
@@ -59,7 +59,7 @@ class TestBatches:
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_records_that_cannot_be_read_though_the_checksum_is_right(self, tmp_path):
+    def test_undecodable_records_with_a_valid_checksum_are_an_error(self, tmp_path):
         directory = tmp_path / "events-0"
         directory.mkdir()
         log = directory / "00000000000000000000.log"
@@ -68,7 +68,7 @@ class TestBatches:
         log.with_suffix(".timeindex").write_bytes(b"")
         assert found_in(tmp_path) == [Found(ERROR, log.name, 0, 0)]
 
-    def test_the_end_cut_within_a_batch(self, written):
+    def test_log_truncated_inside_a_batch_is_an_error(self, written):
         path = written.logs[-1]
         batch = written.batches(path)[-1]
         truncate(path, batch.position + batch.size - 1)
@@ -76,7 +76,7 @@ class TestBatches:
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_the_end_cut_between_batches(self, written):
+    def test_log_truncated_between_batches_is_an_error(self, written):
         path = written.logs[-1]
         batch = written.batches(path)[-2]
         truncate(path, batch.position)
@@ -84,7 +84,7 @@ class TestBatches:
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_a_sealed_segment_cut(self, written):
+    def test_truncated_inactive_segment_is_an_error(self, written):
         path = written.logs[1]
         batch = written.batches(path)[-1]
         truncate(path, batch.position + 20)
@@ -92,13 +92,13 @@ class TestBatches:
             Found(ERROR, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_zeros_at_the_end_of_a_sealed_segment(self, written):
+    def test_zeros_at_the_end_of_an_inactive_segment_are_an_error(self, written):
         path = written.logs[0]
         size, last = path.stat().st_size, written.batches(path)[-1]
         overwrite(path, size, bytes(100))
         assert found_in(written.path) == [Found(ERROR, path.name, size, last.last_offset + 1)]
 
-    def test_what_lies_beyond_the_high_watermark_is_only_a_warning(self, written):
+    def test_damage_above_the_high_watermark_is_a_warning(self, written):
         path = written.logs[-1]
         batch = written.batches(path)[-1]
         written.set_checkpoints(batch.base_offset)
@@ -107,61 +107,61 @@ class TestBatches:
             Found(WARNING, path.name, batch.position, batch.base_offset)
         ]
 
-    def test_a_missing_file_of_batches(self, written):
+    def test_missing_log_file_is_an_error(self, written):
         path = written.logs[1]
         path.unlink()
         assert found_in(written.path) == [Found(ERROR, path.name, None, int(path.stem))]
 
-    def test_a_missing_segment(self, written):
-        _, gone, after = written.logs[:3]
-        for path in written.partition.glob(f"{gone.stem}.*"):
+    def test_missing_segment_is_a_warning(self, written):
+        _, missing, after = written.logs[:3]
+        for path in written.partition.glob(f"{missing.stem}.*"):
             path.unlink()
-        assert found_in(written.path) == [Found(WARNING, after.name, 0, int(gone.stem))]
+        assert found_in(written.path) == [Found(WARNING, after.name, 0, int(missing.stem))]
 
 
 class TestIndexes:
     @pytest.mark.parametrize("ending", [".index", ".timeindex"])
-    def test_a_missing_one(self, written, ending):
+    def test_missing_index_is_a_warning(self, written, ending):
         path = written.files(ending)[1]
         path.unlink()
         assert found_in(written.path) == [Found(WARNING, path.name, None, int(path.stem))]
 
-    def test_a_position_at_which_no_batch_begins(self, written):
+    def test_position_inside_a_batch_is_a_warning(self, written):
         path = written.files(".index")[0]
         relative, position = INDEX.unpack_from(path.read_bytes(), 8)
         overwrite(path, 8, INDEX.pack(relative, position + 1))
         assert found_in(written.path) == [Found(WARNING, path.name, 8, relative)]
 
-    def test_a_position_behind_the_offset(self, written):
+    def test_position_after_the_indexed_offset_is_a_warning(self, written):
         path = written.files(".index")[0]
         entries = list(INDEX.iter_unpack(path.read_bytes()))
         overwrite(path, 8, INDEX.pack(entries[1][0], entries[3][1]))
         assert Found(WARNING, path.name, 8, entries[1][0]) in found_in(written.path)
 
-    def test_an_offset_that_is_not_in_what_begins_there(self, written):
+    def test_offset_outside_the_indexed_batch_is_a_warning(self, written):
         path = written.files(".index")[1]
         relative, position = INDEX.unpack_from(path.read_bytes(), 0)
         overwrite(path, 0, INDEX.pack(relative + 1000, position))
         wrong = int(path.stem) + relative + 1000
         assert found_in(written.path) == [Found(WARNING, path.name, 0, wrong)]
 
-    def test_one_that_is_all_wrong_is_told_in_so_many_rows(self, written, monkeypatch):
+    def test_rows_for_one_index_are_limited(self, written, monkeypatch):
         monkeypatch.setattr("odradek.spark_jobs.audit.findings.PROBLEMS_MAX", 2)
         path = written.files(".index")[0]
         count = path.stat().st_size // INDEX.size
-        path.write_bytes(b"".join(INDEX.pack(900 + at, 1 + at) for at in range(count)))
+        path.write_bytes(b"".join(INDEX.pack(900 + number, 1 + number) for number in range(count)))
         *first, rest = findings(written.path)
-        assert [each.position for each in first] == [0, 8]
+        assert [finding.position for finding in first] == [0, 8]
         assert (rest.position, rest.what) == (None, f"and {count - 2} more of the kind")
 
-    def test_an_entry_twice(self, written):
+    def test_duplicate_entry_is_a_warning(self, written):
         path = written.files(".index")[0]
         content = path.read_bytes()
         path.write_bytes(content[:8] + content)
         assert found_in(written.path) == [Found(WARNING, path.name, 8, None)]
 
     @pytest.mark.parametrize(("ending", "size"), [(".index", 8), (".timeindex", 12)])
-    def test_one_that_was_cut(self, written, ending, size):
+    def test_truncated_index_is_a_warning(self, written, ending, size):
         path = written.files(ending)[-1]
         content = path.read_bytes()
         path.write_bytes(content + content[:3])
@@ -169,25 +169,25 @@ class TestIndexes:
         assert len(content) % size == 0
 
     @pytest.mark.parametrize("ending", [".index", ".timeindex"])
-    def test_one_of_a_sealed_segment_that_was_not_closed(self, written, ending):
+    def test_preallocated_index_of_an_inactive_segment_is_a_warning(self, written, ending):
         path = written.files(ending)[0]
         content = path.read_bytes()
         path.write_bytes(content + bytes(240))
         assert found_in(written.path) == [Found(WARNING, path.name, len(content), None)]
 
-    def test_a_timestamp_that_the_batch_has_not(self, written):
+    def test_timestamp_that_no_record_has_is_a_warning(self, written):
         path = written.files(".timeindex")[0]
         timestamp, relative = TIME_INDEX.unpack_from(path.read_bytes(), 12)
         overwrite(path, 12, TIME_INDEX.pack(timestamp + 1, relative))
         assert found_in(written.path) == [Found(WARNING, path.name, 12, relative)]
 
-    def test_an_offset_of_another_batch(self, written):
+    def test_offset_of_another_batch_is_a_warning(self, written):
         path = written.files(".timeindex")[0]
         timestamp, relative = TIME_INDEX.unpack_from(path.read_bytes(), 12)
         overwrite(path, 12, TIME_INDEX.pack(timestamp, relative + 5000))
         assert found_in(written.path) == [Found(WARNING, path.name, 12, relative + 5000)]
 
-    def test_the_largest_timestamp_of_a_sealed_segment_is_missing(self, written):
+    def test_missing_max_timestamp_of_an_inactive_segment_is_a_warning(self, written):
         path = written.files(".timeindex")[0]
         content = path.read_bytes()
         path.write_bytes(content[:-12])
@@ -200,17 +200,17 @@ class TestTransactions:
         path = written.files(".txnindex")[number]
         return path, list(ABORTED_ENTRY.unpack_from(path.read_bytes()))
 
-    def test_an_index_that_is_missing(self, written):
+    def test_missing_transaction_index_is_an_error(self, written):
         """Aborted records would be shown."""
         path, (_, producer_id, _, last, _) = self.entry(written)
         count = path.stat().st_size // ABORTED_ENTRY.size
         path.unlink()
-        found = found_in(written.path)
+        errors = found_in(written.path)
         assert producer_id == ABORTED
-        assert len(found) == count
-        assert found[0] == Found(ERROR, path.name, 0, last)
+        assert len(errors) == count
+        assert errors[0] == Found(ERROR, path.name, 0, last)
 
-    def test_an_entry_that_is_missing(self, written):
+    def test_missing_entry_is_an_error(self, written):
         path, _ = self.entry(written)
         content = path.read_bytes()
         last = ABORTED_ENTRY.unpack_from(content, len(content) - ABORTED_ENTRY.size)[3]
@@ -219,31 +219,31 @@ class TestTransactions:
         assert found_in(written.path) == [Found(ERROR, path.name, position, last)]
 
     @pytest.mark.parametrize("field", [0, 1], ids=["version", "producer"])
-    def test_an_entry_that_says_something_else(self, written, field):
+    def test_wrong_version_or_producer_is_an_error(self, written, field):
         path, entry = self.entry(written)
         entry[field] = COMMITTED
         overwrite(path, 0, ABORTED_ENTRY.pack(*entry))
         assert found_in(written.path) == [Found(ERROR, path.name, 0, entry[3])]
 
-    def test_an_entry_that_begins_after_the_first_record(self, written):
+    def test_entry_that_starts_after_the_first_record_is_an_error(self, written):
         path, entry = self.entry(written)
         entry[2] += 1
         overwrite(path, 0, ABORTED_ENTRY.pack(*entry))
         assert found_in(written.path) == [Found(ERROR, path.name, 0, entry[3])]
 
-    def test_an_entry_that_begins_too_early(self, written):
+    def test_entry_that_starts_too_early_is_an_error(self, written):
         path, entry = self.entry(written)
         entry[2] -= 1
         overwrite(path, 0, ABORTED_ENTRY.pack(*entry))
         assert found_in(written.path) == [Found(ERROR, path.name, 0, entry[3])]
 
-    def test_an_entry_that_reaches_into_the_transaction_before(self, written):
+    def test_entry_that_overlaps_the_previous_transaction_is_an_error(self, written):
         path, entry = self.entry(written, number=1)
         entry[2] = 1
         overwrite(path, 0, ABORTED_ENTRY.pack(*entry))
         assert found_in(written.path) == [Found(ERROR, path.name, 0, entry[3])]
 
-    def test_an_entry_for_a_transaction_that_was_committed(self, written):
+    def test_entry_for_a_committed_transaction_is_an_error(self, written):
         path, _ = self.entry(written)
         last, marker = committed_marker(written)
         content = path.read_bytes()
@@ -251,7 +251,7 @@ class TestTransactions:
         entries = sorted(
             [*ABORTED_ENTRY.iter_unpack(content), ABORTED_ENTRY.unpack(wrong)], key=lambda e: e[3]
         )
-        path.write_bytes(b"".join(ABORTED_ENTRY.pack(*each) for each in entries))
+        path.write_bytes(b"".join(ABORTED_ENTRY.pack(*entry) for entry in entries))
         slot = entries.index(ABORTED_ENTRY.unpack(wrong))
         position = slot * ABORTED_ENTRY.size
         assert found_in(written.path) == [Found(ERROR, path.name, position, marker)]
@@ -281,28 +281,28 @@ class TestProducers:
         change(states)
         path.write_bytes(encode(states))
 
-    def test_a_flipped_byte(self, written):
+    def test_flipped_byte_is_a_warning(self, written):
         path = self.last_snapshot(written)
         flip(path, 20)
         assert found_in(written.path) == [Found(WARNING, path.name, 0, int(path.stem))]
 
-    def test_a_transaction_that_is_forgotten(self, written):
+    def test_missing_ongoing_transaction_is_an_error(self, written):
         path = self.last_snapshot(written)
-        first = decode(path.read_bytes(), path=path)[OPEN].transaction_first_offset
+        first = decode(path.read_bytes(), path=path)[OPEN].current_txn_first_offset
         self.change(path, lambda states: states.pop(OPEN))
         assert found_in(written.path) == [Found(ERROR, path.name, None, first)]
 
-    def test_a_transaction_that_has_ended(self, written):
+    def test_completed_transaction_listed_as_ongoing_is_an_error(self, written):
         path = self.last_snapshot(written)
 
         def reopen(states):
-            states[COMMITTED].transaction_first_offset = 2
+            states[COMMITTED].current_txn_first_offset = 2
 
         self.change(path, reopen)
         slot = list(decode(path.read_bytes(), path=path)).index(COMMITTED)
         assert found_in(written.path) == [Found(ERROR, path.name, 10 + slot * 46, 2)]
 
-    def test_a_last_batch_that_is_another_producers(self, written):
+    def test_last_batch_of_another_producer_is_an_error(self, written):
         path = self.last_snapshot(written)
         states = decode(path.read_bytes(), path=path)
         own, other = states[ABORTED], states[COMMITTED]
@@ -317,18 +317,18 @@ class TestProducers:
             Found(ERROR, path.name, 10 + slot * 46, other.last_batch.last_offset)
         ]
 
-    def test_one_that_is_about_more_than_there_is(self, written):
+    def test_snapshot_beyond_the_log_end_is_a_warning(self, written):
         path = self.last_snapshot(written)
-        beyond = file_path(written.partition, int(path.stem) + 9, Content.PRODUCER_SNAPSHOT)
+        beyond = file_path(written.partition, int(path.stem) + 9, LogFileType.PRODUCER_SNAPSHOT)
         path.rename(beyond)
         assert found_in(written.path) == [Found(WARNING, beyond.name, None, int(path.stem) + 9)]
 
 
 class TestEpochs:
     def epochs(self, written):
-        return written.partition / leader_epochs.FILE_NAME
+        return written.partition / leader_epoch_file_cache.FILE_NAME
 
-    def test_an_epoch_that_begins_elsewhere(self, written):
+    def test_wrong_start_offset_of_an_epoch_is_a_warning(self, written):
         path = self.epochs(written)
         lines = path.read_text().splitlines()
         assert lines[:3] == ["0", "2", "0 0"]
@@ -343,37 +343,37 @@ class TestEpochs:
         # The first epoch's line says that it reaches further than it does.
         assert found_in(written.path) == [Found(WARNING, path.name, 4, first_wrong)]
 
-    def test_an_epoch_that_is_missing(self, written):
+    def test_missing_epoch_is_a_warning(self, written):
         path = self.epochs(written)
         start = int(path.read_text().split()[-1])
         path.write_text("0\n1\n0 0\n")
         assert found_in(written.path) == [Found(WARNING, path.name, 4, start)]
 
-    def test_an_epoch_that_is_not_synced_may_be_missing(self, written):
+    def test_epoch_above_the_recovery_point_may_be_missing(self, written):
         path = self.epochs(written)
         start = int(path.read_text().split()[-1])
         path.write_text("0\n1\n0 0\n")
         written.set_checkpoints(start)
         assert found_in(written.path) == []
 
-    def test_a_file_that_is_missing(self, written):
+    def test_missing_epoch_file_is_a_warning(self, written):
         path = self.epochs(written)
         path.unlink()
         assert found_in(written.path) == [Found(WARNING, path.name, None, 0)]
 
-    def test_a_file_that_makes_no_sense(self, written):
+    def test_invalid_epoch_file_is_a_warning(self, written):
         path = self.epochs(written)
         path.write_text("0\n7\n0 0\n")
         assert found_in(written.path) == [Found(WARNING, path.name, None, None)]
 
 
-def test_a_checkpoint_that_makes_no_sense_is_told_of_the_log_directory(written):
+def test_invalid_checkpoint_is_reported_for_the_log_directory(written):
     path = written.path / "replication-offset-checkpoint"
     path.write_text("0\n3\nevents 0 10\n")
     assert found_in(written.path) == [Found(WARNING, path.name, None, None)]
 
 
-def test_directories_may_be_named_by_uris(written):
+def test_directories_may_be_uris(written):
     path = written.logs[1]
     batch = written.batches(path)[3]
     flip(path, batch.position + batch.size - 1)
@@ -382,7 +382,7 @@ def test_directories_may_be_named_by_uris(written):
     assert (finding.position, finding.offset) == (batch.position, batch.base_offset)
 
 
-def test_only_partitions_that_are_wanted_are_looked_at(written):
+def test_only_selected_partitions_are_audited(written):
     flip(written.logs[0], 70)
     planned = plan((str(written.path),), lambda topic, partition: topic == "others")
     assert planned.partitions == ()

@@ -10,7 +10,7 @@ from odradek.spark_jobs import integrity_audit
 from odradek.spark_jobs.audit import log_audit
 from odradek.spark_jobs.audit.batch_rows import read_segment
 from odradek.spark_jobs.audit.directories import plan
-from odradek.spark_jobs.integrity_audit import shared_out
+from odradek.spark_jobs.integrity_audit import group_into_tasks
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
 from tests.interop.data_directory_damage import damage_by_partition
 from tests.support import logs
@@ -26,18 +26,18 @@ from tests.support.recorded_producers import PRODUCER_SNAPSHOTS, names_of_record
 from tests.support.scans import LogDirectory
 
 RECORDED = names_of_recorded_directories()
-SOUND = [name for name in RECORDED if not name.endswith("-damaged")]
+INTACT = [name for name in RECORDED if not name.endswith("-damaged")]
 DAMAGED = [name for name in RECORDED if name.endswith("-damaged")]
 
 
-def test_a_log_of_ours_that_was_closed(tmp_path):
-    written = WrittenLog(tmp_path)
-    assert len(written.logs) > 3
-    assert written.files(".txnindex") != []
+def test_closed_log_has_no_findings(tmp_path):
+    written_log = WrittenLog(tmp_path)
+    assert len(written_log.logs) > 3
+    assert written_log.files(".txnindex") != []
     assert findings(tmp_path) == []
 
 
-def test_a_log_of_ours_that_is_being_written_to(tmp_path):
+def test_log_that_is_being_appended_to_has_no_findings(tmp_path):
     """Indexes have room ahead, the checkpoints are behind, and epochs are not written down."""
     log = logs.opened(tmp_path / "events-0", segment_bytes=3_000, index_interval_bytes=150)
     for number in range(60):
@@ -48,20 +48,20 @@ def test_a_log_of_ours_that_is_being_written_to(tmp_path):
     log.close(now_ms=logs.NOW_MS)
 
 
-def test_a_directory_without_checkpoints(tmp_path):
+def test_directory_without_checkpoints_has_no_findings(tmp_path):
     WrittenLog(tmp_path)
     for path in tmp_path.glob("*-checkpoint"):
         path.unlink()
     assert findings(tmp_path) == []
 
 
-def test_a_partitions_directory_alone(tmp_path):
-    written = WrittenLog(tmp_path)
-    assert findings(written.partition) == []
+def test_single_partition_directory_has_no_findings(tmp_path):
+    written_log = WrittenLog(tmp_path)
+    assert findings(written_log.partition) == []
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_directories_that_kafka_left_and_that_it_had_recovered(name, tmp_path):
+@pytest.mark.parametrize("name", INTACT)
+def test_directories_of_kafka_before_and_after_recovery_have_no_findings(name, tmp_path):
     RecordedDirectory.unpack(name, tmp_path)
     assert findings(tmp_path / LEFT) == []
     assert findings(tmp_path / RECOVERED) == []
@@ -70,40 +70,40 @@ def test_directories_that_kafka_left_and_that_it_had_recovered(name, tmp_path):
 #: What shows in files by itself.  A log that was cut may never have been longer, as far as its
 #: checkpoints say; zeros may be room ahead; snapshots may not have been taken; and compaction that
 #: was broken off is in order, since its files say so.
-SHOWS = {"_flip_bit": ".log", "_append_noise": ".log", "_lose_indexes": ".index"}
-SHOWS_NOT = {"_append_zeros", "_lose_snapshots", "discarded", "swapped", "half-swapped"}
+DETECTABLE = {"_flip_bit": ".log", "_append_noise": ".log", "_lose_indexes": ".index"}
+UNDETECTABLE = {"_append_zeros", "_lose_snapshots", "discarded", "swapped", "half-swapped"}
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_directories_that_were_damaged_and_that_kafka_mended(name, tmp_path):
+def test_damaged_directories_have_findings_until_kafka_recovers_them(name, tmp_path):
     RecordedDirectory.unpack(name, tmp_path)
-    found = defaultdict(list)
-    for each in findings(tmp_path / LEFT):
-        found[Path(each.file).parent.name].append(Path(each.file).suffix)
+    suffixes = defaultdict(list)
+    for finding in findings(tmp_path / LEFT):
+        suffixes[Path(finding.file).parent.name].append(Path(finding.file).suffix)
     kinds = damage_by_partition(tmp_path / LEFT)
-    assert set(found) <= set(kinds)
+    assert set(suffixes) <= set(kinds)
     for partition, kind in kinds.items():
-        if kind in SHOWS:
-            assert SHOWS[kind] in found[partition], (partition, kind)
-        if kind in SHOWS_NOT:
-            assert partition not in found, (partition, kind)
+        if kind in DETECTABLE:
+            assert DETECTABLE[kind] in suffixes[partition], (partition, kind)
+        if kind in UNDETECTABLE:
+            assert partition not in suffixes, (partition, kind)
     assert findings(tmp_path / RECOVERED) == []
 
 
 @pytest.mark.parametrize("name", names_of_recorded_producers())
-def test_producer_snapshots_that_kafka_wrote_agree_with_its_batches(name, tmp_path):
+def test_producer_snapshots_of_kafka_agree_with_its_batches(name, tmp_path):
     shutil.copytree(PRODUCER_SNAPSHOTS / name, tmp_path / "events-0")
-    assert {each.file.rsplit(".")[-1] for each in findings(tmp_path / "events-0")} <= {
+    assert {finding.file.rsplit(".")[-1] for finding in findings(tmp_path / "events-0")} <= {
         "index",  # which were not recorded
         "timeindex",
         "txnindex",
     }
 
 
-def test_a_topic_may_have_the_ending_of_a_file_in_its_name(tmp_path):
-    written = WrittenLog(tmp_path / "kafka.logs")
-    written.partition.rename(written.path / "app.log.index-0")
-    assert findings(written.path) == []
+def test_topic_name_may_contain_a_file_suffix(tmp_path):
+    written_log = WrittenLog(tmp_path / "kafka.logs")
+    written_log.partition.rename(written_log.path / "app.log.index-0")
+    assert findings(written_log.path) == []
 
 
 def test_small_partitions_share_a_task(tmp_path, monkeypatch):
@@ -112,15 +112,15 @@ def test_small_partitions_share_a_task(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         (tmp_path / name / "00000000000000000000.log").write_bytes(bytes(100))
     units = plan((str(tmp_path),), lambda topic, partition: True).partitions
-    assert [len(task) for task in shared_out(units)] == [5]
-    monkeypatch.setattr(integrity_audit, "OPENING_BYTES", 0)
+    assert [len(task) for task in group_into_tasks(units)] == [5]
+    monkeypatch.setattr(integrity_audit, "OPEN_COST_BYTES", 0)
     monkeypatch.setattr(integrity_audit, "TASK_BYTES", 200)
-    shared = shared_out(units)
+    shared = group_into_tasks(units)
     assert [[unit.partition for unit in task] for task in shared] == [[0, 1], [2, 3], [4]]
-    assert shared_out([]) == []
+    assert group_into_tasks([]) == []
 
 
-class TestWhileABrokerIsAtWork:
+class TestWithARunningBroker:
     def batches(self, start, end):
         return [batch_of(b"%d" % offset, base_offset=offset) for offset in range(start, end)]
 
@@ -131,39 +131,43 @@ class TestWhileABrokerIsAtWork:
             directory.write(base, self.batches(base, base + 5), indexed=True)
         return directory
 
-    def when_first_read(self, monkeypatch, happens):
+    def on_first_read(self, monkeypatch, action):
         """Something happens after the directory was listed and indexes were read."""
-        left = [happens]
+        pending = [action]
 
         def read(*arguments):
-            if left:
-                left.pop()()
+            if pending:
+                pending.pop()()
             return read_segment(*arguments)
 
         monkeypatch.setattr(log_audit, "read_segment", read)
 
-    def test_segments_that_compaction_joins_meanwhile(self, directory, monkeypatch):
-        def join():
+    def test_segments_merged_by_compaction_during_the_audit_are_accepted(
+        self, directory, monkeypatch
+    ):
+        def merge():
             for path in directory.partition.glob("00000000000000000005.*"):
                 path.unlink()
             directory.write(0, self.batches(0, 10), indexed=True)
 
-        self.when_first_read(monkeypatch, join)
+        self.on_first_read(monkeypatch, merge)
         assert findings(directory.path) == []
 
-    def test_segments_that_retention_removes_meanwhile(self, directory, monkeypatch):
+    def test_segments_deleted_by_retention_during_the_audit_are_accepted(
+        self, directory, monkeypatch
+    ):
         def remove():
             for name in ("00000000000000000000", "00000000000000000005"):
                 for path in directory.partition.glob(f"{name}.*"):
                     path.unlink()
 
-        self.when_first_read(monkeypatch, remove)
+        self.on_first_read(monkeypatch, remove)
         assert findings(directory.path) == []
 
-    def test_a_partition_that_is_deleted_meanwhile(self, directory, monkeypatch):
-        self.when_first_read(monkeypatch, lambda: shutil.rmtree(directory.partition))
-        found = findings(directory.path)
-        assert [each.severity for each in found] == ["warning"] * 2  # the first was open
-        assert {each.what for each in found} == {
+    def test_partition_deleted_during_the_audit_is_a_warning(self, directory, monkeypatch):
+        self.on_first_read(monkeypatch, lambda: shutil.rmtree(directory.partition))
+        warnings = findings(directory.path)
+        assert [finding.severity for finding in warnings] == ["warning"] * 2  # the first was open
+        assert {finding.what for finding in warnings} == {
             "gone since the audit began, as by retention or compaction: audit it again"
         }

@@ -22,24 +22,24 @@ def replicas(tmp_path):
     return first, [tmp_path / name for name in ("1", "2", "3")]
 
 
-def changed(path, batch):
+def change_value(path, batch):
     """Another value in the batch, with a checksum that is right."""
     content = bytearray(path.read_bytes()[batch.position : batch.position + batch.size])
     content[-2] ^= 0x01
     overwrite(path, batch.position, with_checksum(content))
 
 
-def test_replicas_that_are_the_same(replicas):
+def test_identical_replicas_have_no_findings(replicas):
     _, paths = replicas
     assert findings(*paths) == []
 
 
 @pytest.mark.parametrize("odd", [0, 1, 2])
-def test_the_one_that_differs_from_two_others_is_named(replicas, odd):
-    written, paths = replicas
-    batch = written.batches(written.logs[1])[2]
-    path = paths[odd] / "events-0" / written.logs[1].name
-    changed(path, batch)
+def test_replica_that_differs_from_two_others_is_named(replicas, odd):
+    written_log, paths = replicas
+    batch = written_log.batches(written_log.logs[1])[2]
+    path = paths[odd] / "events-0" / written_log.logs[1].name
+    change_value(path, batch)
     (finding,) = findings(*paths)
     assert (finding.file, finding.position, finding.offset) == (
         str(path),
@@ -49,70 +49,74 @@ def test_the_one_that_differs_from_two_others_is_named(replicas, odd):
     assert "another batch" in finding.what
 
 
-def test_a_leader_epoch_that_differs_though_no_checksum_covers_it(replicas):
-    written, paths = replicas
-    batch = written.batches(written.logs[2])[1]
-    path = paths[1] / "events-0" / written.logs[2].name
+def test_different_leader_epoch_is_found_without_a_checksum(replicas):
+    written_log, paths = replicas
+    batch = written_log.batches(written_log.logs[2])[1]
+    path = paths[1] / "events-0" / written_log.logs[2].name
     overwrite(path, batch.position + 12, struct.pack(">i", 2))
-    found = [each for each in findings(*paths) if each.file == str(path)]
-    assert [(each.position, each.offset) for each in found] == [(batch.position, batch.base_offset)]
-    assert "leader epoch 2" in found[0].what
+    matching = [finding for finding in findings(*paths) if finding.file == str(path)]
+    assert [(finding.position, finding.offset) for finding in matching] == [
+        (batch.position, batch.base_offset)
+    ]
+    assert "leader epoch 2" in matching[0].what
 
 
-def test_two_batches_that_were_exchanged(replicas):
-    written, paths = replicas
-    path = paths[2] / "events-0" / written.logs[0].name
+def test_swapped_batches_are_found(replicas):
+    written_log, paths = replicas
+    path = paths[2] / "events-0" / written_log.logs[0].name
     first, second = next(
         (before, after)
-        for before, after in zip(written.batches(path), written.batches(path)[1:], strict=False)
-        if after.base_offset < int(written.logs[1].stem) - 1
+        for before, after in zip(
+            written_log.batches(path), written_log.batches(path)[1:], strict=False
+        )
+        if after.base_offset < int(written_log.logs[1].stem) - 1
     )
     content = path.read_bytes()
     one = bytearray(content[first.position : first.position + first.size])
     other = bytearray(content[second.position : second.position + second.size])
     one[:8], other[:8] = struct.pack(">q", second.base_offset), struct.pack(">q", first.base_offset)
     overwrite(path, first.position, bytes(other + one))
-    offsets = [each.offset for each in findings(*paths) if each.file == str(path)]
+    offsets = [finding.offset for finding in findings(*paths) if finding.file == str(path)]
     assert offsets[-2:] == [first.base_offset, second.base_offset]
 
 
-def test_a_replica_that_is_behind_is_compared_up_to_its_high_watermark(replicas):
-    written, paths = replicas
-    path = paths[2] / "events-0" / written.logs[-1].name
-    batch = written.batches(path)[-3]
+def test_lagging_replica_is_compared_up_to_its_high_watermark(replicas):
+    written_log, paths = replicas
+    path = paths[2] / "events-0" / written_log.logs[-1].name
+    batch = written_log.batches(path)[-3]
     behind = WrittenLog.__new__(WrittenLog)
     behind.path = paths[2]
     behind.set_checkpoints(batch.base_offset)
     with path.open("r+b") as file:
         file.truncate(batch.position)
-    ending = [each for each in findings(*paths) if each.file.endswith(".log")]
-    assert ending == []
+    log_findings = [finding for finding in findings(*paths) if finding.file.endswith(".log")]
+    assert log_findings == []
 
 
-class TestBatchesThatOneLacks:
+class TestMissingBatches:
     def write(self, path, offsets, *, high_watermark):
         directory = LogDirectory(path)
-        made = [bytes(batch_of(b"%d" % offset, base_offset=offset)) for offset in offsets]
-        directory.write(0, made, indexed=True)
+        batches = [bytes(batch_of(b"%d" % offset, base_offset=offset)) for offset in offsets]
+        directory.write(0, batches, indexed=True)
         directory.set_high_watermark(high_watermark)
 
-    def test_at_its_beginning(self, tmp_path):
+    def test_missing_first_batches_are_an_error(self, tmp_path):
         """Its segment says that it begins where the other's does."""
         self.write(tmp_path / "1", range(6), high_watermark=6)
         self.write(tmp_path / "2", range(2, 6), high_watermark=6)
         assert found_in(tmp_path / "1", tmp_path / "2") == [
             Found(ERROR, "00000000000000000000.log", None, offset) for offset in (0, 1)
         ]
-        assert {each.file for each in findings(tmp_path / "1", tmp_path / "2")} == {
+        assert {finding.file for finding in findings(tmp_path / "1", tmp_path / "2")} == {
             f"{tmp_path}/2/orders-0/00000000000000000000.log"
         }
 
-    def test_in_between_nobody_can_tell_it_from_compaction(self, tmp_path):
+    def test_missing_middle_batch_may_be_compaction_and_is_accepted(self, tmp_path):
         self.write(tmp_path / "1", range(6), high_watermark=6)
         self.write(tmp_path / "2", [0, 1, 2, 4, 5], high_watermark=6)
         assert found_in(tmp_path / "1", tmp_path / "2") == []
 
-    def test_at_its_end_it_is_behind_its_own_high_watermark(self, tmp_path):
+    def test_missing_last_batches_below_the_high_watermark_are_an_error(self, tmp_path):
         self.write(tmp_path / "1", range(6), high_watermark=6)
         self.write(tmp_path / "2", range(4), high_watermark=6)
         size = 4 * len(batch_of(b"0"))
@@ -121,16 +125,16 @@ class TestBatchesThatOneLacks:
         ]
 
 
-def test_replicas_that_have_nothing_in_common_are_told_in_so_many_rows(tmp_path, monkeypatch):
+def test_rows_for_different_replicas_are_limited(tmp_path, monkeypatch):
     monkeypatch.setattr("odradek.spark_jobs.audit.replica_checks.PROBLEMS_MAX", 3)
     for name in ("1", "2"):
         directory = LogDirectory(tmp_path / name)
-        made = [batch_of(name.encode() * 9, base_offset=offset) for offset in range(50)]
-        directory.write(0, made, indexed=True)
+        batches = [batch_of(name.encode() * 9, base_offset=offset) for offset in range(50)]
+        directory.write(0, batches, indexed=True)
         directory.set_high_watermark(50)
-    found = findings(tmp_path / "1", tmp_path / "2")
-    assert [each.offset for each in found] == [0, 1, 2, 3]
-    assert found[-1].what.endswith("no more of the replicas is compared")
+    differences = findings(tmp_path / "1", tmp_path / "2")
+    assert [finding.offset for finding in differences] == [0, 1, 2, 3]
+    assert differences[-1].what.endswith("no more of the replicas is compared")
 
 
 class TestCompaction:
@@ -141,14 +145,14 @@ class TestCompaction:
 
     def write(self, path, *batches):
         directory = LogDirectory(path)
-        made = [
+        encoded = [
             batch_of(*records, base_offset=base, last_offset=last)
             for base, last, records in batches
         ]
-        directory.write(0, made, indexed=True)
+        directory.write(0, encoded, indexed=True)
         directory.set_high_watermark(9)
 
-    def test_fewer_records_in_a_batch_are_no_difference(self, tmp_path):
+    def test_fewer_records_in_a_batch_are_accepted(self, tmp_path):
         self.write(
             tmp_path / "1",
             (0, 2, self.records(0, 1, 2)),
@@ -158,10 +162,10 @@ class TestCompaction:
         self.write(tmp_path / "2", (0, 2, self.records(1)), (6, 8, self.records(6, 7, 8)))
         assert findings(tmp_path / "1", tmp_path / "2") == []
 
-    def test_another_record_at_the_same_offset_is_one(self, tmp_path):
+    def test_different_record_at_the_same_offset_is_an_error(self, tmp_path):
         self.write(tmp_path / "1", (0, 2, self.records(0, 1, 2)), (3, 8, self.records(3, 8)))
         self.write(
             tmp_path / "2", (0, 2, self.records(2, value=b"w%d")), (3, 8, self.records(3, 8))
         )
-        found = found_in(tmp_path / "1", tmp_path / "2")
-        assert found == [Found(ERROR, "00000000000000000000.log", 0, 0)]
+        differences = found_in(tmp_path / "1", tmp_path / "2")
+        assert differences == [Found(ERROR, "00000000000000000000.log", 0, 0)]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from odradek.spark_jobs.contents.home_partition import home_partition
+from odradek.spark_jobs.internal_topics.coordinator_partition import find_coordinator_partition
 
 
 @pytest.mark.parametrize(
-    ("present", "partition_count", "home"),
+    ("present", "partition_count", "expected"),
     [
         (range(50), None, 14),
         (range(7), None, 4),
@@ -17,6 +17,6 @@ from odradek.spark_jobs.contents.home_partition import home_partition
         ([], None, None),
     ],
 )
-def test_the_hash_of_the_name_leads_to_it(present, partition_count, home):
+def test_hash_of_the_group_id_selects_the_partition(present, partition_count, expected):
     """The hash of zzzzzz is -685785664; Kafka takes it without its sign."""
-    assert home_partition("zzzzzz", present, partition_count) == home
+    assert find_coordinator_partition("zzzzzz", present, partition_count) == expected

@@ -9,7 +9,7 @@ from odradek.protocol.internal.consumer_group_log import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
-from odradek.protocol.internal.log_record import GROUP_LOG, encode_part
+from odradek.protocol.internal.coordinator_record import GROUP_RECORD_TYPES, encode_version_prefixed
 from odradek.spark_jobs.scan.damage import ScanFailed
 from tests.support.internal_topics import (
     CONSUMER_OFFSETS,
@@ -38,7 +38,7 @@ def scan(tmp_path):
 
 def vectors(message):
     """What Kafka's own classes wrote."""
-    return [each for each in load(MessageVector) if each.message == message]
+    return [vector for vector in load(MessageVector) if vector.message == message]
 
 
 def stored(vector):
@@ -46,7 +46,7 @@ def stored(vector):
 
 
 class TestCommits:
-    def test_a_commit_is_a_row_that_says_all_of_it(self, log, scan):
+    def test_commit_is_a_row_with_all_fields(self, log, scan):
         key = offset_key("billing", "orders", 3)
         log.put(key, offset_value(17, metadata="noted"), timestamp=NOW_MS + 1)
         (row,) = scan(mode="FAILFAST").rows
@@ -74,7 +74,7 @@ class TestCommits:
             "segment": str(log.path),
         }
 
-    def test_a_tombstone_is_a_row_of_something_deleted(self, log, scan):
+    def test_tombstone_is_a_row_with_deleted_set(self, log, scan):
         log.put(offset_key("billing", "orders", 3), None)
         (row,) = scan(columns="group,topic,partition,offset,deleted").rows
         assert row == {
@@ -86,29 +86,29 @@ class TestCommits:
         }
 
     @pytest.mark.parametrize("vector", vectors("OffsetCommitValue"), ids=str)
-    def test_every_value_that_kafka_writes_is_read(self, log, scan, vector):
+    def test_every_value_that_kafka_writes_is_decoded(self, log, scan, vector):
         log.put(offset_key("g", "t", 0), stored(vector))
         (row,) = scan(mode="FAILFAST").rows
-        shown = vector.shown
-        assert (row["offset"], row["metadata"]) == (shown["offset"], shown["metadata"])
+        fields = vector.shown
+        assert (row["offset"], row["metadata"]) == (fields["offset"], fields["metadata"])
         for column, field in (
             ("leaderEpoch", "leaderEpoch"),
             ("commitTimestamp", "commitTimestamp"),
             ("expireTimestamp", "expireTimestamp"),
         ):
-            number = shown.get(field, -1)
-            is_beyond = column != "leaderEpoch" and number > (2**63 - 1) // 1000
-            assert row[column] == (None if number < 0 or is_beyond else number)
+            number = fields.get(field, -1)
+            is_too_large = column != "leaderEpoch" and number > (2**63 - 1) // 1000
+            assert row[column] == (None if number < 0 or is_too_large else number)
 
     @pytest.mark.parametrize("vector", vectors("OffsetCommitKey"), ids=str)
-    def test_every_key_that_kafka_writes_is_read(self, log, scan, vector):
+    def test_every_key_that_kafka_writes_is_decoded(self, log, scan, vector):
         log.put(stored(vector), offset_value(1))
         (row,) = scan(columns="recordType,group,topic,partition", mode="FAILFAST").rows
         assert row == {"recordType": "OffsetCommit", **vector.shown}
 
 
 class TestOtherRecords:
-    def test_a_classic_group_tells_its_generation_and_how_many_are_in_it(self, log, scan):
+    def test_classic_group_has_generation_and_member_count(self, log, scan):
         log.put(group_key("billing"), group_value(4, member_ids=("a", "b")))
         log.put(group_key("billing"), None)
         columns = "recordType,group,protocolType,generation,memberCount,deleted"
@@ -117,34 +117,39 @@ class TestOtherRecords:
             ("GroupMetadata", "billing", None, None, None, True),
         ]
 
-    def test_groups_of_the_consumer_protocol_are_told_by_their_kind(self, log, scan):
+    def test_consumer_group_records_have_their_type_group_and_member(self, log, scan):
         log.put(
-            encode_part(ConsumerGroupMetadataKey(group_id="modern"), 3),
-            encode_part(ConsumerGroupMetadataValue(epoch=9), 0),
+            encode_version_prefixed(ConsumerGroupMetadataKey(group_id="modern"), 3),
+            encode_version_prefixed(ConsumerGroupMetadataValue(epoch=9), 0),
         )
         member = ConsumerGroupMemberMetadataKey(group_id="modern", member_id="m-1")
-        log.put(encode_part(member, 5), None)
+        log.put(encode_version_prefixed(member, 5), None)
         columns = "recordType,group,memberId,generation,deleted"
         assert [tuple(row.values()) for row in scan(columns=columns, mode="FAILFAST").rows] == [
             ("ConsumerGroupMetadata", "modern", None, 9, False),
             ("ConsumerGroupMemberMetadata", "modern", "m-1", None, True),
         ]
 
-    def test_every_kind_that_is_known_has_a_name_and_a_group(self, log, scan):
+    def test_every_known_record_type_has_a_name_and_a_group(self, log, scan):
         """The values are whatever a newer broker makes of them: nobody looks."""
-        kinds = {number: kind for number, kind in GROUP_LOG.items() if number > 3}
-        for number, kind in kinds.items():
+        types = {
+            number: record_type for number, record_type in GROUP_RECORD_TYPES.items() if number > 3
+        }
+        for number, record_type in types.items():
             fields = {
                 field.name: 1 if field.name == "partition" else f"the-{field.name}"
-                for field in kind.key.__schema__.fields
+                for field in record_type.key.__schema__.fields
             }
-            log.put(encode_part(kind.key(**fields), number), b"\x00\x63what follows")
+            log.put(
+                encode_version_prefixed(record_type.key(**fields), number), b"\x00\x63what follows"
+            )
         rows = scan(columns="recordType,group,offset", mode="FAILFAST").rows
         assert [(row["recordType"], row["group"]) for row in rows] == [
-            (kind.key.__name__.removesuffix("Key"), "the-group_id") for kind in kinds.values()
+            (record_type.key.__name__.removesuffix("Key"), "the-group_id")
+            for record_type in types.values()
         ]
 
-    def test_a_kind_that_nobody_knows_is_told_by_its_number(self, log, scan):
+    def test_unknown_record_type_is_shown_by_its_number(self, log, scan):
         log.put(b"\x00\x63newer", b"newer")
         (row,) = scan(columns="recordType,group,deleted", mode="FAILFAST").rows
         assert row == {"recordType": "99", "group": None, "deleted": False}
@@ -177,19 +182,19 @@ class TestUnreadableRecords:
         log.put(offset_key("billing", "orders", 2), offset_value(20))
         return before, after
 
-    def test_permissive_reads_the_others_and_reports_it(self, sizes, scan):
-        found = scan()
-        assert [row["offset"] for row in found.rows] == [10, 20]
-        (damage,) = found.damages
+    def test_permissive_skips_and_reports_the_record(self, sizes, scan):
+        scanned = scan()
+        assert [row["offset"] for row in scanned.rows] == [10, 20]
+        (damage,) = scanned.damages
         assert (damage.position, damage.end_position) == sizes
         assert damage.first_offset == 1
         assert damage.reason.startswith("the record at offset 1: ")
 
-    def test_dropmalformed_reads_the_others(self, sizes, scan):
-        found = scan(mode="DROPMALFORMED")
-        assert ([row["offset"] for row in found.rows], found.damages) == ([10, 20], [])
+    def test_dropmalformed_skips_the_record(self, sizes, scan):
+        scanned = scan(mode="DROPMALFORMED")
+        assert ([row["offset"] for row in scanned.rows], scanned.damages) == ([10, 20], [])
 
-    def test_failfast_fails(self, sizes, scan):
+    def test_failfast_raises(self, sizes, scan):
         with pytest.raises(ScanFailed, match="from offset 1 on: the record at offset 1"):
             scan(mode="FAILFAST")
 
@@ -206,13 +211,13 @@ class TestTransactions:
         log.put(offset_key("g", "t", 1), offset_value(40))
         return log
 
-    def test_read_committed_sees_neither_aborted_commits_nor_beyond_an_open_one(self, log, scan):
+    def test_read_committed_skips_aborted_commits_and_stops_at_an_open_transaction(self, log, scan):
         assert [row["offset"] for row in scan(mode="FAILFAST").rows] == [10]
 
-    def test_read_uncommitted_with_markers_tells_what_became_of_each(self, log, scan):
+    def test_read_uncommitted_with_control_records_shows_the_markers(self, log, scan):
         columns = "recordType,offset,isTransactional,producerId,deleted,logOffset"
-        found = scan(columns=columns, isolationLevel="read_uncommitted", includeControl="true")
-        assert [tuple(row.values()) for row in found.rows] == [
+        scanned = scan(columns=columns, isolationLevel="read_uncommitted", includeControl="true")
+        assert [tuple(row.values()) for row in scanned.rows] == [
             ("OffsetCommit", 10, True, 1, False, 0),
             ("OffsetCommit", 20, True, 2, False, 1),
             ("AbortMarker", None, True, 2, False, 2),
@@ -235,40 +240,40 @@ class TestOneGroup:
         logs[0].put(offset_key("b", "t", 0), offset_value(100))
         return logs
 
-    def test_only_its_records_are_rows(self, logs, scan):
+    def test_only_records_of_the_group_are_rows(self, logs, scan):
         assert [tuple(row.values()) for row in scan(group="c", columns=COMMITTED).rows] == [
             ("c", "t", 0, 1)
         ]
         assert [row["offset"] for row in scan(group="b").rows] == [100]
 
-    def test_no_other_partition_is_read(self, logs, scan):
+    def test_other_partitions_are_not_read(self, logs, scan):
         logs[0].path.write_bytes(b"damage" * 100)
         assert len(scan(group="a", mode="FAILFAST").rows) == 1
         assert scan().damages
 
-    def test_a_partition_that_is_missing_leaves_no_way_but_to_look(self, logs, scan):
+    def test_all_partitions_are_read_if_their_number_is_unknown(self, logs, scan):
         """Partitions 1 and 3 are there, of nobody knows how many."""
         logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
         assert len(scan(group="c").rows) == 1
 
     @pytest.mark.parametrize("by", ["assign", "path"])
-    def test_partitions_that_are_not_wanted_count(self, tmp_path, by):
+    def test_partitions_that_are_not_selected_still_count(self, tmp_path, by):
         """In a topic of three it is in partition 0, in one of two it would be in 1."""
         logs = [InternalLog(tmp_path, CONSUMER_OFFSETS, number) for number in range(3)]
         logs[0].put(offset_key("c", "t", 0), offset_value(7))
         assign = {"path": str(tmp_path), "assign": f'{{"{CONSUMER_OFFSETS}": [0, 1]}}'}
         path = {"path": ",".join(str(log.path.parent) for log in logs[:2])}
-        given = assign if by == "assign" else path
-        found = Scanned(content="offsets", group="c", columns="offset", **given)
-        assert found.offsets == [7]
+        selection = assign if by == "assign" else path
+        scanned = Scanned(content="offsets", group="c", columns="offset", **selection)
+        assert scanned.offsets == [7]
 
-    def test_who_knows_how_many_there_are_can_say_so(self, logs, scan):
+    def test_partition_count_option_sets_the_number_of_partitions(self, logs, scan):
         logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
         assert len(scan(group="c", partitionCount="2").rows) == 1
         assert len(scan(group="c", partitionCount="4").rows) == 0  # it would be in 3
 
 
-WRONG = [
+INVALID = [
     ({"content": "offsets", "view": "batches"}, "view=batches shows no content"),
     ({"group": "g"}, "group: only with content=offsets"),
     ({"content": "transactions", "group": "g"}, "group: only with content=offsets"),
@@ -280,14 +285,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("given", "complaint"), WRONG)
-def test_options_that_make_no_sense_are_told_in_one_line(log, tmp_path, given, complaint):
-    with pytest.raises(ScanFailed, match=complaint) as failed:
-        Scanned(str(tmp_path), **given)
-    assert "\n" not in str(failed.value)
+@pytest.mark.parametrize(("options", "message"), INVALID)
+def test_invalid_options_are_reported_in_one_line(log, tmp_path, options, message):
+    with pytest.raises(ScanFailed, match=message) as raised:
+        Scanned(str(tmp_path), **options)
+    assert "\n" not in str(raised.value)
 
 
-def test_only_the_internal_topic_is_read_unless_another_is_named(tmp_path, scan):
+def test_only_the_internal_topic_is_read_by_default(tmp_path, scan):
     InternalLog(tmp_path, "copied").put(offset_key("g", "t", 0), offset_value(1))
     InternalLog(tmp_path, CONSUMER_OFFSETS).put(offset_key("g", "t", 0), offset_value(2))
     assert [row["offset"] for row in scan().rows] == [2]

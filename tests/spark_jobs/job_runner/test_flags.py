@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from odradek.spark_jobs.running.flags import milliseconds
+from odradek.spark_jobs.job_runner.flags import parse_timestamp_ms
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def far_from_utc(monkeypatch):
 
 @pytest.mark.usefixtures("far_from_utc")
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("text", "expected"),
     [
         ("1500", "1500"),
         ("1970-01-01T00:00:01.500", "1500"),
@@ -27,5 +27,5 @@ def far_from_utc(monkeypatch):
         ("2026-11-17T00:00:00.009", "1794873600009"),
     ],
 )
-def test_a_time_without_a_zone_is_of_utc(written, expected):
-    assert milliseconds(written) == expected
+def test_time_without_a_zone_is_utc(text, expected):
+    assert parse_timestamp_ms(text) == expected

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow.parquet import read_table
 
-from odradek.spark_jobs.running import outputs
-from odradek.spark_jobs.running.job import Job, no_arguments
-from odradek.spark_jobs.running.result import Result, Table
+from odradek.spark_jobs.job_runner import outputs
+from odradek.spark_jobs.job_runner.job import Job, add_no_arguments
+from odradek.spark_jobs.job_runner.result import Result, Table
 from odradek.spark_jobs.scan.damage import ScanFailed
 
 TIME_MS = 1_700_000_000_500
@@ -29,15 +29,15 @@ TOTAL = pa.table({"records": [7], "codecs": pa.array([["gzip", "zstd"]])})
 TABLES = [Table("keys", "Hottest keys", KEYS), Table("total", "All in all", TOTAL)]
 
 
-def written(*arguments, tables=TABLES):
-    job = Job("try", "Try it.", no_arguments, lambda call: Result(TABLES))
+def write(*arguments, tables=TABLES):
+    job = Job("try", "Try it.", add_no_arguments, lambda call: Result(TABLES))
     args = job.parser().parse_args(["/logs", *map(str, arguments)])
-    outputs.check(args)
-    outputs.write(outputs.chosen(tables, args), args, title="Try it")
+    outputs.check_arguments(args)
+    outputs.write_tables(outputs.select_tables(tables, args), args, title="Try it")
 
 
-def test_json_has_a_line_for_each_row_that_names_its_table(capsys):
-    written("--output", "json")
+def test_json_has_a_line_for_each_row_with_its_table(capsys):
+    write("--output", "json")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["table"] for line in lines] == ["keys", "keys", "keys", "total"]
     assert lines[0] == {
@@ -56,8 +56,8 @@ def test_json_has_a_line_for_each_row_that_names_its_table(capsys):
     assert lines[3]["codecs"] == ["gzip", "zstd"]
 
 
-def test_a_person_sees_units_and_columns_in_line(capsys):
-    written("--output", "table")
+def test_table_has_units_and_aligned_columns(capsys):
+    write("--output", "table")
     lines = capsys.readouterr().out.splitlines()
     names = "key       records  diskBytes   share  maxLateMs  lastTime                 isOpen"
     first = "alice     1,234,567     1.5 MB    50 %    1.5 min  2023-11-14 22:13:20.500  yes"
@@ -73,8 +73,8 @@ def test_a_person_sees_units_and_columns_in_line(capsys):
     assert lines[-4:-1] == ["", "  records  7", "  codecs   gzip zstd"]
 
 
-def test_csv_of_several_tables_is_a_file_for_each(tmp_path):
-    written("--output", "csv", "--to", tmp_path / "all")
+def test_csv_of_several_tables_is_one_file_per_table(tmp_path):
+    write("--output", "csv", "--to", tmp_path / "all")
     with (tmp_path / "all" / "keys.csv").open(newline="") as file:
         assert list(csv.reader(file))[:2] == [
             KEYS.column_names,
@@ -83,26 +83,26 @@ def test_csv_of_several_tables_is_a_file_for_each(tmp_path):
     assert (tmp_path / "all" / "total.csv").read_text() == "records,codecs\n7,gzip zstd\n"
 
 
-def test_csv_of_a_chosen_table_goes_where_it_shall(tmp_path, capsys):
-    written("--output", "csv", "--tables", "total")
-    written("--output", "csv", "--tables", "total", "--to", tmp_path / "total.csv")
+def test_csv_of_one_table_goes_to_the_given_file(tmp_path, capsys):
+    write("--output", "csv", "--tables", "total")
+    write("--output", "csv", "--tables", "total", "--to", tmp_path / "total.csv")
     assert capsys.readouterr().out == (tmp_path / "total.csv").read_text()
 
 
-def test_parquet_has_all_columns_as_they_are(tmp_path):
-    written("--output", "parquet", "--to", tmp_path / "all")
+def test_parquet_keeps_all_columns(tmp_path):
+    write("--output", "parquet", "--to", tmp_path / "all")
     assert read_table(tmp_path / "all" / "keys.parquet").equals(KEYS)
     assert read_table(tmp_path / "all" / "total.parquet").equals(TOTAL)
 
 
-def test_a_page_has_every_table(tmp_path):
-    written("--output", "html", "--to", tmp_path / "page.html")
+def test_html_page_has_every_table(tmp_path):
+    write("--output", "html", "--to", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.index('id="keys"') < page.index('id="total"')
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (
             ["--output", "csv"],
@@ -112,43 +112,45 @@ def test_a_page_has_every_table(tmp_path):
         (["--tables", "kes"], "--tables: no table is called 'kes'; there are keys, total"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_a_line(arguments, complaint):
-    with pytest.raises(ScanFailed) as failure:
-        written(*arguments)
-    assert str(failure.value) == complaint
+def test_invalid_output_is_reported_in_one_line(arguments, message):
+    with pytest.raises(ScanFailed) as raised:
+        write(*arguments)
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize("output", ["csv", "parquet"])
-def test_the_name_of_a_file_is_not_made_a_directory(tmp_path, output):
+def test_path_with_a_file_suffix_does_not_become_a_directory(tmp_path, output):
     to = tmp_path / f"all.{output}"
-    with pytest.raises(ScanFailed, match=f"all.{output} has one table: choose with --tables"):
-        written("--output", output, "--to", to)
+    with pytest.raises(
+        ScanFailed, match=f"all.{output} holds one table: choose one of keys, total with"
+    ):
+        write("--output", output, "--to", to)
     assert not to.exists()
     to.mkdir()
-    written("--output", output, "--to", to)
+    write("--output", output, "--to", to)
     assert {path.name for path in to.iterdir()} == {f"keys.{output}", f"total.{output}"}
 
 
 class TestDamage:
     """A table that is there or not makes no difference to where the others go."""
 
-    DAMAGE = Table("damage", "Damaged ranges", pa.table({"position": [7]}), of_damage=True)
+    DAMAGE = Table("damage", "Damaged ranges", pa.table({"position": [7]}), is_damage=True)
 
     @pytest.mark.parametrize("to", ["total", "total.csv"])
-    def test_a_single_table_goes_into_a_file_with_damage_or_without(self, tmp_path, to):
-        written("--output", "csv", "--to", tmp_path / to, tables=[TABLES[1], self.DAMAGE])
+    def test_single_table_goes_to_a_file_with_or_without_damage(self, tmp_path, to):
+        write("--output", "csv", "--to", tmp_path / to, tables=[TABLES[1], self.DAMAGE])
         assert (tmp_path / to).read_text() == "records,codecs\n7,gzip zstd\n"
 
-    def test_a_directory_gets_it_too(self, tmp_path):
-        written("--output", "csv", "--to", tmp_path / "all", tables=[*TABLES, self.DAMAGE])
+    def test_directory_also_gets_the_damage_table(self, tmp_path):
+        write("--output", "csv", "--to", tmp_path / "all", tables=[*TABLES, self.DAMAGE])
         assert (tmp_path / "all" / "damage.csv").read_text() == "position\n7\n"
 
-    def test_it_may_be_asked_for_though_there_is_none(self, tmp_path, capsys):
-        written("--output", "csv", "--tables", "damage", tables=[*TABLES, self.DAMAGE])
-        written("--output", "csv", "--tables", "total,damage")
+    def test_damage_table_may_be_selected_when_there_is_no_damage(self, tmp_path, capsys):
+        write("--output", "csv", "--tables", "damage", tables=[*TABLES, self.DAMAGE])
+        write("--output", "csv", "--tables", "total,damage")
         assert capsys.readouterr().out == "position\n7\nrecords,codecs\n7,gzip zstd\n"
 
 
-def test_a_file_in_no_directory_is_refused_before_the_work_begins(tmp_path):
+def test_missing_parent_directory_is_rejected_before_the_job_runs(tmp_path):
     with pytest.raises(ScanFailed, match="there is no directory"):
-        written("--output", "html", "--to", tmp_path / "missing" / "page.html")
+        write("--output", "html", "--to", tmp_path / "missing" / "page.html")

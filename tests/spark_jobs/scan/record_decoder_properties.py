@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import NO_TIMESTAMP, Header, Record
-from odradek.spark_jobs.scan import boundaries, file_access, record_headers, walk
+from odradek.spark_jobs.scan import file_access, record_boundaries, record_headers, segment_reader
 from tests.support.batches import batch_around, batch_of
 from tests.support.scans import ALL_COLUMNS, LogDirectory, plain_rows
 
@@ -38,19 +38,19 @@ BATCHES = st.lists(
 @pytest.fixture(params=[1, 1000], ids=["in step", "one by one"])
 def lanes(request, monkeypatch):
     """Both ways to find where records and headers begin."""
-    monkeypatch.setattr(boundaries, "LANES_MIN", request.param)
+    monkeypatch.setattr(record_boundaries, "LANES_MIN", request.param)
     monkeypatch.setattr(record_headers, "LANES_MIN", request.param)
 
 
-def stored(drawn):
+def encode_log(drawn):
     """The bytes of a log, offsets ascending with gaps."""
     offset, log = 0, b""
     for records, codec, magic, append_time, sequence in drawn:
-        made = []
+        encoded = []
         for gap, timestamp, key, value, headers in records:
             offset += gap
             # Old formats have no headers, and the oldest no timestamps.
-            made.append(
+            encoded.append(
                 Record(offset, timestamp, key, value, tuple(headers))
                 if magic == 2
                 else Record(offset, max(timestamp, 0) if magic else NO_TIMESTAMP, key, value)
@@ -58,8 +58,8 @@ def stored(drawn):
         if magic == 2:
             has_producer = sequence >= 0
             log += batch_of(
-                *made,
-                base_offset=made[0].offset,
+                *encoded,
+                base_offset=encoded[0].offset,
                 codec=codec,
                 append_time_ms=append_time,
                 producer_id=7 if has_producer else -1,
@@ -70,8 +70,8 @@ def stored(drawn):
         else:
             codec = Codec.NONE if codec is Codec.ZSTD else codec
             append_time = append_time if magic == 1 else None
-            log += legacy_set(
-                made, LegacyFormat(magic=magic, codec=codec, append_time_ms=append_time)
+            log += build_legacy_set(
+                encoded, LegacyFormat(magic=magic, codec=codec, append_time_ms=append_time)
             )
     return log
 
@@ -79,50 +79,52 @@ def stored(drawn):
 @pytest.mark.usefixtures("lanes")
 class TestDecoding:
     @given(BATCHES)
-    def test_every_column_is_what_plain_python_reads(self, drawn):
-        log = stored(drawn)
+    def test_every_column_equals_the_plain_python_decoding(self, drawn):
+        log = encode_log(drawn)
         with tempfile.TemporaryDirectory() as folder:
             directory = LogDirectory(Path(folder))
             path = directory.write(0, [log])
-            found = directory.scan(columns=ALL_COLUMNS)
-            assert found.rows == list(plain_rows(log, segment=str(path)))
-            assert found.damages == []
+            scanned = directory.scan(columns=ALL_COLUMNS)
+            assert scanned.rows == list(plain_rows(log, segment=str(path)))
+            assert scanned.damages == []
 
     @given(BATCHES, st.integers(0, 3000), st.integers(0, 3000))
-    def test_offsets_cut_inside_batches_too(self, drawn, start, end):
-        log = stored(drawn)
+    def test_offset_range_is_exact_inside_batches(self, drawn, start, end):
+        log = encode_log(drawn)
         with tempfile.TemporaryDirectory() as folder:
             directory = LogDirectory(Path(folder))
             directory.write(0, [log], indexed=True)
             offsets = [row["offset"] for row in plain_rows(log, segment="")]
             for columns in ("offset", "offset,topic,value"):
-                found = directory.scan(
+                scanned = directory.scan(
                     columns=columns,
                     startingOffsets=f'{{"orders": {{"0": {start}}}}}',
                     endingOffsets=f'{{"orders": {{"0": {end}}}}}',
                 )
-                assert found.offsets == [each for each in offsets if start <= each < end]
+                assert scanned.offsets == [offset for offset in offsets if start <= offset < end]
 
     @given(BATCHES, st.integers(30, 300), st.integers(1, 100))
-    def test_small_groups_splits_and_pieces_make_no_difference(
-        self, drawn, size_bytes, piece_bytes
+    def test_small_groups_splits_and_chunks_give_the_same_rows(
+        self, drawn, size_bytes, chunk_bytes
     ):
-        log = stored(drawn)
+        log = encode_log(drawn)
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(walk.Walk.__init__, "__kwdefaults__", {"group_bytes": size_bytes})
-            patch.setattr(file_access, "LOCAL_PIECE_BYTES", piece_bytes)
+            patch.setattr(
+                segment_reader.SegmentReader.__init__, "__kwdefaults__", {"group_bytes": size_bytes}
+            )
+            patch.setattr(file_access, "LOCAL_CHUNK_BYTES", chunk_bytes)
             directory = LogDirectory(Path(folder))
             path = directory.write(0, [log], indexed=size_bytes % 2 == 0)
-            found = directory.scan(columns=ALL_COLUMNS, maxSplitBytes=str(size_bytes))
-            assert found.rows == list(plain_rows(log, segment=str(path)))
+            scanned = directory.scan(columns=ALL_COLUMNS, maxSplitBytes=str(size_bytes))
+            assert scanned.rows == list(plain_rows(log, segment=str(path)))
 
     @example(records=b"\x80\x03\0\0\0\x80\x02", count=1, last_delta=0)
     @given(st.binary(max_size=60), st.integers(0, 5), st.integers(0, 5))
-    def test_records_of_any_bytes_are_refused_as_plain_python_refuses_them(
+    def test_arbitrary_record_bytes_are_rejected_as_in_plain_python(
         self, records, count, last_delta
     ):
         damaged = batch_around(records, count=count, last_delta=last_delta)
-        sound = batch_of(b"before", base_offset=0), batch_of(b"after", base_offset=20)
+        valid = batch_of(b"before", base_offset=0), batch_of(b"after", base_offset=20)
         moved = bytearray(damaged)
         moved[7] = 10  # its base offset
         try:
@@ -131,7 +133,7 @@ class TestDecoding:
             values = None
         with tempfile.TemporaryDirectory() as folder:
             directory = LogDirectory(Path(folder))
-            directory.write(0, [sound[0], moved, sound[1]])
-            found = directory.scan(columns="value,headers")
-        assert [row["value"] for row in found.rows] == [b"before", *(values or []), b"after"]
-        assert len(found.damages) == (values is None)
+            directory.write(0, [valid[0], moved, valid[1]])
+            scanned = directory.scan(columns="value,headers")
+        assert [row["value"] for row in scanned.rows] == [b"before", *(values or []), b"after"]
+        assert len(scanned.damages) == (values is None)

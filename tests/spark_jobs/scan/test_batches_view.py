@@ -8,7 +8,7 @@ from tests.support.batches import batch_of
 from tests.support.legacy_messages import message, wrapper
 from tests.support.scans import LogDirectory
 
-HORIZON_MS = 5_000_000
+DELETE_HORIZON_MS = 5_000_000
 
 
 @pytest.fixture
@@ -21,22 +21,22 @@ def orders(offset):
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_messages_are_those_of_the_wanted_offsets(directory, magic):
-    singles = [message(magic, b"v", offset=at) for at in range(6)]
-    inner = b"".join(message(magic, b"v", offset=at) for at in (6, 7, 8))
+def test_legacy_messages_are_limited_to_the_offset_range(directory, magic):
+    singles = [message(magic, b"v", offset=offset) for offset in range(6)]
+    inner = b"".join(message(magic, b"v", offset=offset) for offset in (6, 7, 8))
     directory.write(0, [*singles, wrapper(magic, inner, codec=Codec.GZIP, offset=8)])
     for start, end, expected in ((2, 5, [2, 3, 4]), (4, 8, [4, 5, 8]), (7, 9, [8])):
-        chosen = {"startingOffsets": orders(start), "endingOffsets": orders(end)}
-        rows = directory.scan(view="batches", **chosen).rows
+        offset_range = {"startingOffsets": orders(start), "endingOffsets": orders(end)}
+        rows = directory.scan(view="batches", **offset_range).rows
         assert [row["lastOffset"] for row in rows] == expected
 
 
-def test_a_delete_horizon_is_no_time_of_a_record(directory):
+def test_delete_horizon_is_not_a_record_timestamp(directory):
     record = Record(0, 1000, b"k", None)
     directory.write(
         0,
         [
-            batch_of(record, base_offset=0, delete_horizon_ms=HORIZON_MS),
+            batch_of(record, base_offset=0, delete_horizon_ms=DELETE_HORIZON_MS),
             batch_of(record._replace(offset=1), base_offset=1),
         ],
     )

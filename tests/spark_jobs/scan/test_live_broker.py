@@ -30,26 +30,26 @@ from tests.support.scans import Scanned
 
 
 def scanned(broker, topics, isolation_level):
-    found = Scanned(
+    scan = Scanned(
         str(broker.data_dir),
         topics=topics,
         includeHeaders="true",
         isolationLevel=isolation_level,
         mode="FAILFAST",
     )
-    return keyed(found.rows)
+    return keyed(scan.rows)
 
 
 @pytest.mark.parametrize("isolation_level", ISOLATION_LEVELS)
-def test_a_scan_reads_what_a_consumer_reads(live_broker, isolation_level):
+def test_scan_reads_the_same_as_a_consumer(live_broker, isolation_level):
     wait_until_written_down(live_broker)
     before = consumed(live_broker, TOPICS, isolation_level)
-    found = scanned(live_broker, ",".join(TOPICS), isolation_level)
-    assert_between(consumed(live_broker, TOPICS, isolation_level), found, before)
-    assert {topic for topic, _, _ in found} == set(TOPICS)
+    records = scanned(live_broker, ",".join(TOPICS), isolation_level)
+    assert_between(consumed(live_broker, TOPICS, isolation_level), records, before)
+    assert {topic for topic, _, _ in records} == set(TOPICS)
 
 
-def test_a_scan_beside_a_producer_sees_a_beginning_of_what_is_written(live_broker):
+def test_scan_reads_a_prefix_while_a_producer_writes(live_broker):
     topic = "with-lz4"
     numbers = range(RECORDS, 6 * RECORDS)
     writer = threading.Thread(
@@ -62,15 +62,19 @@ def test_a_scan_beside_a_producer_sees_a_beginning_of_what_is_written(live_broke
         scans.append((before, scanned(live_broker, topic, "read_committed")))
     writer.join()
     expected = consumed(live_broker, [topic])
-    for before, found in scans:
+    for before, records in scans:
         for partition in range(PARTITIONS):
-            of_scan = [(place, row) for place, row in found.items() if place[1] == partition]
-            of_consumer = [(place, row) for place, row in expected.items() if place[1] == partition]
-            assert len(of_scan) >= before[TopicPartition(topic, partition)]
-            assert of_scan == of_consumer[: len(of_scan)]
+            from_scan = [
+                (position, row) for position, row in records.items() if position[1] == partition
+            ]
+            from_consumer = [
+                (position, row) for position, row in expected.items() if position[1] == partition
+            ]
+            assert len(from_scan) >= before[TopicPartition(topic, partition)]
+            assert from_scan == from_consumer[: len(from_scan)]
 
 
-def test_a_scan_beside_transactions_sees_what_is_committed_by_then(live_broker):
+def test_scan_reads_a_prefix_of_committed_records_during_transactions(live_broker):
     topic = "transfers-go-on"
     create(live_broker, NewTopic(topic, PARTITIONS, 1, config=SMALL_SEGMENTS))
     scans = {level: [] for level in ISOLATION_LEVELS}
@@ -78,26 +82,30 @@ def test_a_scan_beside_transactions_sees_what_is_committed_by_then(live_broker):
     def is_enough():
         """Every level was scanned in the midst of it, in several states, over several segments."""
         has_rolled = len(list((live_broker.data_dir / f"{topic}-0").glob("*.log"))) > 2
-        return has_rolled and all(len(set(map(len, found))) > 3 for found in scans.values())
+        return has_rolled and all(len(set(map(len, results))) > 3 for results in scans.values())
 
     writer = threading.Thread(target=transact_until, args=(live_broker, topic, is_enough))
     writer.start()
     while writer.is_alive():
-        for level, found in scans.items():
-            found.append(scanned(live_broker, topic, level))
+        for level, results in scans.items():
+            results.append(scanned(live_broker, topic, level))
     writer.join()
-    for level, found in scans.items():
+    for level, results in scans.items():
         expected = consumed(live_broker, [topic], level)
-        for one, other in pairwise([*found, expected]):
+        for earlier, later in pairwise([*results, expected]):
             for partition in range(PARTITIONS):
-                beginning, longer = (
-                    [(place, row) for place, row in each.items() if place[1] == partition]
-                    for each in (one, other)
+                prefix, longer = (
+                    [
+                        (position, row)
+                        for position, row in records.items()
+                        if position[1] == partition
+                    ]
+                    for records in (earlier, later)
                 )
-                assert beginning == longer[: len(beginning)]
+                assert prefix == longer[: len(prefix)]
 
 
-def test_segments_have_rolled_and_batches_add_up(live_broker):
+def test_segments_have_rolled_and_batch_counts_add_up(live_broker):
     """What the others compare is of several segments, and headers of batches tell the same sums."""
     topic = "with-none"
     wait_until_written_down(live_broker)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from odradek.spark_jobs.scan.catalog import partition_logs
-from odradek.spark_jobs.scan.lookup import first_as_young
-from odradek.spark_jobs.scan.options import options_of
+from odradek.spark_jobs.scan.catalog import find_partition_logs
+from odradek.spark_jobs.scan.lookup import find_offset_by_timestamp
+from odradek.spark_jobs.scan.options import parse_options
 from tests.support.recorded_directories import (
     LEFT,
     RECOVERED,
@@ -20,8 +20,8 @@ NAMES = names_of_recorded_directories()
 
 def scanned(path, partition, **options):
     assign = json.dumps({partition.topic: [partition.partition]})
-    found = Scanned(str(path), assign=assign, includeHeaders="true", **options)
-    assert found.damages == []
+    scan = Scanned(str(path), assign=assign, includeHeaders="true", **options)
+    assert scan.damages == []
     return [
         (
             row["offset"],
@@ -30,19 +30,19 @@ def scanned(path, partition, **options):
             row["timestamp"],
             [(header["key"], header["value"]) for header in row["headers"] or ()],
         )
-        for row in found.rows
+        for row in scan.rows
     ]
 
 
 def consumed(partition):
     return [
-        (each.offset, each.key, each.value, each.timestamp, list(each.headers))
-        for each in partition.records
+        (record.offset, record.key, record.value, record.timestamp, list(record.headers))
+        for record in partition.records
     ]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_recovered_directory_has_what_a_consumer_read(name, tmp_path):
+def test_recovered_directory_has_the_consumed_records(name, tmp_path):
     directory = RecordedDirectory.unpack(name, tmp_path)
     for partition in directory.partitions:
         seen = scanned(tmp_path / RECOVERED, partition, isolationLevel="read_uncommitted")
@@ -50,36 +50,40 @@ def test_recovered_directory_has_what_a_consumer_read(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_read_committed_sees_what_such_a_consumer_saw(name, tmp_path):
+def test_read_committed_returns_the_committed_records(name, tmp_path):
     directory = RecordedDirectory.unpack(name, tmp_path)
     for partition in directory.partitions:
         seen = scanned(tmp_path / RECOVERED, partition)
         committed = [
-            each for each in consumed(partition) if each[0] in set(partition.committed_offsets)
+            record
+            for record in consumed(partition)
+            if record[0] in set(partition.committed_offsets)
         ]
         assert seen == committed, partition.name
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("damaged")])
-def test_directory_as_it_was_left_has_the_same_without_any_recovery(name, tmp_path):
+def test_directory_before_recovery_has_the_same_records(name, tmp_path):
     """A killed broker leaves a high watermark that is behind, so that is ignored."""
     directory = RecordedDirectory.unpack(name, tmp_path)
     for partition in directory.partitions:
         seen = scanned(tmp_path / LEFT, partition, ignoreHighWatermark="true")
         committed = set(partition.committed_offsets)
-        assert seen == [each for each in consumed(partition) if each[0] in committed]
+        assert seen == [record for record in consumed(partition) if record[0] in committed]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("stopped")])
-def test_times_lead_to_the_offsets_that_kafka_told(name, tmp_path):
+def test_timestamp_lookup_returns_the_offset_that_kafka_returned(name, tmp_path):
     """Or to an earlier record as young that a consumer read: Kafka looks into one segment."""
     directory = RecordedDirectory.unpack(name, tmp_path)
-    told = {(each.topic, each.partition): each for each in directory.partitions}
-    for log in partition_logs(options_of({"path": str(tmp_path / RECOVERED)})):
-        partition = told[log.topic, log.partition]
-        for answer in partition.timestamps:
-            right = None if answer.offset < 0 else answer.offset
-            as_young = [each for each in partition.records if each.timestamp >= answer.asked]
-            if as_young and (right is None or right > as_young[0].offset):
-                right = as_young[0].offset
-            assert first_as_young(log, answer.asked) == right, (partition.name, answer)
+    recorded = {
+        (partition.topic, partition.partition): partition for partition in directory.partitions
+    }
+    for log in find_partition_logs(parse_options({"path": str(tmp_path / RECOVERED)})):
+        partition = recorded[log.topic, log.partition]
+        for lookup in partition.timestamps:
+            expected = None if lookup.offset < 0 else lookup.offset
+            not_older = [record for record in partition.records if record.timestamp >= lookup.asked]
+            if not_older and (expected is None or expected > not_older[0].offset):
+                expected = not_older[0].offset
+            assert find_offset_by_timestamp(log, lookup.asked) == expected, (partition.name, lookup)

@@ -13,24 +13,26 @@ def recorded(request):
     return RecordedSegment.load(SEGMENTS, request.param)
 
 
-def test_every_column_is_what_plain_python_reads(recorded, tmp_path):
+def test_every_column_equals_the_plain_python_decoding(recorded, tmp_path):
     directory = LogDirectory(tmp_path)
     path = directory.write(0, [recorded.log])
-    found = directory.scan(columns=ALL_COLUMNS, isolationLevel="read_uncommitted")
-    assert found.rows == list(plain_rows(recorded.log, segment=str(path)))
-    assert found.damages == []
+    scanned = directory.scan(columns=ALL_COLUMNS, isolationLevel="read_uncommitted")
+    assert scanned.rows == list(plain_rows(recorded.log, segment=str(path)))
+    assert scanned.damages == []
 
 
 def test_records_are_those_that_the_java_consumer_returned(recorded, tmp_path):
     directory = LogDirectory(tmp_path)
     directory.write(0, [recorded.log])
-    found = directory.scan(isolationLevel="read_uncommitted")
-    seen = [(each.offset, each.timestamp, each.key, each.value) for each in recorded.records]
-    assert [(r["offset"], r["timestamp"], r["key"], r["value"]) for r in found.rows] == seen
+    scanned = directory.scan(isolationLevel="read_uncommitted")
+    expected = [
+        (record.offset, record.timestamp, record.key, record.value) for record in recorded.records
+    ]
+    assert [(r["offset"], r["timestamp"], r["key"], r["value"]) for r in scanned.rows] == expected
     assert directory.scan().offsets == list(recorded.committed_offsets)
 
 
-def test_each_column_alone_is_the_same_as_with_all_others(recorded, tmp_path):
+def test_each_column_alone_equals_the_column_among_all(recorded, tmp_path):
     directory = LogDirectory(tmp_path)
     directory.write(0, [recorded.log])
     everything = directory.scan(columns=ALL_COLUMNS).rows
@@ -39,7 +41,7 @@ def test_each_column_alone_is_the_same_as_with_all_others(recorded, tmp_path):
         assert [row[name] for row in alone] == [row[name] for row in everything], name
 
 
-def test_view_of_batches_is_what_kafka_dumped(recorded, tmp_path):
+def test_batches_view_equals_kafkas_dump(recorded, tmp_path):
     directory = LogDirectory(tmp_path)
     directory.write(0, [recorded.log])
     rows = directory.scan(view="batches").rows
@@ -71,7 +73,7 @@ def test_view_of_batches_is_what_kafka_dumped(recorded, tmp_path):
         for batch in recorded.batches
     ]
     modern = [batch for batch in recorded.batches if batch.magic == 2]
-    of_modern = [row for row in rows if row["magic"] == 2]
-    assert [(row["baseOffset"], row["count"]) for row in of_modern] == [
+    modern_rows = [row for row in rows if row["magic"] == 2]
+    assert [(row["baseOffset"], row["count"]) for row in modern_rows] == [
         (batch.base_offset, batch.count) for batch in modern
     ]

@@ -24,27 +24,27 @@ STEPS = st.one_of(
 )
 
 
-def laid(steps):
+def build_history(steps):
     """A history, and of each of its records the transaction's end: None if it has none yet."""
-    history, fates, started = History(), {}, {}
+    history, outcomes, started = History(), {}, {}
     for step in steps:
         if not isinstance(step, tuple):
-            fates[len(history.batches)] = True if step is None else None
+            outcomes[len(history.batches)] = True if step is None else None
             if step is not None:
                 started.setdefault(step, []).append(len(history.batches))
             history.record(step)
         elif step[0] in started:
             producer, is_commit = step
-            fates |= dict.fromkeys(started.pop(producer), is_commit)
+            outcomes |= dict.fromkeys(started.pop(producer), is_commit)
             history.ends(producer, commit=is_commit)
-    return history.batches, fates
+    return history.batches, outcomes
 
 
-def committed(steps, fates):
+def committed_offsets(steps, outcomes):
     """Offsets that are committed, up to the first whose transaction is open."""
-    open_offsets = [offset for offset, fate in fates.items() if fate is None]
+    open_offsets = [offset for offset, outcome in outcomes.items() if outcome is None]
     end = min(open_offsets, default=len(steps) * 2)
-    return [offset for offset, fate in fates.items() if fate and offset < end]
+    return [offset for offset, outcome in outcomes.items() if outcome and offset < end]
 
 
 class Stream:
@@ -56,7 +56,7 @@ class Stream:
         self._checkpoint = None
         self.restart()
         self.end = self._reader.initialOffset()
-        self.found = []
+        self.offsets = []
 
     def restart(self):
         source = OdradekSource(
@@ -75,14 +75,14 @@ class Stream:
             start, end, rows = self._checkpoint
             assert self._read(start, end) == rows
 
-    def take(self):
+    def read_batch(self):
         end = self._reader.latestOffset(self.end, self._limit)
         if end == self.end:
             return False
         rows = self._read(self.end, end)
         self._checkpoint = (self.end, end, rows)
         self._reader.commit(self.end)
-        self.found += rows
+        self.offsets += rows
         self.end = end
         return True
 
@@ -97,26 +97,26 @@ class Stream:
 
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=30),
-    looks=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=8),
-    cut=st.integers(1, 29),
+    polls=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=8),
+    split_at=st.integers(1, 29),
     limit=st.sampled_from((None, 1, 3, 7)),
 )
-def test_a_stream_reads_what_is_committed_once_and_in_order(steps, looks, cut, limit):
-    batches, fates = laid(steps)
+def test_stream_reads_committed_records_once_and_in_order(steps, polls, split_at, limit):
+    batches, outcomes = build_history(steps)
     with tempfile.TemporaryDirectory() as folder:
         directory = LogDirectory(Path(folder) / "logs")
-        for first, end in pairwise(sorted({0, min(cut, len(batches)), len(batches)})):
+        for first, end in pairwise(sorted({0, min(split_at, len(batches)), len(batches)})):
             directory.write(first, batches[first:end], indexed=True)
         directory.set_high_watermark(0)
         stream = Stream(directory, ReadMaxRows(limit) if limit else ReadAllAvailable())
         reached = 0
-        for high_watermark, is_killed in [*looks, (len(batches), False)]:
+        for high_watermark, is_killed in [*polls, (len(batches), False)]:
             reached = max(reached, min(high_watermark, len(batches)))
             directory.set_high_watermark(reached)
             if is_killed:
                 stream.restart()
                 stream.repeat()
-            stream.take()
-        while stream.take():
+            stream.read_batch()
+        while stream.read_batch():
             continue
-        assert stream.found == committed(steps, fates)
+        assert stream.offsets == committed_offsets(steps, outcomes)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 JOB = ROOT / "spark_jobs" / "hot_keys.py"
 COMMAND = [sys.executable, "-m", "odradek.broker.cli.main", "spark", "hot-keys"]
 MASTER = "local-cluster[2,1,1024]"
-ASKED = ["--mode", "dropmalformed", "--output", "json"]
+JOB_OPTIONS = ["--mode", "dropmalformed", "--output", "json"]
 TIMEOUT_S = 170
 BATCHES, KEYS = 40, 7
 
@@ -29,9 +29,11 @@ BATCHES, KEYS = 40, 7
 @pytest.fixture
 def directory(tmp_path):
     directory = LogDirectory(tmp_path / "logs")
-    records = [Record(at, 0, b"key %d" % (at % KEYS), b"v", ()) for at in range(BATCHES)]
-    made = [bytes(batch_of(record, base_offset=record.offset)) for record in records]
-    directory.write(0, made, indexed=True)
+    records = [
+        Record(offset, 0, b"key %d" % (offset % KEYS), b"v", ()) for offset in range(BATCHES)
+    ]
+    batches = [bytes(batch_of(record, base_offset=record.offset)) for record in records]
+    directory.write(0, batches, indexed=True)
     return directory
 
 
@@ -49,11 +51,11 @@ def environment(tmp_path):
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_SUBMIT_ARGS": " ".join(map(shlex.quote, [*SETTINGS_TOLD, "pyspark-shell"])),
+        "PYSPARK_SUBMIT_ARGS": " ".join(map(shlex.quote, [*SPARK_OPTIONS, "pyspark-shell"])),
     }
 
 
-SETTINGS_TOLD = [
+SPARK_OPTIONS = [
     word
     for setting in {**SETTINGS, **INTERPRETED}.items()
     for word in ("--conf", "=".join(setting))
@@ -72,35 +74,35 @@ def run(environment, tmp_path, *command):
     )
 
 
-def check_answer(path):
+def check_result(path):
     tables = [json.loads(line) for line in path.read_text().splitlines()]
     (topic,) = [row for row in tables if row["table"] == "topics"]
     assert (topic["topic"], topic["records"], topic["keys"]) == ("orders", BATCHES, KEYS)
 
 
 @pytest.mark.soak  # six processes of Java
-def test_a_job_is_submitted_as_it_stands_with_the_code_in_a_zip(environment, directory, tmp_path):
+def test_submitted_job_runs_with_the_code_in_a_zip(environment, directory, tmp_path):
     """To a master and two workers, each of which runs an executor."""
     need_java()
     write_py_files(tmp_path / "odradek.zip")
     submit = Path(sys.executable).with_name("spark-submit")
-    settings = [*SETTINGS_TOLD, "--executor-memory", MEMORY]
+    settings = [*SPARK_OPTIONS, "--executor-memory", MEMORY]
     to = tmp_path / "keys.json"
     with standalone_cluster(tmp_path, environment, workers=2) as cluster:
-        ran = run(
+        result = run(
             *(environment, tmp_path),
             *(submit, "--master", cluster.url, *settings, "--py-files", tmp_path / "odradek.zip"),
-            *(JOB, directory.path, "--max-split-bytes", "500", *ASKED, "--to", to),
+            *(JOB, directory.path, "--max-split-bytes", "500", *JOB_OPTIONS, "--to", to),
         )
-        assert ran.returncode == 0, ran.stderr
+        assert result.returncode == 0, result.stderr
         assert cluster.executors() == [1, 1]
-    check_answer(to)
+    check_result(to)
 
 
-def test_a_job_brings_its_code_along(environment, directory, tmp_path):
+def test_command_ships_the_code_to_the_workers(environment, directory, tmp_path):
     """The command itself runs where Odradek is installed."""
     to = tmp_path / "keys.json"
-    asked = [directory.path, *ASKED, "--to", to, "--master", MASTER]
-    ran = run(environment, tmp_path, *COMMAND, *asked)
-    assert ran.returncode == 0, ran.stderr
-    check_answer(to)
+    arguments = [directory.path, *JOB_OPTIONS, "--to", to, "--master", MASTER]
+    result = run(environment, tmp_path, *COMMAND, *arguments)
+    assert result.returncode == 0, result.stderr
+    check_result(to)

@@ -31,7 +31,10 @@ def directory(tmp_path):
 
 
 def batches(count, *, first=0, **fields):
-    return [bytes(batch_of(b"v" * SIZE, base_offset=first + at, **fields)) for at in range(count)]
+    return [
+        bytes(batch_of(b"v" * SIZE, base_offset=first + number, **fields))
+        for number in range(count)
+    ]
 
 
 def reader_of(directory, schema=None, **options):
@@ -42,44 +45,46 @@ def reader_of(directory, schema=None, **options):
 def read(directory, schema=None, **options):
     """Every task's rows, each read by a copy, as workers have them."""
     reader = reader_of(directory, schema, **options)
-    found = []
+    rows = []
     for task in reader.partitions():
-        worker, travelled = pickle.loads(pickle.dumps((reader, task)))
-        found += [row for batch in worker.read(travelled) for row in rows_of(batch)]
-    return found
+        worker, received = pickle.loads(pickle.dumps((reader, task)))
+        rows += [row for batch in worker.read(received) for row in rows_of(batch)]
+    return rows
 
 
 class TestSchema:
-    def test_without_a_word_it_is_that_of_sparks_kafka_source(self):
+    def test_default_schema_is_that_of_sparks_kafka_source(self):
         assert OdradekSource({"path": "/"}).schema().simpleString() == (
             "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
             "timestamp:timestamp,timestampType:int>"
         )
 
-    def test_headers_are_those_of_sparks_kafka_source(self):
+    def test_headers_have_the_type_of_sparks_kafka_source(self):
         schema = OdradekSource({"path": "/", "columns": "key", "includeHeaders": "true"}).schema()
         assert schema.simpleString() == (
             "struct<key:binary,headers:array<struct<key:string,value:binary>>>"
         )
 
-    def test_the_views_have_their_own(self):
+    def test_views_have_their_own_schemas(self):
         assert "baseOffset" in OdradekSource({"path": "/", "view": "batches"}).schema().names
         assert OdradekSource({"path": "/", "view": "damage"}).schema().simpleString() == (
             "struct<topic:string,partition:int,file:string,position:bigint,end:bigint,"
             "firstOffset:bigint,reason:string>"
         )
 
-    def test_only_the_columns_of_the_users_schema_are_decoded(self, directory):
+    def test_only_columns_of_the_given_schema_are_decoded(self, directory):
         """What stands in the header of a batch is known though its records make no sense."""
         directory.write(0, batches(3))
         schema = StructType([StructField("offset", LongType()), StructField("codec", StringType())])
-        assert read(directory, schema) == [{"offset": at, "codec": "none"} for at in range(3)]
+        assert read(directory, schema) == [
+            {"offset": offset, "codec": "none"} for offset in range(3)
+        ]
         reader = reader_of(directory, schema, includeHeaders="true", columns="key,value")
         (task,) = reader.partitions()
         (rows,) = reader.read(task)
         assert rows.schema == to_arrow_schema(schema, timezone="UTC")
 
-    def test_what_must_not_be_null_in_the_schema_need_not_be_null_in_arrow(self, directory):
+    def test_non_nullable_field_stays_non_nullable_in_arrow(self, directory):
         directory.write(0, batches(1))
         schema = StructType([StructField("offset", LongType(), nullable=False)])
         reader = reader_of(directory, schema)
@@ -93,34 +98,36 @@ class TestSchema:
             (StructField("price", LongType()), "columns: no column is called 'price'; there are k"),
         ],
     )
-    def test_a_schema_of_something_else_is_refused(self, directory, field, line):
+    def test_schema_with_a_wrong_type_or_name_is_rejected(self, directory, field, line):
         with pytest.raises(ScanFailed, match=line):
             reader_of(directory, StructType([field]))
 
-    def test_so_is_one_of_the_damage_report(self, directory):
+    def test_wrong_schema_for_the_damage_view_is_rejected(self, directory):
         schema = StructType([StructField("key", BinaryType())])
         with pytest.raises(ScanFailed, match="no column is called 'key'; there are topic, part"):
             reader_of(directory, schema, view="damage")
 
 
 class TestTasks:
-    def test_a_large_segment_is_shared_by_several(self, directory):
-        made = batches(20)
-        directory.write(0, made, indexed=True)
-        reader = reader_of(directory, maxSplitBytes=str(5 * len(made[0])), columns="offset")
+    def test_large_segment_is_split_into_several_tasks(self, directory):
+        encoded = batches(20)
+        directory.write(0, encoded, indexed=True)
+        reader = reader_of(directory, maxSplitBytes=str(5 * len(encoded[0])), columns="offset")
         tasks = reader.partitions()
         assert len(tasks) >= 3
-        found = [row["offset"] for task in tasks for b in reader.read(task) for row in rows_of(b)]
-        assert found == list(range(20))
+        offsets = [
+            row["offset"] for task in tasks for batch in reader.read(task) for row in rows_of(batch)
+        ]
+        assert offsets == list(range(20))
 
-    def test_small_segments_share_one(self, directory):
+    def test_small_segments_share_a_task(self, directory):
         for first in range(0, 20, 5):
             directory.write(first, batches(5, first=first))
         (task,) = reader_of(directory).partitions()
         assert len(task.value) == 4
         assert [row["offset"] for row in read(directory)] == list(range(20))
 
-    def test_what_is_not_wanted_has_none(self, directory):
+    def test_skipped_segment_has_no_task(self, directory):
         """Not even opened: a directory stands where the segment should be."""
         for first in range(0, 20, 5):
             directory.write(first, batches(5, first=first))
@@ -132,7 +139,7 @@ class TestTasks:
         ).partitions()
         assert [split.path for split in task.value] == [str(directory.file(15))]
 
-    def test_nothing_to_read_is_nothing_read(self, directory):
+    def test_empty_selection_reads_nothing(self, directory):
         directory.write(0, batches(1))
         reader = reader_of(directory, topicsPattern="pay.*")
         assert reader.partitions() == []
@@ -142,16 +149,16 @@ class TestTasks:
 class TestDamage:
     @pytest.fixture
     def damaged(self, directory):
-        made = batches(4)
-        made[1] = made[1][:-3] + b"???"
-        directory.write(0, made)
+        encoded = batches(4)
+        encoded[1] = encoded[1][:-3] + b"???"
+        directory.write(0, encoded)
         return directory
 
-    def test_permissive_reads_the_rest_and_the_workers_log_tells(self, damaged, caplog):
+    def test_permissive_reads_the_rest_and_logs_the_damage(self, damaged, caplog):
         assert [row["offset"] for row in read(damaged)] == [0, 2, 3]
         assert "from offset 1 on: the checksum" in caplog.text
 
-    def test_the_report_has_a_row_for_it(self, damaged):
+    def test_damage_view_has_a_row_for_each_range(self, damaged):
         size = len(batches(1)[0])
         assert read(damaged, view="damage") == [
             {
@@ -166,7 +173,7 @@ class TestDamage:
         ]
         assert read(damaged, view="damage", columns="firstOffset") == [{"firstOffset": 1}]
 
-    def test_the_report_looks_into_every_record(self, directory):
+    def test_damage_view_decodes_every_record(self, directory):
         """The checksum is right, and only whoever unpacks it knows."""
         wrong = bytearray(batches(1, first=1, codec=Codec.LZ4)[0])
         del wrong[-1]
@@ -174,22 +181,22 @@ class TestDamage:
         directory.write(0, [*batches(1), with_checksum(wrong), *batches(1, first=2)])
         assert [row["firstOffset"] for row in read(directory, view="damage")] == [1]
 
-    def test_dropmalformed_says_nothing(self, damaged, caplog):
+    def test_dropmalformed_logs_nothing(self, damaged, caplog):
         assert [row["offset"] for row in read(damaged, mode="DROPMALFORMED")] == [0, 2, 3]
         assert caplog.text == ""
         with pytest.raises(ScanFailed, match="view=damage tells of damage"):
             reader_of(damaged, view="damage", mode="dropmalformed")
 
-    def test_failfast_fails(self, damaged):
+    def test_failfast_raises(self, damaged):
         with pytest.raises(ScanFailed, match="from offset 1 on: the checksum"):
             read(damaged, mode="FAILFAST")
 
-    def test_a_segment_that_is_gone_by_then_is_told_or_passed_over(self, directory):
+    def test_segment_deleted_after_planning_is_an_error_or_skipped(self, directory):
         for first in (0, 5):
             directory.write(first, batches(5, first=first))
         reader, lenient = (
-            reader_of(directory, failOnDataLoss=word, maxSplitBytes="1")
-            for word in ("true", "false")
+            reader_of(directory, failOnDataLoss=value, maxSplitBytes="1")
+            for value in ("true", "false")
         )
         tasks = reader.partitions()
         directory.file(0).unlink()
@@ -211,11 +218,11 @@ class TestDamage:
         ({"mode": "lenient"}, "mode: PERMISSIVE, DROPMALFORMED, FAILFAST, not lenient"),
     ],
 )
-def test_options_that_make_no_sense_are_one_line(directory, options, line):
-    with pytest.raises(ScanFailed) as failed:
+def test_invalid_options_are_reported_in_one_line(directory, options, line):
+    with pytest.raises(ScanFailed) as raised:
         reader_of(directory, **options)
-    assert line in str(failed.value)
-    assert "\n" not in str(failed.value)
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_several_paths_may_be_loaded(directory, tmp_path):
@@ -226,8 +233,10 @@ def test_several_paths_may_be_loaded(directory, tmp_path):
     (other.path / "payments-0" / directory.file(0).name).write_bytes(batches(1)[0])
     source = OdradekSource({"paths": f'["{directory.path}", "{other.path}"]', "columns": "topic"})
     reader = source.reader(source.schema())
-    found = [row for task in reader.partitions() for b in reader.read(task) for row in rows_of(b)]
-    assert found == [{"topic": "orders"}, {"topic": "payments"}]
+    rows = [
+        row for task in reader.partitions() for batch in reader.read(task) for row in rows_of(batch)
+    ]
+    assert rows == [{"topic": "orders"}, {"topic": "payments"}]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +247,7 @@ def test_several_paths_may_be_loaded(directory, tmp_path):
         (Codec.NONE, "pyarrow", "pyarrow"),
     ],
 )
-def test_a_worker_that_lacks_a_wheel_says_so_in_a_line(
+def test_worker_without_a_package_reports_it_in_one_line(
     directory, monkeypatch, codec, module, package
 ):
     directory.write(0, batches(1, codec=codec))
@@ -249,6 +258,6 @@ def test_a_worker_that_lacks_a_wheel_says_so_in_a_line(
         list(reader.read(task))
 
 
-def test_an_integer_column_is_no_long(directory):
+def test_integer_for_a_long_column_is_rejected(directory):
     with pytest.raises(ScanFailed, match="column offset is bigint, not int"):
         reader_of(directory, StructType([StructField("offset", IntegerType())]))

@@ -7,7 +7,7 @@ from zipfile import ZipFile
 from odradek.spark_jobs.source.py_files import write_py_files
 
 
-def test_it_has_what_the_source_needs_and_no_broker(tmp_path):
+def test_zip_has_the_source_and_no_broker(tmp_path):
     count = write_py_files(tmp_path / "odradek.zip")
     names = ZipFile(tmp_path / "odradek.zip").namelist()
     assert len(names) == len(set(names)) == count
@@ -15,20 +15,22 @@ def test_it_has_what_the_source_needs_and_no_broker(tmp_path):
     assert not [name for name in names if "/broker/" in name or not name.endswith(".py")]
 
 
-def test_the_same_sources_give_the_same_bytes(tmp_path):
+def test_same_sources_give_the_same_bytes(tmp_path):
     for name in ("one.zip", "other.zip"):
         write_py_files(tmp_path / name)
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "other.zip").read_bytes()
 
 
-def test_all_in_it_can_be_imported_from_it(tmp_path):
+def test_modules_can_be_imported_from_the_zip(tmp_path):
     write_py_files(tmp_path / "odradek.zip")
     modules = "register, stream_reader, tails, damage_report, failures"
     program = (
         "import sys; sys.path.insert(0, 'odradek.zip'); "
         f"from odradek.spark_jobs.source import {modules}; print(tails.__file__)"
     )
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
     )
-    assert ran.stdout.strip() == "odradek.zip/odradek/spark_jobs/source/tails.py", ran.stderr
+    assert result.stdout.strip() == "odradek.zip/odradek/spark_jobs/source/partition_tracker.py", (
+        result.stderr
+    )

@@ -26,22 +26,22 @@ def read(spark, broker, **options):
 
 
 @pytest.mark.parametrize("isolation_level", ISOLATION_LEVELS)
-def test_spark_reads_what_a_consumer_reads(spark, live_broker, isolation_level):
+def test_spark_reads_the_same_as_a_consumer(spark, live_broker, isolation_level):
     wait_until_written_down(live_broker)
     before = consumed(live_broker, TOPICS, isolation_level)
     # Small splits: transactions reach from one into another.
-    found = read(
+    records = read(
         spark,
         live_broker,
         topics=",".join(TOPICS),
         isolationLevel=isolation_level,
         maxSplitBytes="3000",
     )
-    assert_between(consumed(live_broker, TOPICS, isolation_level), found, before)
-    assert {topic for topic, _, _ in found} == set(TOPICS)
+    assert_between(consumed(live_broker, TOPICS, isolation_level), records, before)
+    assert {topic for topic, _, _ in records} == set(TOPICS)
 
 
-def test_beside_a_producer_spark_sees_a_beginning_of_what_is_written(spark, live_broker):
+def test_spark_reads_a_prefix_while_a_producer_writes(spark, live_broker):
     topic = "with-zstd"
     numbers = range(RECORDS, 3 * RECORDS)
     writer = threading.Thread(
@@ -49,11 +49,15 @@ def test_beside_a_producer_spark_sees_a_beginning_of_what_is_written(spark, live
     )
     before = written_down(live_broker)
     writer.start()
-    found = read(spark, live_broker, topics=topic)
+    read_rows = read(spark, live_broker, topics=topic)
     writer.join()
     expected = consumed(live_broker, [topic])
     for partition in range(PARTITIONS):
-        of_spark = [(place, row) for place, row in found.items() if place[1] == partition]
-        of_consumer = [(place, row) for place, row in expected.items() if place[1] == partition]
-        assert len(of_spark) >= before[TopicPartition(topic, partition)]
-        assert of_spark == of_consumer[: len(of_spark)]
+        from_spark = [
+            (position, row) for position, row in read_rows.items() if position[1] == partition
+        ]
+        from_consumer = [
+            (position, row) for position, row in expected.items() if position[1] == partition
+        ]
+        assert len(from_spark) >= before[TopicPartition(topic, partition)]
+        assert from_spark == from_consumer[: len(from_spark)]

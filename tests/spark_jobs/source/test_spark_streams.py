@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from odradek.spark_jobs.source.failures import one_line
+from odradek.spark_jobs.source.error_messages import summarize_error
 from tests.support.batches import batch_of
 from tests.support.live_topics import consumed, send, wait_until_written_down
 from tests.support.scans import LogDirectory
@@ -24,7 +24,7 @@ def directory(tmp_path):
 
 
 def batches(first, end):
-    return [bytes(batch_of(b"v", base_offset=at)) for at in range(first, end)]
+    return [bytes(batch_of(b"v", base_offset=offset)) for offset in range(first, end)]
 
 
 class Query:
@@ -37,9 +37,9 @@ class Query:
     def run(self, path, **options):
         """All there is now; how many rows each of its batches had."""
         stream = self.spark.readStream.format("odradek").options(**options)
-        writing = stream.load(str(path)).writeStream.format("parquet")
+        writer = stream.load(str(path)).writeStream.format("parquet")
         query = (
-            writing.option("checkpointLocation", self.checkpoint)
+            writer.option("checkpointLocation", self.checkpoint)
             .option("path", self.output)
             .trigger(availableNow=True)
             .start()
@@ -59,60 +59,63 @@ class Query:
             return json.loads(file.read().splitlines()[-1])
 
     @property
-    def written(self):
+    def written_rows(self):
         return sorted(
             (row.partition, row.offset) for row in self.spark.read.parquet(self.output).collect()
         )
 
 
-def test_available_now_keeps_the_limit_and_the_checkpoint_the_place(spark, directory, tmp_path):
+def test_available_now_obeys_the_limit_and_resumes_from_the_checkpoint(spark, directory, tmp_path):
     query = Query(spark, tmp_path)
     directory.write(0, batches(0, 10), indexed=True)
-    told = {
+    options = {
         "columns": "partition,offset",
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "4",
     }
-    assert query.run(directory.path, **told) == [4, 4, 2]
+    assert query.run(directory.path, **options) == [4, 4, 2]
     assert query.offsets == {"orders": {"0": 10}}
     directory.write(10, batches(10, 13))
     other = directory.path / "orders-1"
     other.mkdir()
     (other / directory.file(0).name).write_bytes(b"".join(batches(0, 3)))
-    assert sum(query.run(directory.path, **told)) == 6
+    assert sum(query.run(directory.path, **options)) == 6
     assert query.offsets == {"orders": {"0": 13, "1": 3}}
-    assert query.written == [*((0, at) for at in range(13)), *((1, at) for at in range(3))]
+    assert query.written_rows == [
+        *((0, offset) for offset in range(13)),
+        *((1, offset) for offset in range(3)),
+    ]
 
     directory.write(20, batches(20, 25))
     directory.file(0).unlink()
     directory.file(10).unlink()
-    with pytest.raises(Exception, match="data was lost") as failed:
-        query.run(directory.path, **told)
-    assert one_line(failed.value) == (
+    with pytest.raises(Exception, match="data was lost") as raised:
+        query.run(directory.path, **options)
+    assert summarize_error(raised.value) == (
         "orders-0 begins at offset 20, and 13 was to come: data was lost; "
         "failOnDataLoss=false goes on without"
     )
-    assert sum(query.run(directory.path, failOnDataLoss="false", **told)) == 5
+    assert sum(query.run(directory.path, failOnDataLoss="false", **options)) == 5
 
 
-def test_nothing_is_lost_or_repeated_when_a_query_is_killed(spark, live_broker, tmp_path):
+def test_killed_query_loses_and_repeats_nothing(spark, live_broker, tmp_path):
     query = Query(spark, tmp_path)
-    told = {"topics": TOPIC, "columns": "partition,offset", "startingOffsets": "earliest"}
+    options = {"topics": TOPIC, "columns": "partition,offset", "startingOffsets": "earliest"}
     program = [sys.executable, "-m", "tests.support.streaming_program"]
-    written = [str(live_broker.data_dir), query.output, query.checkpoint, json.dumps(told)]
+    arguments = [str(live_broker.data_dir), query.output, query.checkpoint, json.dumps(options)]
     # A session of its own: its JVM is to be killed with it.
-    killed = subprocess.Popen([*program, *written], start_new_session=True)
+    killed = subprocess.Popen([*program, *arguments], start_new_session=True)
     try:
-        wait_until_in_the_midst(killed, query.checkpoint)
+        wait_until_inside_a_batch(killed, query.checkpoint)
     finally:
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
     assert count(query.checkpoint, "offsets") > count(query.checkpoint, "commits")
     send(live_broker, TOPIC, range(100), codec="gzip")
     wait_until_written_down(live_broker)
-    query.run(live_broker.data_dir, maxOffsetsPerTrigger="300", **told)
+    query.run(live_broker.data_dir, maxOffsetsPerTrigger="300", **options)
     expected = consumed(live_broker, [TOPIC])
-    assert query.written == sorted((partition, offset) for _, partition, offset in expected)
+    assert query.written_rows == sorted((partition, offset) for _, partition, offset in expected)
 
 
 def count(checkpoint, folder):
@@ -122,7 +125,7 @@ def count(checkpoint, folder):
         return 0
 
 
-def wait_until_in_the_midst(process, checkpoint):
+def wait_until_inside_a_batch(process, checkpoint):
     """Until two batches have ended, and another has begun; a JVM may take long to start."""
     deadline = time.monotonic() + TIMEOUT_S
     while not count(checkpoint, "offsets") > count(checkpoint, "commits") >= 2:

@@ -8,10 +8,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from odradek.protocol.records.record import Record
 from odradek.protocol.types import TopicPartition
-from odradek.spark_jobs.scan import walk
+from odradek.spark_jobs.scan import segment_reader
 from odradek.spark_jobs.scan.damage import ScanFailed
 from odradek.spark_jobs.source.data_source import OdradekSource
-from odradek.spark_jobs.source.stream_offsets import limited
+from odradek.spark_jobs.source.stream_offsets import limit_end_offsets
 from odradek.storage.offset_checkpoints import HIGH_WATERMARKS
 from tests.support.batches import batch_of
 from tests.support.laid_transactions import History
@@ -26,7 +26,7 @@ def directory(tmp_path):
 
 
 def batches(first, end):
-    return [bytes(batch_of(b"v", base_offset=at)) for at in range(first, end)]
+    return [bytes(batch_of(b"v", base_offset=offset)) for offset in range(first, end)]
 
 
 def stream(directory, **options):
@@ -36,36 +36,38 @@ def stream(directory, **options):
 
 def read(reader, start, end):
     """The offsets between, by workers that have copies."""
-    found = []
+    offsets = []
     for task in reader.partitions(start, end):
-        worker, travelled = pickle.loads(pickle.dumps((reader, task)))
-        found += [row["offset"] for batch in worker.read(travelled) for row in rows_of(batch)]
-    return found
+        worker, received = pickle.loads(pickle.dumps((reader, task)))
+        offsets += [row["offset"] for batch in worker.read(received) for row in rows_of(batch)]
+    return offsets
 
 
 def orders(offset):
     return {"orders": {"0": offset}}
 
 
-class TestWhereItBegins:
-    def test_at_the_latest_as_sparks_kafka_source_does(self, directory):
+class TestInitialOffset:
+    def test_default_is_latest_as_in_sparks_kafka_source(self, directory):
         directory.write(0, batches(0, 5))
         directory.set_high_watermark(4)
         assert stream(directory).initialOffset() == orders(4)
         assert stream(directory, startingOffsets="latest").initialOffset() == orders(4)
 
-    def test_at_the_end_of_a_log_without_a_high_watermark(self, directory):
+    def test_without_a_high_watermark_it_is_the_end_of_the_log(self, directory):
         directory.write(0, [*batches(0, 5), b"torn"], indexed=False)
         assert stream(directory).initialOffset() == orders(5)
 
-    def test_as_the_options_say(self, directory):
-        directory.write(3, [bytes(batch_of(record, base_offset=at)) for at, record in timed(3, 9)])
+    def test_starting_options_are_obeyed(self, directory):
+        directory.write(
+            3, [bytes(batch_of(record, base_offset=offset)) for offset, record in timed(3, 9)]
+        )
         assert stream(directory, startingOffsets="earliest").initialOffset() == orders(3)
-        told = json.dumps(orders(7))
-        assert stream(directory, startingOffsets=told).initialOffset() == orders(7)
+        offsets = json.dumps(orders(7))
+        assert stream(directory, startingOffsets=offsets).initialOffset() == orders(7)
         assert stream(directory, startingTimestamp="6000").initialOffset() == orders(6)
 
-    def test_in_the_same_order_whatever_the_directory_lists_first(self, directory):
+    def test_partitions_are_in_numeric_order(self, directory):
         for partition in (10, 9):
             (directory.path / f"orders-{partition}").mkdir()
         assert json.dumps(stream(directory).initialOffset()) == (
@@ -74,11 +76,11 @@ class TestWhereItBegins:
 
 
 def timed(first, end):
-    return [(at, Record(at, 1000 * at, None, b"v", ())) for at in range(first, end)]
+    return [(offset, Record(offset, 1000 * offset, None, b"v", ())) for offset in range(first, end)]
 
 
-class TestHowFarItGoes:
-    def test_to_the_high_watermark_as_it_moves(self, directory):
+class TestLatestOffset:
+    def test_it_is_the_current_high_watermark(self, directory):
         directory.write(0, batches(0, 5))
         directory.set_high_watermark(2)
         reader = stream(directory, startingOffsets="earliest")
@@ -89,18 +91,18 @@ class TestHowFarItGoes:
         assert read(reader, orders(2), orders(5)) == [2, 3, 4]
         assert read(reader, orders(5), orders(5)) == []
 
-    def test_a_limit_is_kept_and_nothing_is_read_twice(self, directory):
+    def test_limit_is_obeyed_and_nothing_is_read_twice(self, directory):
         directory.write(0, batches(0, 10), indexed=True)
         reader = stream(directory, startingOffsets="earliest", maxOffsetsPerTrigger="4")
         assert reader.getDefaultReadLimit() == ReadMaxRows(4)
         assert stream(directory).getDefaultReadLimit() == ALL
-        start, found = reader.initialOffset(), []
+        start, read_offsets = reader.initialOffset(), []
         while (end := reader.latestOffset(start, ReadMaxRows(4))) != start:
-            found.append(read(reader, start, end))
+            read_offsets.append(read(reader, start, end))
             start = end
-        assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        assert read_offsets == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    def test_available_now_ends_where_it_was_then(self, directory):
+    def test_available_now_ends_at_the_offsets_of_its_start(self, directory):
         directory.write(0, batches(0, 10))
         directory.set_high_watermark(6)
         reader = stream(directory)
@@ -112,7 +114,7 @@ class TestHowFarItGoes:
         assert reader.latestOffset(orders(6), ReadMaxRows(4)) == orders(6)
         assert reader.latestOffset(orders(8), ALL) == orders(8)
 
-    def test_a_partition_that_appears_is_read_from_its_beginning(self, directory):
+    def test_new_partition_is_read_from_its_beginning(self, directory):
         directory.write(0, batches(0, 3))
         reader = stream(directory)
         start = reader.initialOffset()
@@ -123,7 +125,7 @@ class TestHowFarItGoes:
         assert end == {"orders": {"0": 3}, "payments": {"0": 2}}
         assert read(reader, start, end) == [0, 1]
 
-    def test_a_log_directory_may_be_empty_at_first(self, directory):
+    def test_log_directory_may_be_empty_at_first(self, directory):
         directory.partition.rmdir()
         HIGH_WATERMARKS.write(directory.path, {})
         reader = stream(directory)
@@ -133,7 +135,7 @@ class TestHowFarItGoes:
         directory.set_high_watermark(2)
         assert read(reader, {}, reader.latestOffset({}, ALL)) == [0, 1]
 
-    def test_a_high_watermark_that_is_forgotten_takes_nothing_back(self, directory):
+    def test_missing_high_watermark_does_not_move_back(self, directory):
         directory.write(0, batches(0, 5))
         HIGH_WATERMARKS.write(directory.path, {})
         assert stream(directory).latestOffset(orders(4), ALL) == orders(4)
@@ -142,7 +144,7 @@ class TestHowFarItGoes:
 class TestTransactions:
     """Offsets 1 and 3 committed, 2 and 4 aborted, 8 open; 0 and 7 and 9 in no transaction."""
 
-    def test_nothing_goes_beyond_the_last_stable_offset(self, directory):
+    def test_read_committed_ends_at_the_last_stable_offset(self, directory):
         directory.write(0, History.usual().batches)
         reader = stream(directory)
         assert reader.latestOffset(orders(0), ALL) == orders(8)
@@ -150,30 +152,30 @@ class TestTransactions:
         uncommitted = stream(directory, isolationLevel="read_uncommitted")
         assert uncommitted.latestOffset(orders(0), ALL) == orders(10)
 
-    def test_they_are_followed_from_look_to_look(self, directory, monkeypatch):
+    def test_transactions_are_tracked_across_polls(self, directory, monkeypatch):
         history = History.usual()
         directory.write(0, history.batches, indexed=True)
         reader = stream(directory)
-        ends, found, start = [], [], orders(0)
+        ends, read_offsets, start = [], [], orders(0)
         for high_watermark in range(11):
             directory.set_high_watermark(high_watermark)
             end = reader.latestOffset(start, ALL)
-            found += read(reader, start, end)
+            read_offsets += read(reader, start, end)
             reader.commit(end)
             ends.append(end["orders"]["0"])
             start = end
         assert ends == [0, 1, 1, 1, 1, 1, 2, 7, 8, 8, 8]
-        assert found == [0, 1, 3, 7]
-        monkeypatch.setattr(walk.Walk, "__iter__", _must_not_walk)
+        assert read_offsets == [0, 1, 3, 7]
+        monkeypatch.setattr(segment_reader.SegmentReader, "__iter__", _must_not_read)
         assert reader.latestOffset(start, ALL) == start
 
 
-def _must_not_walk(self):
+def _must_not_read(self):
     raise AssertionError("there is nothing new to look at")
 
 
-class TestLoss:
-    def test_of_what_retention_removed(self, directory):
+class TestDataLoss:
+    def test_records_deleted_by_retention_are_lost(self, directory):
         for first in (0, 5):
             directory.write(first, batches(first, first + 5))
         directory.file(0).unlink()
@@ -181,7 +183,7 @@ class TestLoss:
             read(stream(directory), orders(2), orders(8))
         assert read(stream(directory, failOnDataLoss="false"), orders(2), orders(8)) == [5, 6, 7]
 
-    def test_of_a_partition(self, directory):
+    def test_deleted_partition_is_lost(self, directory):
         directory.write(0, batches(0, 5))
         start = {"gone": {"0": 3}, "orders": {"0": 1}}
         with pytest.raises(ScanFailed, match="gone-0 is gone: data was lost; failOnDataLoss=fal"):
@@ -192,7 +194,7 @@ class TestLoss:
             stream(directory).partitions(start, {"gone": {"0": 9}})
         assert lenient.partitions(start, {"gone": {"0": 9}}) == []
 
-    def test_of_a_topic_that_was_created_again(self, directory):
+    def test_recreated_topic_is_lost(self, directory):
         directory.write(0, batches(0, 5))
         with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9: data was lost"):
             stream(directory).latestOffset(orders(9), ALL)
@@ -200,7 +202,7 @@ class TestLoss:
         assert lenient.latestOffset(orders(9), ALL) == orders(5)
         assert read(lenient, orders(9), orders(5)) == [0, 1, 2, 3, 4]
 
-    def test_of_what_the_high_watermark_says_is_there(self, directory):
+    def test_log_that_ends_below_its_high_watermark_is_lost(self, directory):
         """The log was cut, and what was read of it before may be written anew, otherwise."""
         directory.write(0, batches(0, 5))
         directory.set_high_watermark(9)
@@ -219,7 +221,7 @@ class TestLoss:
             stream(directory).latestOffset(orders(6), ALL)
         assert lenient.latestOffset(orders(9), ALL) == orders(6)
 
-    def test_of_a_topic_that_is_named_while_the_stream_runs(self, directory):
+    def test_topic_deleted_while_the_stream_runs_is_lost(self, directory):
         """One that is not there at first is a mistake; later it is gone."""
         directory.write(0, batches(0, 5))
         with pytest.raises(ScanFailed, match="oders: not in"):
@@ -232,7 +234,7 @@ class TestLoss:
             reader.latestOffset(orders(5), ALL)
         assert lenient.latestOffset(orders(5), ALL) == {}
 
-    def test_of_what_a_batch_was_to_have(self, directory):
+    def test_log_that_ends_below_the_end_of_a_batch_is_lost(self, directory):
         directory.write(0, batches(0, 5))
         with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9"):
             stream(directory).partitions(orders(3), orders(9))
@@ -251,19 +253,24 @@ class TestLoss:
         ),
     ],
 )
-def test_options_that_make_no_sense_for_a_stream_are_one_line(directory, options, line):
+def test_invalid_stream_options_are_reported_in_one_line(directory, options, line):
     with pytest.raises(ScanFailed, match=line):
         stream(directory, **options)
 
 
-def test_a_limit_is_shared_out_by_what_there_is():
+def test_limit_is_divided_in_proportion_to_the_available_records():
     starts = {("a", 0): 0, ("b", 0): 10, ("c", 0): 5, ("d", 0): 0}
     ends = {("a", 0): 90, ("b", 0): 20, ("c", 0): 5, ("d", 0): 1}
-    assert limited(starts, ends, 1000) == ends
-    assert limited(starts, ends, 20) == {("a", 0): 17, ("b", 0): 11, ("c", 0): 5, ("d", 0): 1}
+    assert limit_end_offsets(starts, ends, 1000) == ends
+    assert limit_end_offsets(starts, ends, 20) == {
+        ("a", 0): 17,
+        ("b", 0): 11,
+        ("c", 0): 5,
+        ("d", 0): 1,
+    }
 
 
-def test_high_watermarks_are_of_their_partitions(directory):
+def test_each_partition_has_its_own_high_watermark(directory):
     """Replicas' directories may differ; each partition has its own end."""
     directory.write(0, batches(0, 5))
     (directory.path / "orders-1").mkdir()

@@ -31,7 +31,7 @@ def without_snappy(spark, tmp_path_factory):
 
 @pytest.mark.usefixtures("without_snappy")
 @pytest.mark.parametrize("job", [hot_keys, integrity_audit])
-def test_a_worker_says_which_wheel_it_lacks(tmp_path, capsys, job):
+def test_worker_reports_the_missing_package(tmp_path, capsys, job):
     """Whether it reads through the source, or by a function of the job's own."""
     directory = LogDirectory(tmp_path / "logs")
     directory.write(0, [batch_of(b"v" * 100, base_offset=0, codec=Codec.SNAPPY)])

@@ -13,9 +13,9 @@ from hypothesis.strategies import booleans, integers, lists, none, sampled_from,
 from odradek.protocol.errors import CorruptMessage
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.compression import Codec
-from odradek.storage.cleaner.records import walk
-from odradek.storage.paths import Content
-from odradek.storage.segment_list import SegmentList
+from odradek.storage.cleaner.batch_records import parse_records
+from odradek.storage.log_segments import LogSegments
+from odradek.storage.paths import LogFileType
 from tests.support.batches import batch_around
 from tests.support.compaction import (
     append_pairs,
@@ -63,14 +63,16 @@ class Model:
 
     def latest(self, *, before=2**63):
         """By key, of what is committed."""
-        found = {}
+        latest_offsets = {}
         for offset, record in self.records.items():
             if record.is_committed and offset < before:
-                found[record.key] = offset
-        return found
+                latest_offsets[record.key] = offset
+        return latest_offsets
 
     def open_producers(self):
-        return {each.producer_id for each in self.records.values() if each.is_committed is None}
+        return {
+            record.producer_id for record in self.records.values() if record.is_committed is None
+        }
 
 
 class CompactedLogAgainstADictionary(RuleBasedStateMachine):
@@ -82,10 +84,10 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
         self.model = Model()
         self.now_ms = NOW_MS
         self.cleaned_to = None
-        self.furthest = 0
+        self.max_cleaned_to = 0
 
     def teardown(self):
-        self.log.abandon()
+        self.log.close_handlers()
         self.temporary.cleanup()
 
     def _append(self, pairs, age, **fields):
@@ -102,7 +104,7 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
         return {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
 
     @rule(pairs=PAIRS, codec=CODECS, age=integers(0, 20))
-    def append_plainly(self, pairs, codec, age):
+    def append_without_producer(self, pairs, codec, age):
         self._append(pairs, age, codec=codec)
 
     @rule(pairs=PAIRS, producer_id=IDEMPOTENT)
@@ -132,7 +134,7 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
     @rule(is_crash=booleans())
     def reopen(self, is_crash):
         if is_crash:
-            self.log.abandon()
+            self.log.close_handlers()
             self.log = recovered(self.directory, **SETTINGS)
         else:
             self.log.close(now_ms=NOW_MS)
@@ -172,8 +174,8 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
         for offset, record in self.model.records.items():
             if offset < end_offset and record.clean_since_ms is None:
                 record.clean_since_ms = self.now_ms
-        self.furthest = max(self.furthest, end_offset)
-        for offset in self.model.latest(before=self.furthest).values():
+        self.max_cleaned_to = max(self.max_cleaned_to, end_offset)
+        for offset in self.model.latest(before=self.max_cleaned_to).values():
             record = self.model.records[offset]
             is_due = self.now_ms >= record.clean_since_ms + RETENTION_MS
             if record.value is None and not is_due:
@@ -187,23 +189,23 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
         for snapshot in copy.glob("*.snapshot"):
             snapshot.unlink()
         log = recovered(copy, **SETTINGS)
-        assert log.end_offset == self.log.end_offset
+        assert log.log_end_offset == self.log.log_end_offset
         assert known_producers(log) == producers
         assert log.last_stable_offset == self.log.last_stable_offset
         assert stored_records(log) == stored_records(self.log)
         assert committed_records(log) == committed_records(self.log)
-        log.abandon()
+        log.close_handlers()
         shutil.rmtree(copy)
 
     @invariant()
-    def every_stored_record_is_as_it_was_written(self):
+    def every_stored_record_is_unchanged(self):
         for record in stored_records(self.log):
-            written = self.model.records[record.offset]
-            assert (record.key, record.value) == (written.key, written.value)
-            assert record.timestamp == written.timestamp
+            appended = self.model.records[record.offset]
+            assert (record.key, record.value) == (appended.key, appended.value)
+            assert record.timestamp == appended.timestamp
 
     @invariant()
-    def the_last_committed_value_of_every_key_is_read(self):
+    def latest_committed_value_of_every_key_is_read(self):
         stable = self.log.last_stable_offset
         seen = {
             record.key: record for record in committed_records(self.log) if record.offset < stable
@@ -220,7 +222,7 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
             assert self.model.records[record.offset].is_committed is not False
 
     @invariant()
-    def batches_ascend_and_indexes_lead_to_them(self):
+    def batches_are_in_order_and_indexes_point_to_them(self):
         offsets = [batch.last_offset for batch in stored_batches(self.log)]
         assert offsets == sorted(set(offsets))
         check_indexes(self.log.segments)
@@ -228,44 +230,44 @@ class CompactedLogAgainstADictionary(RuleBasedStateMachine):
 
 def known_producers(log):
     return {
-        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
-        for producer_id, state in log.producers.states.items()
+        producer_id: (state.epoch, state.last_sequence, state.current_txn_first_offset)
+        for producer_id, state in log.producer_state_manager.active_producers.items()
     }
 
 
-def check_indexes(segments: SegmentList):
+def check_indexes(segments: LogSegments):
     for segment in segments:
-        at = dict(segment.batches())
-        for slot in range(segment.index.entries.count):
-            entry = segment.index.entry(slot)
-            assert at[entry.position].last_offset == entry.offset
+        batches_by_position = dict(segment.batches())
+        for entry_number in range(segment.offset_index.entries.count):
+            entry = segment.offset_index.entry(entry_number)
+            assert batches_by_position[entry.position].last_offset == entry.offset
         if segment is not segments.active and segment.size_bytes:
-            assert segment.path(Content.OFFSET_INDEX).exists()
-            largest = max(batch.max_timestamp for batch in at.values())
-            assert segment.time_index.last.timestamp == largest
+            assert segment.path(LogFileType.OFFSET_INDEX).exists()
+            largest = max(batch.max_timestamp for batch in batches_by_position.values())
+            assert segment.time_index.last_entry.timestamp == largest
 
 
 VARINTS = sampled_from([0, 1, 2, 3, 14, 16, 20, 0x7F, 0x80, 0x81, 0x82, 0xFF])
 
 
 @given(lists(VARINTS, max_size=40), integers(0, 4), integers(0, 10))
-def test_a_walk_finds_what_reading_finds_or_that_it_is_corrupt(numbers, count, last_delta):
+def test_scan_finds_the_records_that_the_reader_finds_or_is_corrupt(numbers, count, last_delta):
     batch = RecordBatch(batch_around(bytes(numbers), count=count, last_delta=last_delta))
     try:
         expected = list(batch.records())
     except CorruptMessage:
         expected = None
     try:
-        records = walk(batch)
+        records = parse_records(batch)
     except CorruptMessage:
         assert expected is None
     else:
         # It looks at less, so it may find nothing wrong where there is.
         if expected is not None:
             assert records.keys == [record.key for record in expected]
-            assert records.deltas == [record.offset for record in expected]
+            assert records.offset_deltas == [record.offset for record in expected]
             assert records.tombstones == {
-                slot for slot, record in enumerate(expected) if record.value is None
+                index for index, record in enumerate(expected) if record.value is None
             }
 
 

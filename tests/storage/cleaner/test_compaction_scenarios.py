@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.swap import Swap
-from odradek.storage.deletion import remove
-from odradek.storage.log_lookup import first_at_or_after, of_largest_timestamp
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.segment_swap import SegmentSwap
+from odradek.storage.segment_deletion import delete_segment_files
+from odradek.storage.timestamp_lookup import offset_for_timestamp, offset_of_max_timestamp
 from tests.support.compaction import append_pairs, committed_records, stored_pairs, task_of
 from tests.support.logs import NOW_MS, batches_from, bytes_of, end_transaction, opened, recovered
 
@@ -27,7 +27,7 @@ class Writer:
         self.random = Random(seed)
         self.pairs = {}
         self.timestamps = {}
-        self.undecided = {}  # producer -> offsets of its open transaction
+        self.open_transactions = {}  # producer -> offsets of its open transaction
         self.aborted = set()
         self.sequences = {}
 
@@ -37,8 +37,8 @@ class Writer:
             self.write()
         elif choice < 0.85:
             self.write(producer_id=self.random.randint(1, 2))
-        elif self.undecided:
-            self.decide(self.random.choice(sorted(self.undecided)))
+        elif self.open_transactions:
+            self.end_transaction(self.random.choice(sorted(self.open_transactions)))
 
     def write(self, producer_id=None):
         count = self.random.randint(1, 3)
@@ -58,18 +58,18 @@ class Writer:
         self.pairs.update(zip(offsets, pairs, strict=True))
         self.timestamps.update(dict.fromkeys(offsets, timestamp))
         if producer_id is not None:
-            self.undecided.setdefault(producer_id, []).extend(offsets)
+            self.open_transactions.setdefault(producer_id, []).extend(offsets)
 
-    def decide(self, producer_id):
-        offsets = self.undecided.pop(producer_id)
+    def end_transaction(self, producer_id):
+        offsets = self.open_transactions.pop(producer_id)
         commit = self.random.random() < 0.5
         if not commit:
             self.aborted.update(offsets)
         end_transaction(self.log, producer_id=producer_id, commit=commit)
 
-    def decide_all(self):
-        for producer_id in sorted(self.undecided):
-            self.decide(producer_id)
+    def end_all_transactions(self):
+        for producer_id in sorted(self.open_transactions):
+            self.end_transaction(producer_id)
 
     @property
     def latest(self):
@@ -80,7 +80,7 @@ class Writer:
         return {key: value for _, (key, value) in sorted(committed)}
 
 
-def written(directory, seed):
+def filled_log(directory, seed):
     log = opened(directory, **SETTINGS)
     writer = Writer(log, seed)
     for _ in range(60):
@@ -95,45 +95,47 @@ def compact_while_writing(log, writer):
     plan = clean(task)
     for replacement in plan.replacements:
         writer.step()
-        swap = Swap(log, replacement)
+        swap = SegmentSwap(log, replacement)
         for step in (swap.stage, swap.publish, swap.finish):
             step()
             writer.step()
         check_reads(log, writer)
-        remove(swap.settle())
+        delete_segment_files(swap.complete())
     assert plan.replacements
 
 
 def check_reads(log, writer):
     """Offsets are unchanged, and nothing that is there is passed over."""
     assert stored_pairs(log).items() <= writer.pairs.items()
-    batches = batches_from(log, log.start_offset)
-    for offset in range(log.start_offset, log.end_offset, 17):
-        expected = next((each.base_offset for each in batches if each.last_offset >= offset), None)
-        region = log.read(offset, max_bytes=1, up_to=log.end_offset)
+    batches = batches_from(log, log.log_start_offset)
+    for offset in range(log.log_start_offset, log.log_end_offset, 17):
+        expected = next(
+            (batch.base_offset for batch in batches if batch.last_offset >= offset), None
+        )
+        region = log.read(offset, max_bytes=1, max_offset=log.log_end_offset)
         assert (int.from_bytes(bytes_of(region)[:8]) if region else None) == expected
 
 
 @pytest.mark.parametrize("seed", range(6))
 class TestWhileWriting:
-    def test_s9_the_last_committed_value_of_every_key_is_read(self, tmp_path, seed):
-        log, writer = written(tmp_path / "events-0", seed)
+    def test_s9_latest_committed_value_of_every_key_is_read(self, tmp_path, seed):
+        log, writer = filled_log(tmp_path / "events-0", seed)
         compact_while_writing(log, writer)
-        writer.decide_all()
+        writer.end_all_transactions()
         seen = {record.key: record.value for record in committed_records(log)}
         assert seen == writer.latest
 
     def test_s9_no_aborted_record_is_ever_read(self, tmp_path, seed):
-        log, writer = written(tmp_path / "events-0", seed)
+        log, writer = filled_log(tmp_path / "events-0", seed)
         for _ in range(2):
             compact_while_writing(log, writer)
-            writer.decide_all()
+            writer.end_all_transactions()
             assert not {record.offset for record in committed_records(log)} & writer.aborted
             log.roll(now_ms=NOW_MS)
 
-    def test_s9_timestamps_lead_to_what_is_left(self, tmp_path, seed):
-        log, writer = written(tmp_path / "events-0", seed)
-        writer.decide_all()
+    def test_s9_timestamp_lookup_finds_the_remaining_records(self, tmp_path, seed):
+        log, writer = filled_log(tmp_path / "events-0", seed)
+        writer.end_all_transactions()
         compact_while_writing(log, writer)
         times = {offset: writer.timestamps[offset] for offset in stored_pairs(log)}
         markers = {
@@ -142,34 +144,36 @@ class TestWhileWriting:
             if batch.is_control and batch.count
         }
         times |= markers
-        for asked in range(NOW_MS - 60, NOW_MS + 60, 7):
-            expected = min((each for each, time in times.items() if time >= asked), default=None)
-            found = first_at_or_after(log, asked)
-            assert (found and found.offset) == expected
+        for timestamp in range(NOW_MS - 60, NOW_MS + 60, 7):
+            expected = min(
+                (offset for offset, time in times.items() if time >= timestamp), default=None
+            )
+            found_offset = offset_for_timestamp(log, timestamp)
+            assert (found_offset and found_offset.offset) == expected
         largest = max(times.values())
-        expected = min(each for each, time in times.items() if time == largest)
-        assert of_largest_timestamp(log)[:2] == (expected, largest)
+        expected = min(offset for offset, time in times.items() if time == largest)
+        assert offset_of_max_timestamp(log)[:2] == (expected, largest)
 
     @pytest.mark.parametrize("is_clean", [True, False])
-    def test_s9_the_same_is_read_after_a_restart(self, tmp_path, seed, is_clean):
+    def test_s9_restart_does_not_change_the_log(self, tmp_path, seed, is_clean):
         directory = tmp_path / "events-0"
-        log, writer = written(directory, seed)
+        log, writer = filled_log(directory, seed)
         compact_while_writing(log, writer)
-        before = facts(log)
+        before = log_state(log)
         if is_clean:
             log.close(now_ms=NOW_MS)
             log = opened(directory, **SETTINGS)
         else:
-            log.abandon()
+            log.close_handlers()
             log = recovered(directory, **SETTINGS)
-        assert facts(log) == before
+        assert log_state(log) == before
 
 
-def facts(log):
+def log_state(log):
     """Of producers only what a snapshot holds: batches before the last may be compacted away."""
     producers = {
-        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
-        for producer_id, state in log.producers.states.items()
+        producer_id: (state.epoch, state.last_sequence, state.current_txn_first_offset)
+        for producer_id, state in log.producer_state_manager.active_producers.items()
     }
-    ends = (log.start_offset, log.last_stable_offset, log.end_offset)
+    ends = (log.log_start_offset, log.last_stable_offset, log.log_end_offset)
     return ends, producers, stored_pairs(log), committed_records(log)

@@ -3,46 +3,46 @@
 import pytest
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.cleaner.states import (
+from odradek.storage.cleaner.log_cleaning_state import (
     IDLE,
-    MOVES,
     PAUSED,
     RUNNING,
     STOPPING,
-    CleaningEvent,
-    CleaningState,
-    CleaningStates,
+    VALID_TRANSITIONS,
+    LogCleaningEvent,
+    LogCleaningState,
+    LogCleaningStates,
 )
 
 PARTITION = TopicPartition("events", 0)
 #: How to come to each state.
-WAYS = {
+EVENTS_TO_STATE = {
     IDLE: [],
     RUNNING: ["start"],
     STOPPING: ["start", "pause"],
     PAUSED: ["pause"],
 }
 EVENTS = {
-    "start": CleaningEvent.START,
-    "pause": CleaningEvent.PAUSE,
-    "end": CleaningEvent.END,
-    "resume": CleaningEvent.RELEASE,
+    "start": LogCleaningEvent.START,
+    "pause": LogCleaningEvent.PAUSE,
+    "end": LogCleaningEvent.END,
+    "resume": LogCleaningEvent.RELEASE,
 }
 
 
 def states_after(*events):
-    states = CleaningStates()
+    states = LogCleaningStates()
     for event in events:
         getattr(states, event)(PARTITION)
     return states
 
 
-@pytest.mark.parametrize("state", list(CleaningState))
+@pytest.mark.parametrize("state", list(LogCleaningState))
 @pytest.mark.parametrize("event", EVENTS)
-def test_every_event_leads_where_the_table_says_or_is_a_mistake(state, event):
-    states = states_after(*WAYS[state])
+def test_every_event_follows_the_transition_table_or_fails(state, event):
+    states = states_after(*EVENTS_TO_STATE[state])
     assert states[PARTITION] is state
-    expected = MOVES.get((state, EVENTS[event]))
+    expected = VALID_TRANSITIONS.get((state, EVENTS[event]))
     if expected is None:
         with pytest.raises(AssertionError):
             getattr(states, event)(PARTITION)
@@ -52,7 +52,7 @@ def test_every_event_leads_where_the_table_says_or_is_a_mistake(state, event):
         assert states[PARTITION] is expected
 
 
-def test_a_log_is_released_by_as_many_as_have_paused_it():
+def test_log_resumes_after_as_many_resumes_as_pauses():
     states = states_after("pause", "pause", "pause")
     seen = []
     for _ in range(3):
@@ -61,20 +61,20 @@ def test_a_log_is_released_by_as_many_as_have_paused_it():
     assert seen == [PAUSED, PAUSED, IDLE]
 
 
-def test_pauses_while_it_is_stopping_count():
+def test_pauses_while_stopping_are_counted():
     states = states_after("start", "pause", "pause", "end", "resume")
     assert states[PARTITION] is PAUSED
     states.resume(PARTITION)
     assert states[PARTITION] is IDLE
 
 
-def test_who_does_not_wait_for_it_to_stop_lets_it_run_on():
+def test_resume_while_stopping_continues_the_cleaning():
     states = states_after("start", "pause", "pause", "resume")
     assert states[PARTITION] is STOPPING
     states.resume(PARTITION)
     assert states[PARTITION] is RUNNING
 
 
-def test_logs_have_states_of_their_own():
+def test_states_are_independent_between_logs():
     states = states_after("start")
     assert states[TopicPartition("events", 1)] is IDLE

@@ -9,10 +9,10 @@ from multiprocessing import get_context
 
 import pytest
 
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.swap import Swap, swap
-from odradek.storage.deletion import remove
-from odradek.storage.paths import Content, Stage, file_named
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.segment_swap import SegmentSwap, swap_segments
+from odradek.storage.paths import FileStage, LogFileType, parse_file_name
+from odradek.storage.segment_deletion import delete_segment_files
 from tests.support.compaction import (
     append_pairs,
     base_offsets,
@@ -56,7 +56,7 @@ def planned(closed_log, tmp_path_factory):
     copy = shutil.copytree(closed_log, tmp_path_factory.mktemp("planned") / "events-0")
     log = opened(copy, **SETTINGS)
     plan = plan_for(log)
-    log.abandon()
+    log.close_handlers()
     return copy, plan
 
 
@@ -70,77 +70,80 @@ def plan_for(log):
     return clean(task_of(log, segment_bytes_max=1000, delete_retention_ms=0))
 
 
-def compacted(directory):
+def compact_log(directory):
     log = opened(directory, **SETTINGS)
-    old = swap(log, plan_for(log))
-    remove(old)
+    old = swap_segments(log, plan_for(log))
+    delete_segment_files(old)
     return log
 
 
 def names(directory, *stages):
-    found = [file_named(path.name) for path in directory.iterdir()]
-    return sorted(str(name) for name in found if name is not None and name.stage in stages)
+    file_names = [parse_file_name(path.name) for path in directory.iterdir()]
+    return sorted(str(name) for name in file_names if name is not None and name.stage in stages)
 
 
-def test_the_log_reads_from_the_new_segments(directory):
+def test_log_reads_from_the_new_segments(directory):
     log = opened(directory, **SETTINGS)
     before = base_offsets(log)
     plan = plan_for(log)
-    assert [len(each.replaced) > 1 for each in plan.replacements].count(True) >= 2
-    swap(log, plan)
-    assert base_offsets(log) == [*(each.base_offset for each in plan.replacements), before[-1]]
+    assert [len(replacement.old_segments) > 1 for replacement in plan.replacements].count(True) >= 2
+    swap_segments(log, plan)
+    assert base_offsets(log) == [
+        *(replacement.base_offset for replacement in plan.replacements),
+        before[-1],
+    ]
     assert [record.offset for record in committed_records(log)][-1] == 28
-    assert names(directory, Stage.CLEANED, Stage.SWAP) == []
+    assert names(directory, FileStage.CLEANED, FileStage.SWAP) == []
 
 
-def test_the_old_segments_wait_for_their_removal(directory):
+def test_old_segments_are_renamed_until_they_are_deleted(directory):
     log = opened(directory, **SETTINGS)
     before = base_offsets(log)
-    old = swap(log, plan_for(log))
+    old = swap_segments(log, plan_for(log))
     assert [segment.base_offset for segment in old] == before[:-1]
-    assert [name for name in names(directory, Stage.DELETED) if ".log" in name] == [
+    assert [name for name in names(directory, FileStage.DELETED) if ".log" in name] == [
         f"{offset:020}.log.deleted" for offset in before[:-1]
     ]
-    remove(old)
-    assert names(directory, Stage.DELETED) == []
+    delete_segment_files(old)
+    assert names(directory, FileStage.DELETED) == []
 
 
-def test_producer_snapshots_go_with_the_segments_that_are_no_more(directory):
+def test_producer_snapshots_of_replaced_segments_are_deleted(directory):
     log = opened(directory, **SETTINGS)
-    swap(log, plan_for(log))
-    snapshots = [name for name in names(directory, Stage.IN_USE) if name.endswith(".snapshot")]
-    assert {int(name[:20]) for name in snapshots} <= {*base_offsets(log), log.end_offset}
-    assert log.producers.snapshots.newest == log.end_offset
+    swap_segments(log, plan_for(log))
+    snapshots = [name for name in names(directory, FileStage.IN_USE) if name.endswith(".snapshot")]
+    assert {int(name[:20]) for name in snapshots} <= {*base_offsets(log), log.log_end_offset}
+    assert log.producer_state_manager.snapshots.latest_offset == log.log_end_offset
 
 
-def test_a_region_that_was_lent_before_stays_readable(directory):
+def test_file_region_read_before_the_swap_stays_readable(directory):
     log = opened(directory, **SETTINGS)
-    region = log.read(0, max_bytes=10**6, up_to=log.end_offset)
+    region = log.read(0, max_bytes=10**6, max_offset=log.log_end_offset)
     before = bytes_of(region)
-    remove(swap(log, plan_for(log)))
+    delete_segment_files(swap_segments(log, plan_for(log)))
     assert bytes_of(region) == before
 
 
-def test_the_log_can_be_read_between_any_two_steps(directory):
+def test_log_can_be_read_between_any_two_steps(directory):
     log = opened(directory, **SETTINGS)
     expected = latest(log)
     for replacement in plan_for(log).replacements:
-        swapped = Swap(log, replacement)
-        for step in (swapped.stage, swapped.publish, swapped.finish, swapped.settle):
+        swap = SegmentSwap(log, replacement)
+        for step in (swap.stage, swap.publish, swap.finish, swap.complete):
             step()
             assert latest(log) == expected
-            assert log.read(0, max_bytes=100, up_to=log.end_offset)
+            assert log.read(0, max_bytes=100, max_offset=log.log_end_offset)
 
 
-def test_what_is_appended_meanwhile_is_not_touched(directory):
+def test_records_appended_during_the_cleaning_are_kept(directory):
     log = opened(directory, **SETTINGS)
     plan = plan_for(log)
     offset = append_pairs(log, (b"a", b"later"))
-    swap(log, plan)
+    swap_segments(log, plan)
     assert stored_pairs(log)[offset] == (b"a", b"later")
 
 
-def test_s9_a_worker_process_compacts_while_the_log_is_written_and_read(directory):
+def test_s9_worker_process_cleans_while_the_log_is_appended_and_read(directory):
     log = opened(directory, **SETTINGS)
     before = latest(log)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as workers:
@@ -148,69 +151,69 @@ def test_s9_a_worker_process_compacts_while_the_log_is_written_and_read(director
         while not planned.done():
             offset = append_pairs(log, (b"later", b"value"))
             assert latest(log) == {**before, b"later": b"value"}
-        swap(log, planned.result())
+        swap_segments(log, planned.result())
     assert latest(log) == {**before, b"later": b"value"}
     assert stored_pairs(log)[offset] == (b"later", b"value")
 
 
-def test_segments_that_have_changed_since_are_not_replaced(directory):
+def test_changed_segments_are_not_replaced(directory):
     log = opened(directory, **SETTINGS)
     plan = plan_for(log)
     log.segments.remove([log.segments.first])
     with pytest.raises(AssertionError, match="has changed"):
-        swap(log, plan)
+        swap_segments(log, plan)
 
 
-def test_the_new_segment_opens_like_any_other(directory):
-    log = compacted(directory)
+def test_new_segments_can_be_reopened(directory):
+    log = compact_log(directory)
     pairs, batches = stored_pairs(log), len(stored_batches(log))
     log.close(now_ms=NOW_MS)
-    again = opened(directory, **SETTINGS)
-    assert (stored_pairs(again), len(stored_batches(again))) == (pairs, batches)
-    for segment in again.segments:
-        assert segment.path(Content.OFFSET_INDEX).exists() or not segment.size_bytes
+    reopened = opened(directory, **SETTINGS)
+    assert (stored_pairs(reopened), len(stored_batches(reopened))) == (pairs, batches)
+    for segment in reopened.segments:
+        assert segment.path(LogFileType.OFFSET_INDEX).exists() or not segment.size_bytes
 
 
 @pytest.fixture(scope="module")
 def ends(closed_log, tmp_path_factory):
     """What a log is before and after, and how many changes of files lie between."""
     copy = shutil.copytree(closed_log, tmp_path_factory.mktemp("ends") / "events-0")
-    before = facts(opened(copy, **SETTINGS))
+    before = log_state(opened(copy, **SETTINGS))
     with FaultyDisk() as disk:
-        log = compacted(copy)
-    return before, facts(log), disk.changes
+        log = compact_log(copy)
+    return before, log_state(log), disk.changes
 
 
 class TestCrashes:
     def check(self, directory, before, after):
         """Some segments may be new and others old; all that counts is there, once."""
         log = recovered(directory, **SETTINGS)
-        assert names(directory, Stage.CLEANED, Stage.SWAP, Stage.DELETED) == []
+        assert names(directory, FileStage.CLEANED, FileStage.SWAP, FileStage.DELETED) == []
         assert latest(log) == before["latest"] == after["latest"]
         assert set(after["pairs"]) <= set(stored_pairs(log)) <= set(before["pairs"])
         assert [record.offset for record in committed_records(log)] == sorted(
             offset for offset in stored_pairs(log) if offset not in before["aborted"]
         )
-        assert known(log) == before["producers"]
-        assert log.end_offset == before["end"]
+        assert producer_states(log) == before["producers"]
+        assert log.log_end_offset == before["end"]
         segments = list(log.segments)
         for segment, following in pairwise(segments):
-            assert segment.next_offset() <= following.base_offset
-        log.abandon()
+            assert segment.read_next_offset() <= following.base_offset
+        log.close_handlers()
 
     @pytest.mark.parametrize("seed", range(SEEDS))
-    def test_a_kill_before_any_change_of_a_file_is_made_good(
+    def test_log_recovers_from_a_kill_before_any_file_change(
         self, closed_log, tmp_path, ends, seed
     ):
         before, after, changes = ends
         for number in range(1 + seed, changes + 1, SEEDS):
             copy = shutil.copytree(closed_log, tmp_path / str(number) / "events-0")
             with FaultyDisk(fail_at=number, persists=True), pytest.raises(OSError, match="Input"):
-                compacted(copy)
+                compact_log(copy)
             self.check(copy, before, after)
 
     @pytest.mark.parametrize("seed", range(SEEDS))
-    def test_a_power_cut_before_any_change_of_a_file_is_made_good(
+    def test_log_recovers_from_a_power_cut_before_any_file_change(
         self, planned, tmp_path, ends, seed
     ):
         for number in count(1):
@@ -219,12 +222,14 @@ class TestCrashes:
             with PowerCut(root, seed * 1000 + number, off_at=number) as disk:
                 is_done = try_to_swap(log, plan)
                 disk.cut()
-                check_with_story(partial(self.check, log.directory, *ends[:2]), [str(disk)])
+                check_with_notes(partial(self.check, log.directory, *ends[:2]), [str(disk)])
             if is_done:
                 break
 
     @pytest.mark.parametrize("seed", range(SEEDS))
-    def test_a_second_power_cut_during_recovery_is_made_good(self, planned, tmp_path, ends, seed):
+    def test_log_recovers_from_a_second_power_cut_during_recovery(
+        self, planned, tmp_path, ends, seed
+    ):
         for number in range(1 + seed, 100, SEEDS):
             root = tmp_path / str(number)
             log, plan = ready_to_swap(planned, root / "events-0")
@@ -234,7 +239,7 @@ class TestCrashes:
             with PowerCut(root, number, off_at=1 + number % 7) as second:
                 try_to_recover(log.directory)
                 second.cut()
-                check_with_story(
+                check_with_notes(
                     partial(self.check, log.directory, *ends[:2]), [str(first), str(second)]
                 )
             if is_done:
@@ -247,7 +252,7 @@ def ready_to_swap(planned, directory):
     shutil.copytree(source, directory, ignore=shutil.ignore_patterns("*.cleaned"))
     log = opened(directory, **SETTINGS)
     for segment in log.segments:
-        segment.abandon()
+        segment.close_handlers()
     for path in source.glob("*.cleaned"):
         shutil.copy(path, directory)
     moved = [replace(replacement, directory=directory) for replacement in plan.replacements]
@@ -257,7 +262,7 @@ def ready_to_swap(planned, directory):
 def try_to_swap(log, plan):
     """Whether the power lasted."""
     try:
-        swap(log, plan)
+        swap_segments(log, plan)
     except PowerIsOff:
         return False
     return True
@@ -265,17 +270,17 @@ def try_to_swap(log, plan):
 
 def try_to_recover(directory):
     try:
-        recovered(directory, **SETTINGS).abandon()
+        recovered(directory, **SETTINGS).close_handlers()
     except PowerIsOff:
         return False
     return True
 
 
-def check_with_story(check, story):
+def check_with_notes(check, notes):
     try:
         check()
-    except AssertionError as failure:
-        failure.add_note("\n".join(story))
+    except AssertionError as error:
+        error.add_note("\n".join(notes))
         raise
 
 
@@ -285,19 +290,19 @@ def latest(log):
     return {key: value for key, value in values.items() if value is not None}
 
 
-def known(log):
+def producer_states(log):
     return {
-        producer_id: (state.epoch, state.last_sequence, state.transaction_first_offset)
-        for producer_id, state in log.producers.states.items()
+        producer_id: (state.epoch, state.last_sequence, state.current_txn_first_offset)
+        for producer_id, state in log.producer_state_manager.active_producers.items()
     }
 
 
-def facts(log):
+def log_state(log):
     committed = {record.offset for record in committed_records(log)}
     return {
         "pairs": stored_pairs(log),
         "latest": latest(log),
         "aborted": set(stored_pairs(log)) - committed,
-        "producers": known(log),
-        "end": log.end_offset,
+        "producers": producer_states(log),
+        "end": log.log_end_offset,
     }

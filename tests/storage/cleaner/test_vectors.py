@@ -25,11 +25,11 @@ def fields_of(batch):
     }
 
 
-def cleaned_at(log, kafkas, done):
+def cleaned_at(log, kafka_log, recorded):
     """When Kafka compacted: a horizon that it set tells, or when it was seen to have done so."""
-    known = {batch.delete_horizon_ms for batch in stored_batches(log)}
-    new = {batch.delete_horizon_ms for batch in stored_batches(kafkas)} - known
-    return new.pop() - done.delete_retention_ms if new else done.seen_ms
+    before = {batch.delete_horizon_ms for batch in stored_batches(log)}
+    new = {batch.delete_horizon_ms for batch in stored_batches(kafka_log)} - before
+    return new.pop() - recorded.delete_retention_ms if new else recorded.seen_ms
 
 
 def test_there_are_recorded_compactions():
@@ -38,23 +38,25 @@ def test_there_are_recorded_compactions():
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_batches_are_left_in_the_same_segments(tmp_path, name, number):
-    done = load(name, tmp_path)[number - 1]
-    ours = opened(shutil.copytree(tmp_path / done.before, tmp_path / "ours-0"), **SETTINGS)
-    kafkas = opened(shutil.copytree(tmp_path / done.after, tmp_path / "kafkas-0"), **SETTINGS)
-    plan = compact(
-        ours,
-        now_ms=cleaned_at(ours, kafkas, done),
-        checkpoint=done.first_dirty_offset,
-        segment_bytes_max=done.segment_bytes,
-        delete_retention_ms=done.delete_retention_ms,
+def test_remaining_batches_and_segments_are_those_of_kafka(tmp_path, name, number):
+    recorded = load(name, tmp_path)[number - 1]
+    our_log = opened(shutil.copytree(tmp_path / recorded.before, tmp_path / "ours-0"), **SETTINGS)
+    kafka_log = opened(
+        shutil.copytree(tmp_path / recorded.after, tmp_path / "kafkas-0"), **SETTINGS
     )
-    assert plan.end_offset == done.end_offset
-    assert [fields_of(batch) for batch in stored_batches(ours)] == [
-        fields_of(batch) for batch in stored_batches(kafkas)
+    plan = compact(
+        our_log,
+        now_ms=cleaned_at(our_log, kafka_log, recorded),
+        checkpoint=recorded.first_dirty_offset,
+        segment_bytes_max=recorded.segment_bytes,
+        delete_retention_ms=recorded.delete_retention_ms,
+    )
+    assert plan.end_offset == recorded.end_offset
+    assert [fields_of(batch) for batch in stored_batches(our_log)] == [
+        fields_of(batch) for batch in stored_batches(kafka_log)
     ]
-    assert base_offsets(ours) == base_offsets(kafkas)
-    assert transaction_indexes(ours.directory) == transaction_indexes(tmp_path / done.after)
+    assert base_offsets(our_log) == base_offsets(kafka_log)
+    assert transaction_indexes(our_log.directory) == transaction_indexes(tmp_path / recorded.after)
 
 
 def transaction_indexes(directory):

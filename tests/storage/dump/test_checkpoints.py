@@ -5,16 +5,16 @@ import pytest
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import (
     clean_shutdown,
-    leader_epochs,
+    leader_epoch_file_cache,
     meta_properties,
     offset_checkpoints,
     partition_metadata,
 )
-from odradek.storage.dump import reading
-from odradek.storage.leader_epochs import EpochStart
+from odradek.storage.dump import file_reader
+from odradek.storage.leader_epoch_file_cache import EpochEntry
 from odradek.storage.meta_properties import MetaProperties
-from odradek.storage.producers.append import PACKED_BATCH, ProducerState
-from odradek.storage.producers.snapshot import encode
+from odradek.storage.producer_state.producer_state_entry import PACKED_BATCH, ProducerStateEntry
+from odradek.storage.producer_state.snapshot import encode
 from tests.support.dumps import dumped, printed
 from tests.support.recorded_producers import (
     PRODUCER_SNAPSHOTS,
@@ -34,20 +34,20 @@ PRODUCER_ID = 4
 def snapshot(directory, *, offset=10, last_offset=9, transaction=None):
     """Of one producer."""
     path = directory / f"{offset:020}.snapshot"
-    state = ProducerState(0, -1, 1, transaction, PACKED_BATCH.pack(5, last_offset, 1, 1))
+    state = ProducerStateEntry(0, -1, 1, transaction, PACKED_BATCH.pack(5, last_offset, 1, 1))
     path.write_bytes(encode({PRODUCER_ID: state}))
     return path
 
 
 @pytest.mark.parametrize("name", names_of_recorded_producers())
-def test_producers_are_those_that_kafkas_own_tool_printed(name):
+def test_producers_are_those_that_the_kafka_tool_printed(name):
     for offset, entries in recorded_producers(name).entries.items():
-        facts = dumped(PRODUCER_SNAPSHOTS / name / f"{offset:020}.snapshot")
-        assert facts.exit_code == 0
-        assert facts.of_kind("producer") == [as_told(entry) for entry in entries]
+        dump = dumped(PRODUCER_SNAPSHOTS / name / f"{offset:020}.snapshot")
+        assert dump.exit_code == 0
+        assert dump.of_kind("producer") == [as_item(entry) for entry in entries]
 
 
-def as_told(entry):
+def as_item(entry):
     """The tool prints nothing of a batch that is not known, and nothing of no transaction."""
     first = entry["transaction_first_offset"]
     return {
@@ -63,36 +63,36 @@ def as_told(entry):
 
 
 @pytest.mark.parametrize("position", range(2, 56))
-def test_a_flipped_bit_in_a_snapshot_is_damage_and_its_entries_are_told(tmp_path, position):
+def test_flipped_bit_in_a_snapshot_is_damage_and_its_entries_are_printed(tmp_path, position):
     path = snapshot(tmp_path)
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
-    facts = dumped(path)
-    assert facts.damages[0][2].startswith("checksum ")
-    assert len(facts.of_kind("producer")) == 1
+    dump = dumped(path)
+    assert dump.damages[0][2].startswith("checksum ")
+    assert len(dump.of_kind("producer")) == 1
 
 
 @pytest.mark.parametrize("size", range(56))
-def test_a_snapshot_that_is_cut_short_is_damage(tmp_path, size):
+def test_truncated_snapshot_is_damage(tmp_path, size):
     path = snapshot(tmp_path)
     path.write_bytes(path.read_bytes()[:size])
-    facts = dumped(path)
-    assert len(facts.damages) == 1
-    assert facts.of_kind("producer") == []
+    dump = dumped(path)
+    assert len(dump.damages) == 1
+    assert dump.of_kind("producer") == []
 
 
 @pytest.mark.parametrize("later", [{"last_offset": 10}, {"transaction": 10}])
-def test_a_producer_that_wrote_after_the_snapshot_is_damage(tmp_path, later):
+def test_producer_offset_after_the_snapshot_is_damage(tmp_path, later):
     path = snapshot(tmp_path, offset=10, **later)
     assert dumped(path).damages == [
-        (path.name, 10, f"producer {PRODUCER_ID} has written at 10, after the snapshot")
+        (path.name, 10, f"producer {PRODUCER_ID} has offset 10, at or after the snapshot")
     ]
 
 
-def test_leader_epochs_are_told(tmp_path):
-    path = tmp_path / leader_epochs.FILE_NAME
-    leader_epochs.write(path, [EpochStart(0, 0), EpochStart(3, 17)])
+def test_leader_epochs_are_printed(tmp_path):
+    path = tmp_path / leader_epoch_file_cache.FILE_NAME
+    leader_epoch_file_cache.write(path, [EpochEntry(0, 0), EpochEntry(3, 17)])
     assert dumped(path).of_kind("leader_epoch") == [
         {"epoch": 0, "start_offset": 0},
         {"epoch": 3, "start_offset": 17},
@@ -100,7 +100,7 @@ def test_leader_epochs_are_told(tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", OFFSET_CHECKPOINTS, ids=lambda each: each.name)
-def test_offsets_of_partitions_are_told(tmp_path, checkpoint):
+def test_offsets_of_partitions_are_printed(tmp_path, checkpoint):
     checkpoint.write(tmp_path, {TopicPartition("a", 0): 5, TopicPartition("b-c", 2): 0})
     assert dumped(tmp_path / checkpoint.name).of_kind("partition_offset") == [
         {"topic": "a", "partition": 0, "offset": 5},
@@ -108,14 +108,14 @@ def test_offsets_of_partitions_are_told(tmp_path, checkpoint):
     ]
 
 
-def test_an_empty_checkpoint_is_in_order(tmp_path):
-    path = tmp_path / leader_epochs.FILE_NAME
+def test_empty_checkpoint_is_not_damage(tmp_path):
+    path = tmp_path / leader_epoch_file_cache.FILE_NAME
     path.write_bytes(b"")
     assert dumped(path).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "line", "why"),
+    ("name", "content", "line", "reason"),
     [
         ("leader-epoch-checkpoint", "0\n2\n0 0\n", 2, "2 entries are announced and 1 are there"),
         ("leader-epoch-checkpoint", "1\n0\n", 1, "version 1 is unknown"),
@@ -124,23 +124,23 @@ def test_an_empty_checkpoint_is_in_order(tmp_path):
         ("partition.metadata", "version: 0\n", 1, "the file is cut short"),
     ],
 )
-def test_a_malformed_checkpoint_is_damage_and_its_lines_are_told(
-    tmp_path, name, content, line, why
+def test_malformed_checkpoint_is_damage_and_its_lines_are_printed(
+    tmp_path, name, content, line, reason
 ):
     (tmp_path / name).write_text(content)
-    facts = dumped(tmp_path / name)
-    assert facts.damages == [(name, line, why)]
-    assert [each["text"] for each in facts.of_kind("line")] == content.splitlines()
+    dump = dumped(tmp_path / name)
+    assert dump.damages == [(name, line, reason)]
+    assert [item["text"] for item in dump.of_kind("line")] == content.splitlines()
 
 
-def test_the_topic_of_a_log_is_told(tmp_path):
+def test_topic_id_of_a_log_is_printed(tmp_path):
     topic_id = Uuid(bytes(range(16)))
     partition_metadata.write(tmp_path, topic_id)
-    facts = dumped(tmp_path / partition_metadata.FILE_NAME)
-    assert facts.of_kind("partition_metadata") == [{"topic_id": str(topic_id)}]
+    dump = dumped(tmp_path / partition_metadata.FILE_NAME)
+    assert dump.of_kind("partition_metadata") == [{"topic_id": str(topic_id)}]
 
 
-def test_the_owner_of_a_directory_is_told(tmp_path):
+def test_meta_properties_are_printed(tmp_path):
     meta_properties.write(tmp_path, MetaProperties(1, "cluster", {"directory.id": "x"}))
     assert dumped(tmp_path).of_kind("meta_properties") == [
         {
@@ -154,46 +154,46 @@ def test_the_owner_of_a_directory_is_told(tmp_path):
     ]
 
 
-def test_a_directory_of_kraft_is_not_damaged(tmp_path):
+def test_kraft_meta_properties_are_not_damage(tmp_path):
     (tmp_path / meta_properties.FILE_NAME).write_text("version=1\nnode.id=3\ncluster.id=c\n")
-    facts = dumped(tmp_path)
-    assert facts.of_kind("meta_properties")[0]["properties"]["node.id"] == "3"
-    assert facts.exit_code == 0
+    dump = dumped(tmp_path)
+    assert dump.of_kind("meta_properties")[0]["properties"]["node.id"] == "3"
+    assert dump.exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ("version=2\n", "version '2' is unknown"),
         ("broker.id=one\n", "broker.id is 'one', which is no broker's id"),
         ("broker.id=\\u12\n", "1: \\u must be followed by four"),
     ],
 )
-def test_an_owner_that_makes_no_sense_is_damage(tmp_path, content, why):
+def test_invalid_meta_properties_are_damage(tmp_path, content, reason):
     (tmp_path / meta_properties.FILE_NAME).write_text(content)
-    facts = dumped(tmp_path)
-    assert len(facts.damages) == 1
-    assert why in facts.damages[0][2]
-    assert facts.of_kind("line") == [{"line": 1, "text": content.strip()}]
+    dump = dumped(tmp_path)
+    assert len(dump.damages) == 1
+    assert reason in dump.damages[0][2]
+    assert dump.of_kind("line") == [{"line": 1, "text": content.strip()}]
 
 
-def test_a_clean_shutdown_is_told(tmp_path):
+def test_clean_shutdown_marker_is_printed(tmp_path):
     clean_shutdown.write(tmp_path)
     assert dumped(tmp_path).of_kind("clean_shutdown") == [{"broker_epoch": -1}]
 
 
-def test_a_file_that_is_larger_than_any_of_its_kind_is_not_read(tmp_path):
-    path = tmp_path / leader_epochs.FILE_NAME
+def test_file_above_the_size_limit_of_its_type_is_not_read(tmp_path):
+    path = tmp_path / leader_epoch_file_cache.FILE_NAME
     with path.open("wb") as file:
-        file.truncate(reading.WHOLE_BYTES_MAX + 1)
-    facts = dumped(path)
-    assert [why for _, _, why in facts.damages] == [
-        f"{reading.WHOLE_BYTES_MAX + 1} bytes are more than such a file can have"
+        file.truncate(file_reader.WHOLE_BYTES_MAX + 1)
+    dump = dumped(path)
+    assert [reason for _, _, reason in dump.damages] == [
+        f"size {file_reader.WHOLE_BYTES_MAX + 1} exceeds the limit for this type of file"
     ]
 
 
-def test_text_names_the_line_of_a_damaged_checkpoint(tmp_path):
-    path = tmp_path / leader_epochs.FILE_NAME
+def test_text_output_names_the_line_of_a_damaged_checkpoint(tmp_path):
+    path = tmp_path / leader_epoch_file_cache.FILE_NAME
     path.write_text("0\n1\n0 x\n")
-    told = printed(path)
-    assert told.complaints == f"damage: {path}, line 3: not a number: 'x'\n"
+    output = printed(path)
+    assert output.complaints == f"damage: {path}, line 3: not a number: 'x'\n"

@@ -12,11 +12,11 @@ from tests.support.recorded_directories import (
 )
 
 RECORDED = names_of_recorded_directories()
-SOUND = [name for name in RECORDED if not name.endswith("-damaged")]
+INTACT = [name for name in RECORDED if not name.endswith("-damaged")]
 DAMAGED = [name for name in RECORDED if name.endswith("-damaged")]
 
 
-def test_what_our_own_logs_leave_is_sound(tmp_path):
+def test_directory_of_our_logs_has_no_damage(tmp_path):
     directory = tmp_path / "events-0"
     log = logs.opened(
         directory, segment_bytes=4_000, segment_index_bytes=120, index_interval_bytes=200
@@ -30,39 +30,42 @@ def test_what_our_own_logs_leave_is_sound(tmp_path):
             logs.end_transaction(log, producer_id=number - 9, commit=number % 20 > 10)
     assert dumped("--verify", directory).exit_code == 0
     log.close(now_ms=logs.NOW_MS)
-    facts = dumped("--verify", directory)
-    assert facts.exit_code == 0
-    assert facts.of_kind("room") == []
-    assert len(facts.of_kind("index_entry")) > 10
-    assert len(facts.of_kind("time_index_entry")) > 5
-    assert len(facts.of_kind("aborted_transaction")) == 5
-    assert len(facts.of_kind("producer")) > 5
+    dump = dumped("--verify", directory)
+    assert dump.exit_code == 0
+    assert dump.of_kind("room") == []
+    assert len(dump.of_kind("index_entry")) > 10
+    assert len(dump.of_kind("time_index_entry")) > 5
+    assert len(dump.of_kind("aborted_transaction")) == 5
+    assert len(dump.of_kind("producer")) > 5
 
 
 @pytest.mark.parametrize("part", [LEFT, RECOVERED])
-@pytest.mark.parametrize("name", SOUND)
-def test_directories_that_kafka_wrote_are_sound(tmp_path, name, part):
+@pytest.mark.parametrize("name", INTACT)
+def test_directories_of_kafka_have_no_damage(tmp_path, name, part):
     RecordedDirectory.unpack(name, tmp_path)
-    facts = dumped("--verify", "--records", tmp_path / part)
-    assert facts.damages == []
+    dump = dumped("--verify", "--records", tmp_path / part)
+    assert dump.damages == []
     assert {"batch", "record", "index_entry", "time_index_entry"} <= {
-        fact["kind"] for fact in facts.facts
+        item["kind"] for item in dump.facts
     }
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_aborted_transactions_are_those_that_kafkas_own_tool_printed(tmp_path, name):
+@pytest.mark.parametrize("name", INTACT)
+def test_aborted_transactions_are_those_that_the_kafka_tool_printed(tmp_path, name):
     for partition in RecordedDirectory.unpack(name, tmp_path).partitions:
-        facts = dumped(tmp_path / RECOVERED / partition.name)
+        dump = dumped(tmp_path / RECOVERED / partition.name)
         assert [
-            (each["producer_id"], each["first_offset"], each["last_offset"])
-            for each in facts.of_kind("aborted_transaction")
-        ] == [(each.producer_id, each.first_offset, each.last_offset) for each in partition.aborted]
+            (transaction["producer_id"], transaction["first_offset"], transaction["last_offset"])
+            for transaction in dump.of_kind("aborted_transaction")
+        ] == [
+            (transaction.producer_id, transaction.first_offset, transaction.last_offset)
+            for transaction in partition.aborted
+        ]
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_damage_done_to_directories_that_kafka_wrote_is_found(tmp_path, name):
+def test_damage_in_directories_of_kafka_is_found(tmp_path, name):
     RecordedDirectory.unpack(name, tmp_path)
-    facts = dumped("--verify", tmp_path / LEFT)
-    assert facts.exit_code == 1
-    assert not any("/__" in fact["file"] for fact in facts.facts if fact["kind"] == "damage")
+    dump = dumped("--verify", tmp_path / LEFT)
+    assert dump.exit_code == 1
+    assert not any("/__" in item["file"] for item in dump.facts if item["kind"] == "damage")

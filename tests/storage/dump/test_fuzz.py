@@ -25,37 +25,37 @@ def recorded(tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", ["", ".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_any_damage_to_a_file_is_survived(recorded, ending):
-    choice = Random(f"{SEED} {ending}")
+def test_dump_handles_any_damage_to_a_file(recorded, ending):
+    random = Random(f"{SEED} {ending}")
     candidates = [path for path in recorded if path.suffix == ending or not ending]
     for _ in range(ROUNDS):
-        path = choice.choice(candidates)
-        with damaged(path, choice, candidates):
-            survive(path)
+        path = random.choice(candidates)
+        with damaged(path, random, candidates):
+            check_dump(path)
 
 
 @pytest.mark.parametrize("name", ["java-mixed-magic", "java-lz4", "java-magic-0-lz4", "java-zstd"])
-def test_any_damage_to_a_segment_of_any_format_is_survived(tmp_path, name):
-    choice = Random(f"{SEED} {name}")
+def test_dump_handles_any_damage_to_a_segment_of_any_format(tmp_path, name):
+    random = Random(f"{SEED} {name}")
     path = tmp_path / f"{name}.log"
     content = (SEGMENTS / path.name).read_bytes()
     for _ in range(ROUNDS):
-        path.write_bytes(mutated(content, content, choice))
-        survive(path)
+        path.write_bytes(mutated(content, content, random))
+        check_dump(path)
 
 
 @contextmanager
-def damaged(path, choice, others):
+def damaged(path, random, others):
     """While it lasts, the file is not what it was."""
     content = path.read_bytes()
-    path.write_bytes(mutated(content, choice.choice(others).read_bytes(), choice))
+    path.write_bytes(mutated(content, random.choice(others).read_bytes(), random))
     yield
     path.write_bytes(content)
 
 
-def survive(path: Path) -> None:
-    beside = sorted(path.parent.glob(f"{path.stem}.*")) if path.stem.isdigit() else [path]
-    facts = dumped("--verify", "--records", *beside)
-    told = printed("--records", *beside)
-    assert "Traceback" not in told.complaints
-    assert facts.exit_code in (0, 1)
+def check_dump(path: Path) -> None:
+    related_files = sorted(path.parent.glob(f"{path.stem}.*")) if path.stem.isdigit() else [path]
+    dump = dumped("--verify", "--records", *related_files)
+    output = printed("--records", *related_files)
+    assert "Traceback" not in output.complaints
+    assert dump.exit_code in (0, 1)

@@ -6,7 +6,7 @@ from struct import pack, pack_into
 import pytest
 
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.control import EndTransactionMarker, marker_batch
+from odradek.protocol.records.control_records import EndTransactionMarker, build_marker_batch
 from odradek.protocol.records.record import Header, Record
 from odradek.storage.dump import segments
 from odradek.storage.offset_index import ENTRY as INDEX_ENTRY
@@ -38,13 +38,13 @@ def recorded(request):
     return RecordedSegment.load(SEGMENTS, request.param)
 
 
-def test_batches_are_those_that_kafkas_own_tool_printed(recorded):
+def test_batches_are_those_that_the_kafka_tool_printed(recorded):
     assert dumped_batches(SEGMENTS / f"{recorded.name}.log") == recorded.batches
 
 
 def test_records_are_those_that_the_java_consumer_returned(recorded):
-    facts = dumped(SEGMENTS / f"{recorded.name}.log", "--records", "--verify")
-    records = [record for record in facts.of_kind("record") if "control" not in record]
+    dump = dumped(SEGMENTS / f"{recorded.name}.log", "--records", "--verify")
+    records = [record for record in dump.of_kind("record") if "control" not in record]
     assert [
         (
             record["offset"],
@@ -55,22 +55,22 @@ def test_records_are_those_that_the_java_consumer_returned(recorded):
         )
         for record in records
     ] == [
-        (each.offset, each.timestamp, each.key, each.value, each.headers)
-        for each in recorded.records
+        (expected.offset, expected.timestamp, expected.key, expected.value, expected.headers)
+        for expected in recorded.records
     ]
 
 
-def test_records_are_told_only_when_asked_for(log):
+def test_records_are_printed_only_with_the_records_option(log):
     assert dumped(log).of_kind("record") == []
     assert dumped(log, "--verify").of_kind("record") == []
     assert len(dumped(log, "--records").of_kind("record")) == 6
 
 
-def test_bytes_that_are_no_text_are_told_in_base64(tmp_path):
+def test_bytes_that_are_not_text_are_printed_in_base64(tmp_path):
     record = Record(0, 5, b"\x00", b"line\n", (Header("\udcff", b"\x1b[31m"),))
     log = segment(tmp_path, 0, batch_of(record))
-    (told,) = dumped(log, "--records").of_kind("record")
-    assert told == {
+    (printed_record,) = dumped(log, "--records").of_kind("record")
+    assert printed_record == {
         "position": 0,
         "offset": 0,
         "timestamp": 5,
@@ -90,104 +90,106 @@ def test_bytes_that_are_no_text_are_told_in_base64(tmp_path):
         (6, 99, [], []),
     ],
 )
-def test_only_the_offsets_asked_for_are_told(log, first, last, batches, records):
-    facts = dumped(log, "--records", "--from-offset", str(first), "--to-offset", str(last))
-    assert [batch["base_offset"] for batch in facts.of_kind("batch")] == batches
-    assert [record["offset"] for record in facts.of_kind("record")] == records
+def test_only_the_requested_offsets_are_printed(log, first, last, batches, records):
+    dump = dumped(log, "--records", "--from-offset", str(first), "--to-offset", str(last))
+    assert [batch["base_offset"] for batch in dump.of_kind("batch")] == batches
+    assert [record["offset"] for record in dump.of_kind("record")] == records
 
 
-def test_offsets_of_old_wrappers_are_found_although_these_do_not_tell_where_they_begin():
+def test_offsets_inside_legacy_wrappers_are_found():
     log = SEGMENTS / "java-magic-1-gzip.log"
-    facts = dumped(log, "--records", "--from-offset", "7", "--to-offset", "7")
-    assert [batch["last_offset"] for batch in facts.of_kind("batch")] == [9]
-    assert [record["offset"] for record in facts.of_kind("record")] == [7]
+    dump = dumped(log, "--records", "--from-offset", "7", "--to-offset", "7")
+    assert [batch["last_offset"] for batch in dump.of_kind("batch")] == [9]
+    assert [record["offset"] for record in dump.of_kind("record")] == [7]
 
 
-def test_damage_outside_the_offsets_asked_for_is_found_by_verifying_only(log):
+def test_only_verify_finds_damage_outside_the_requested_offsets(log):
     flip(log, SECOND_AT + 30)
     assert dumped(log, "--to-offset", "1").exit_code == 0
     assert dumped(log, "--to-offset", "1", "--verify").damages[0][1] == SECOND_AT
 
 
 @pytest.mark.parametrize(
-    ("bytes_max", "told"), [(0, 0), (SECOND_AT - 1, 0), (SECOND_AT, 1), (END, 3)]
+    ("bytes_max", "batch_count"), [(0, 0), (SECOND_AT - 1, 0), (SECOND_AT, 1), (END, 3)]
 )
-def test_no_more_bytes_are_read_than_asked_for(log, bytes_max, told):
-    facts = dumped(log, "--max-bytes", str(bytes_max))
-    assert len(facts.of_kind("batch")) == told
-    assert facts.exit_code == 0
+def test_max_bytes_limits_the_bytes_that_are_read(log, bytes_max, batch_count):
+    dump = dumped(log, "--max-bytes", str(bytes_max))
+    assert len(dump.of_kind("batch")) == batch_count
+    assert dump.exit_code == 0
 
 
 @pytest.mark.parametrize("position", [*range(8, 12), *range(16, len(SECOND))])
-def test_a_flipped_bit_is_damage_wherever_a_checksum_or_a_size_tells(log, position):
+def test_flipped_bit_covered_by_a_checksum_or_a_size_is_damage(log, position):
     flip(log, SECOND_AT + position)
-    facts = dumped(log)
-    assert {place for _, place, _ in facts.damages} & {SECOND_AT, THIRD_AT}
-    assert facts.of_kind("batch")[0]["base_offset"] == 0
+    dump = dumped(log)
+    assert {position for _, position, _ in dump.damages} & {SECOND_AT, THIRD_AT}
+    assert dump.of_kind("batch")[0]["base_offset"] == 0
 
 
 @pytest.mark.parametrize("position", [*range(21, len(SECOND))])
-def test_a_batch_with_a_wrong_checksum_is_told_and_the_dump_goes_on(log, position):
+def test_batch_with_a_wrong_checksum_is_printed_and_the_dump_continues(log, position):
     flip(log, SECOND_AT + position, 0x01)
-    facts = dumped(log)
-    assert [(name, place) for name, place, _ in facts.damages] == [(log.name, SECOND_AT)]
-    assert facts.of_kind("batch")[-1]["base_offset"] == 3
+    dump = dumped(log)
+    assert [(name, position) for name, position, _ in dump.damages] == [(log.name, SECOND_AT)]
+    assert dump.of_kind("batch")[-1]["base_offset"] == 3
 
 
-def test_the_checksum_that_the_bytes_have_is_told(log):
+def test_computed_checksum_is_printed(log):
     flip(log, SECOND_AT + 40)
     (batch,) = [batch for batch in dumped(log).of_kind("batch") if not batch["is_valid"]]
     assert batch["position"] == SECOND_AT
-    ((_, _, why),) = dumped(log).damages
-    assert why.startswith(f"checksum {batch['checksum']:08x}, but the bytes have ")
+    ((_, _, reason),) = dumped(log).damages
+    assert reason.startswith(f"checksum {batch['checksum']:08x}, but the bytes have ")
 
 
 @pytest.mark.parametrize("size", [*range(THIRD_AT + 1, END)])
-def test_a_torn_batch_at_the_end_is_damage(log, size):
+def test_torn_batch_at_the_end_is_damage(log, size):
     log.write_bytes(log.read_bytes()[:size])
-    facts = dumped(log)
-    ((_, position, why),) = facts.damages
-    left = size - THIRD_AT
+    dump = dumped(log)
+    ((_, position, reason),) = dump.damages
+    remaining = size - THIRD_AT
     assert position == THIRD_AT
-    expected = f"a batch of {len(THIRD)} bytes is cut short after {left}"
-    assert why == (f"{left} bytes at the end, too few for a batch" if left < 26 else expected)
-    assert [batch["base_offset"] for batch in facts.of_kind("batch")] == [0, 2]
+    expected = f"a batch of {len(THIRD)} bytes is truncated after {remaining} bytes"
+    assert reason == (
+        f"{remaining} bytes at the end, too few for a batch" if remaining < 26 else expected
+    )
+    assert [batch["base_offset"] for batch in dump.of_kind("batch")] == [0, 2]
 
 
-def test_bytes_that_are_no_batch_end_the_dump_where_no_index_leads_on(log):
+def test_invalid_batch_ends_the_dump_without_an_index(log):
     flip(log, SECOND_AT + 16, 0x10)
-    facts = dumped(log)
-    assert facts.damages == [
-        (log.name, SECOND_AT, f"no batch has magic 18 and {len(SECOND)} bytes")
+    dump = dumped(log)
+    assert dump.damages == [
+        (log.name, SECOND_AT, f"invalid batch header: magic 18, {len(SECOND)} bytes")
     ]
-    assert [batch["base_offset"] for batch in facts.of_kind("batch")] == [0]
+    assert [batch["base_offset"] for batch in dump.of_kind("batch")] == [0]
 
 
 @pytest.mark.parametrize("byte", [8, 9, 10, 11, 16], ids=lambda byte: f"byte {byte}")
-def test_the_index_leads_on_after_bytes_that_are_no_batch(log, byte):
+def test_dump_continues_after_an_invalid_batch_with_the_index(log, byte):
     log.with_suffix(".index").write_bytes(INDEX_ENTRY.pack(5, THIRD_AT))
     flip(log, SECOND_AT + byte, 0x40)
-    facts = dumped(log)
-    assert facts.of_kind("batch")[-1]["base_offset"] == 3
-    assert facts.of_kind("note")[0]["position"] == THIRD_AT
-    assert facts.exit_code == 1
+    dump = dumped(log)
+    assert dump.of_kind("batch")[-1]["base_offset"] == 3
+    assert dump.of_kind("note")[0]["position"] == THIRD_AT
+    assert dump.exit_code == 1
 
 
-def test_an_index_that_leads_nowhere_does_not_lead_on(log):
+def test_index_without_usable_entries_does_not_continue_the_dump(log):
     entries = [(1, 7), (2, SECOND_AT), (3, THIRD_AT + 1), (4, END), (5, 2**31)]
     log.with_suffix(".index").write_bytes(b"".join(INDEX_ENTRY.pack(*entry) for entry in entries))
     flip(log, SECOND_AT + 16, 0x10)
     assert len(dumped(log).of_kind("batch")) == 1
 
 
-def test_zeros_at_the_end_of_the_last_segment_are_room(log):
+def test_zeros_at_the_end_of_the_active_segment_are_preallocated_space(log):
     log.write_bytes(log.read_bytes() + bytes(1_000_000))
-    facts = dumped(log, "--verify")
-    assert facts.of_kind("room") == [{"position": END, "size_bytes": 1_000_000}]
-    assert facts.exit_code == 0
+    dump = dumped(log, "--verify")
+    assert dump.of_kind("room") == [{"position": END, "size_bytes": 1_000_000}]
+    assert dump.exit_code == 0
 
 
-def test_zeros_at_the_end_of_a_sealed_segment_are_damage_if_that_is_asked(log):
+def test_verify_finds_zeros_at_the_end_of_a_sealed_segment(log):
     log.write_bytes(log.read_bytes() + bytes(100))
     segment(log.parent, 6, batch_of(b"g", base_offset=6))
     assert dumped(log).exit_code == 0
@@ -208,7 +210,7 @@ def test_offsets_that_go_back_are_damage(tmp_path):
     ]
 
 
-def test_offsets_before_the_segments_own_are_damage(tmp_path):
+def test_offsets_below_the_base_offset_of_the_segment_are_damage(tmp_path):
     log = segment(tmp_path, 3, SECOND)
     assert dumped(log).damages == [(log.name, 0, "offsets from 2 on, where 3 is next")]
 
@@ -221,45 +223,45 @@ def test_offsets_of_the_next_segment_are_damage(tmp_path):
     ]
 
 
-def test_offsets_too_far_from_the_segments_base_are_damage(tmp_path):
+def test_offsets_too_far_from_the_base_offset_are_damage(tmp_path):
     log = segment(tmp_path, 7, batch_of(b"a", base_offset=7 + 2**31))
     assert dumped(log).damages == [
-        (log.name, 0, f"offset {7 + 2**31} is too far from the segment's base 7")
+        (log.name, 0, f"offset {7 + 2**31} is too far from the segment's base offset 7")
     ]
 
 
-def test_gaps_between_offsets_are_in_order(tmp_path):
+def test_offset_gaps_are_not_damage(tmp_path):
     log = segment(tmp_path, 0, FIRST, batch_of(b"z", base_offset=50, last_offset=70))
     assert dumped(log, "--verify").exit_code == 0
 
 
-def test_records_that_contradict_their_header_are_found_by_verifying(tmp_path):
+def test_verify_finds_records_that_contradict_their_header(tmp_path):
     log = segment(tmp_path, 0, batch_around(b"\x01\x02", count=5, last_delta=1), SECOND)
     assert dumped(log).exit_code == 0
-    for wish in ("--verify", "--records"):
-        ((_, position, why),) = dumped(log, wish).damages
-        assert (position, why) == (0, "the records: 5 records in 2 bytes")
+    for option in ("--verify", "--records"):
+        ((_, position, reason),) = dumped(log, option).damages
+        assert (position, reason) == (0, "the records: 5 records in 2 bytes")
 
 
-def test_an_unknown_codec_is_told_as_none_known(tmp_path):
+def test_unknown_codec_is_printed_as_null(tmp_path):
     log = segment(tmp_path, 0, batch_around(b"", count=0, last_delta=0, codec=7))
-    facts = dumped(log, "--verify")
-    assert facts.of_kind("batch")[0]["codec"] is None
-    assert facts.damages == [(log.name, 0, "the records: unknown codec 7")]
+    dump = dumped(log, "--verify")
+    assert dump.of_kind("batch")[0]["codec"] is None
+    assert dump.damages == [(log.name, 0, "the records: unknown codec 7")]
 
 
-def test_a_header_that_makes_no_sense_is_damage_and_the_dump_goes_on(tmp_path):
-    senseless = bytearray(FIRST)
-    pack_into(">i", senseless, 57, -1)
-    log = segment(tmp_path, 0, with_checksum(senseless), SECOND)
-    facts = dumped(log)
-    assert [position for _, position, _ in facts.damages] == [0]
-    assert [batch["base_offset"] for batch in facts.of_kind("batch")] == [2]
+def test_invalid_header_is_damage_and_the_dump_continues(tmp_path):
+    invalid = bytearray(FIRST)
+    pack_into(">i", invalid, 57, -1)
+    log = segment(tmp_path, 0, with_checksum(invalid), SECOND)
+    dump = dumped(log)
+    assert [position for _, position, _ in dump.damages] == [0]
+    assert [batch["base_offset"] for batch in dump.of_kind("batch")] == [2]
 
 
 def test_markers_are_decoded(tmp_path):
     markers = [
-        marker_batch(
+        build_marker_batch(
             EndTransactionMarker(is_commit, 7),
             timestamp=1,
             producer_id=9,
@@ -278,13 +280,13 @@ def test_markers_are_decoded(tmp_path):
 @pytest.mark.parametrize("key", [b"", b"\0\0\0", b"\xff\xff\0\0"])
 def test_control_records_without_a_type_are_damage(tmp_path, key):
     log = segment(tmp_path, 0, batch_of(Record(0, 0, key, b""), is_control=True))
-    ((_, position, why),) = dumped(log, "--verify").damages
+    ((_, position, reason),) = dumped(log, "--verify").damages
     assert position == 0
-    assert why.startswith("record 0: a control record with a key of ")
+    assert reason.startswith("record 0: a control record with a key of ")
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_a_length_that_is_damaged_does_not_make_it_read_everything(tmp_path, magic):
+def test_damaged_batch_length_does_not_read_the_whole_file(tmp_path, magic):
     size = 4 * segments.LARGE_BATCH_BYTES
     log = segment(tmp_path, 0, FIRST)
     with log.open("r+b") as file:
@@ -292,14 +294,14 @@ def test_a_length_that_is_damaged_does_not_make_it_read_everything(tmp_path, mag
         file.seek(len(FIRST))
         file.write(pack(">qiIb", 2, size - 12, 0, magic))
 
-    def call():
-        facts = dumped(log, "--verify")
-        assert [position for _, position, _ in facts.damages] == [len(FIRST)]
+    def verify_log():
+        dump = dumped(log, "--verify")
+        assert [position for _, position, _ in dump.damages] == [len(FIRST)]
 
-    assert peak_bytes(call) < 8 * 1024 * 1024
+    assert peak_bytes(verify_log) < 8 * 1024 * 1024
 
 
-def test_a_large_batch_is_read_if_its_checksum_is_right(tmp_path, monkeypatch):
+def test_large_batch_with_a_valid_checksum_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "LARGE_BATCH_BYTES", 100)
     log = segment(tmp_path, 0, batch_of(b"x" * 1000), batch_of(b"y" * 1000, base_offset=1))
     assert [record["offset"] for record in dumped(log, "--records").of_kind("record")] == [0, 1]
@@ -307,7 +309,7 @@ def test_a_large_batch_is_read_if_its_checksum_is_right(tmp_path, monkeypatch):
     assert len(dumped(old, "--records").of_kind("record")) == 10
 
 
-def test_many_batches_take_no_more_memory_than_one(tmp_path):
+def test_memory_does_not_grow_with_the_number_of_batches(tmp_path):
     content = bytes(batch_of(b"x" * 10_000))
     log = segment(tmp_path, 0)
     with log.open("ab") as file:
@@ -317,10 +319,10 @@ def test_many_batches_take_no_more_memory_than_one(tmp_path):
     assert peak_bytes(lambda: dumped(log, "--verify", "--quiet")) < 2 * 1024 * 1024
 
 
-def as_bytes(told):
-    if told is None:
+def as_bytes(value):
+    if value is None:
         return None
-    return told.encode() if isinstance(told, str) else b64decode(told["base64"])
+    return value.encode() if isinstance(value, str) else b64decode(value["base64"])
 
 
 def flip(path, position, mask=0x80):

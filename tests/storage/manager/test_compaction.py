@@ -6,13 +6,13 @@ from contextlib import suppress
 import pytest
 
 from odradek.protocol.errors import CorruptMessage
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.pace import CleaningStopped, Pace
-from odradek.storage.cleaner.states import IDLE, PAUSED, RUNNING
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.log_cleaning_state import IDLE, PAUSED, RUNNING
+from odradek.storage.cleaner.throttler import CleanerThrottler, LogCleaningAborted
 from odradek.storage.manager.directory import LogDirectoryOffline
-from odradek.storage.manager.disk_work import carry_out
-from odradek.storage.open_segments import OutOfDescriptors
-from odradek.storage.paths import Content
+from odradek.storage.manager.disk_task import execute
+from odradek.storage.open_segments import TooManyOpenFiles
+from odradek.storage.paths import LogFileType
 from odradek.storage.settings import TopicSettings
 from tests.support.compaction import CLEANER, stored_pairs
 from tests.support.faulty_disk import FaultyDisk
@@ -41,202 +41,205 @@ def observer():
 def manager(tmp_path, observer):
     """Of a log in which every other record, of a key of its own, stays."""
     manager = managing(tmp_path, observer=observer, **COMPACTED)
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
-    with hosted as log:
+    hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    with hosted_log as log:
         for number in range(13):
             key = b"%d" % number if number % 2 else b"k"
             append(log, bytes(150), key=key, timestamp=NOW_MS)
-    flush(hosted)
+    flush(hosted_log)
     return manager
 
 
-def begun(manager):
-    compaction = manager.upkeep.next_compaction(NOW_MS, CLEANER)
+def begin_compaction(manager):
+    compaction = manager.maintenance.next_compaction(NOW_MS, CLEANER)
     assert compaction.partition == EVENTS
-    assert manager.cleaner.states[EVENTS] is RUNNING
+    assert manager.cleaner_manager.states[EVENTS] is RUNNING
     return compaction
 
 
-def finish(compaction):
+def finish_compaction(compaction):
     with compaction:
-        carry_all(compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS))
+        carry_all(compaction.replace_segments(clean(compaction.task), now_ms=NOW_MS))
 
 
 def offsets_in(manager):
     return list(stored_pairs(manager.find(EVENTS).log))
 
 
-def test_a_log_is_compacted_and_the_old_segments_are_removed_later(manager, tmp_path):
-    finish(begun(manager))
+def test_log_is_compacted_and_the_old_segments_are_deleted_later(manager, tmp_path):
+    finish_compaction(begin_compaction(manager))
     log = manager.find(EVENTS).log
     assert offsets_in(manager) == [1, 3, 5, 7, 9, 10, 11, 12]
-    assert manager.cleaner.states[EVENTS] is IDLE
-    assert manager.cleaner.checkpoint(log) == log.segments.active.base_offset
-    assert manager.upkeep.next_compaction(NOW_MS, CLEANER) is None
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
+    assert manager.cleaner_manager.last_clean_offset(log) == log.segments.active.base_offset
+    assert manager.maintenance.next_compaction(NOW_MS, CLEANER) is None
     assert names_in(tmp_path / "events-0", ".log.deleted")
-    carry_all(manager.upkeep.removals_due(NOW_MS + 10))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS + 10))
     assert not names_in(tmp_path / "events-0", ".deleted")
 
 
-def test_the_log_goes_on_between_any_two_parts_of_it(manager):
-    compaction = begun(manager)
+def test_log_accepts_appends_between_any_two_steps(manager):
+    compaction = begin_compaction(manager)
     with compaction:
-        for work in compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS):
+        for task in compaction.replace_segments(clean(compaction.task), now_ms=NOW_MS):
             with manager.find(EVENTS) as log:
                 append(log, b"more", key=b"more")
             before = offsets_in(manager)
-            carry_out(work)
+            execute(task)
             assert offsets_in(manager)[-5:] == before[-5:]
     manager.close(now_ms=NOW_MS)
 
 
-def test_a_damaged_log_is_left_alone_from_then_on(manager):
-    path = manager.find(EVENTS).log.segments.first.path(Content.BATCHES)
+def test_damaged_log_becomes_uncleanable(manager):
+    path = manager.find(EVENTS).log.segments.first.path(LogFileType.LOG)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(CorruptMessage):
-        finish(begun(manager))
-    assert manager.cleaner.uncleanable == {EVENTS}
-    assert manager.cleaner.states[EVENTS] is IDLE
-    assert manager.upkeep.next_compaction(NOW_MS, CLEANER) is None
+        finish_compaction(begin_compaction(manager))
+    assert manager.cleaner_manager.uncleanable_partitions == {EVENTS}
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
+    assert manager.maintenance.next_compaction(NOW_MS, CLEANER) is None
     assert manager.directories.online
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fsync", "sync_directory", "rename", "pread"])
 @pytest.mark.parametrize("fail_at", [1, 4])
-def test_a_disk_that_fails_goes_offline_and_nobody_waits_for_the_compaction(
+def test_disk_failure_takes_the_directory_offline_and_ends_the_compaction(
     manager, observer, tmp_path, call, fail_at
 ):
-    compaction = begun(manager)
+    compaction = begin_compaction(manager)
     with FaultyDisk(fail_at=fail_at, counting={call}), pytest.raises(LogDirectoryOffline):
-        finish(compaction)
+        finish_compaction(compaction)
     assert observer.failed == [(tmp_path, True)]
-    assert manager.cleaner.states[EVENTS] is IDLE
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
 
 
-def test_a_directory_that_fails_meanwhile_ends_it(manager):
-    compaction = begun(manager)
+def test_directory_failure_ends_the_compaction(manager):
+    compaction = begin_compaction(manager)
     with compaction:
         plan = clean(compaction.task)
-        manager.directories.all[0].fail(OSError(errno.EIO, "broken"), "something else")
+        manager.directories.all[0].mark_offline(OSError(errno.EIO, "broken"), "something else")
         assert compaction.is_stopping
-        (giving_up,) = compaction.put_in_place(plan, now_ms=NOW_MS)
+        (cleanup,) = compaction.replace_segments(plan, now_ms=NOW_MS)
         with pytest.raises(LogDirectoryOffline):
-            carry_out(giving_up)
-    assert manager.cleaner.states[EVENTS] is IDLE
+            execute(cleanup)
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
 
 
-def test_a_worker_that_was_told_to_stop_leaves_the_log_as_dirty_as_before(manager, tmp_path):
-    compaction = begun(manager)
+def test_aborted_cleaning_does_not_change_the_log(manager, tmp_path):
+    compaction = begin_compaction(manager)
     assert not compaction.is_stopping
-    assert not manager.cleaner.pause(EVENTS)
-    with pytest.raises(CleaningStopped), compaction:
-        clean(compaction.task, Pace(should_stop=lambda: compaction.is_stopping, step_bytes=1))
-    assert manager.cleaner.states[EVENTS] is PAUSED
+    assert not manager.cleaner_manager.pause(EVENTS)
+    with pytest.raises(LogCleaningAborted), compaction:
+        clean(
+            compaction.task,
+            CleanerThrottler(should_abort=lambda: compaction.is_stopping, step_bytes=1),
+        )
+    assert manager.cleaner_manager.states[EVENTS] is PAUSED
     assert offsets_in(manager) == list(range(13))
-    manager.cleaner.resume(EVENTS)
-    finish(begun(manager))
+    manager.cleaner_manager.resume(EVENTS)
+    finish_compaction(begin_compaction(manager))
 
 
-def test_who_pauses_the_log_waits_for_one_segment_and_the_rest_is_given_up(manager, tmp_path):
-    compaction = begun(manager)
+def test_pause_completes_the_current_segment_and_drops_the_rest(manager, tmp_path):
+    compaction = begin_compaction(manager)
     with compaction:
         plan = clean(compaction.task)
         assert len(plan.replacements) > 1
-        works = compaction.put_in_place(plan, now_ms=NOW_MS)
-        staging = next(works)
-        manager.cleaner.pause(EVENTS)
-        carry_out(staging)
-        carry_all(works)
-    assert manager.cleaner.states[EVENTS] is PAUSED
+        tasks = compaction.replace_segments(plan, now_ms=NOW_MS)
+        staging = next(tasks)
+        manager.cleaner_manager.pause(EVENTS)
+        execute(staging)
+        carry_all(tasks)
+    assert manager.cleaner_manager.states[EVENTS] is PAUSED
     assert names_in(tmp_path / "events-0", ".cleaned") == []
     assert names_in(tmp_path / "events-0", ".swap") == []
     assert 0 not in offsets_in(manager)
     assert 12 in offsets_in(manager)
-    assert manager.cleaner.checkpoint(manager.find(EVENTS).log) is None
+    assert manager.cleaner_manager.last_clean_offset(manager.find(EVENTS).log) is None
 
 
-def test_a_segment_that_does_not_get_into_its_place_keeps_everybody_out(manager, tmp_path):
-    compaction = begun(manager)
+def test_interrupted_swap_keeps_the_compaction_running_until_a_restart(manager, tmp_path):
+    compaction = begin_compaction(manager)
     with compaction:
-        works = compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS)
-        carry_out(next(works))
-    assert manager.cleaner.states[EVENTS] is RUNNING
-    manager.abandon()
-    again = managing(tmp_path, **COMPACTED)
-    assert 0 not in offsets_in(again)
-    assert 12 in offsets_in(again)
+        tasks = compaction.replace_segments(clean(compaction.task), now_ms=NOW_MS)
+        execute(next(tasks))
+    assert manager.cleaner_manager.states[EVENTS] is RUNNING
+    manager.close_handlers()
+    restarted = managing(tmp_path, **COMPACTED)
+    assert 0 not in offsets_in(restarted)
+    assert 12 in offsets_in(restarted)
 
 
 @pytest.mark.parametrize("done_count", [0, 1, 2, 3])
-def test_a_log_whose_policy_becomes_delete_waits_for_what_is_on_its_way(manager, done_count):
-    compaction = begun(manager)
+def test_retention_waits_for_the_swap_after_a_change_to_the_delete_policy(manager, done_count):
+    compaction = begin_compaction(manager)
     with compaction:
-        works = compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS)
+        tasks = compaction.replace_segments(clean(compaction.task), now_ms=NOW_MS)
         for _ in range(done_count):
-            carry_out(next(works))
+            execute(next(tasks))
         deleting = TopicSettings(**SETTINGS, cleanup_policy=("delete",), retention_ms=1)
         manager.configure("events", deleting)
         assert retain(manager, now_ms=NOW_MS + 1000) == []
         assert compaction.is_stopping
-        carry_all(works)
-    assert manager.cleaner.checkpoint(manager.find(EVENTS).log) is None
+        carry_all(tasks)
+    assert manager.cleaner_manager.last_clean_offset(manager.find(EVENTS).log) is None
     assert retain(manager, now_ms=NOW_MS + 1000)
-    assert manager.find(EVENTS).log.start_offset == 13
-    assert manager.cleaner.states[EVENTS] is IDLE
+    assert manager.find(EVENTS).log.log_start_offset == 13
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
 
 
-def test_a_worker_that_wants_for_descriptors_leaves_the_log_as_dirty_as_before(manager):
+def test_cleaning_without_descriptors_does_not_change_the_log(manager):
     for fail_at in range(1, 60):
-        with FewDescriptors(fail_at=fail_at) as system, suppress(OutOfDescriptors):
-            compaction = begun(manager)
+        with FewDescriptors(fail_at=fail_at) as system, suppress(TooManyOpenFiles):
+            compaction = begin_compaction(manager)
             with compaction:
                 clean(compaction.task)
         if not system.failed_calls:
             break
         assert manager.directories.online
-        assert manager.cleaner.states[EVENTS] is IDLE
+        assert manager.cleaner_manager.states[EVENTS] is IDLE
         assert offsets_in(manager) == list(range(13))
     assert fail_at > 10
-    finish(begun(manager))
+    finish_compaction(begin_compaction(manager))
 
 
-def test_a_segment_on_its_way_gets_there_when_descriptors_are_left_again(manager, tmp_path):
-    compaction = begun(manager)
+def test_swap_interrupted_by_a_lack_of_descriptors_is_completed_by_repair(manager, tmp_path):
+    compaction = begin_compaction(manager)
     plan = clean(compaction.task)
-    works = compaction.put_in_place(plan, now_ms=NOW_MS)
-    carry_out(next(works))
-    finishing = next(works)
-    with FewDescriptors(fail_at=1), pytest.raises(OutOfDescriptors), compaction:
-        carry_out(finishing)
-    assert manager.cleaner.states[EVENTS] is IDLE
-    with pytest.raises(OutOfDescriptors):
-        offsets_of_hosted(manager)
-    carry_all(manager.mendings(now_ms=NOW_MS))
-    assert 0 not in offsets_of_hosted(manager)
-    assert 12 in offsets_of_hosted(manager)
+    tasks = compaction.replace_segments(plan, now_ms=NOW_MS)
+    execute(next(tasks))
+    finishing = next(tasks)
+    with FewDescriptors(fail_at=1), pytest.raises(TooManyOpenFiles), compaction:
+        execute(finishing)
+    assert manager.cleaner_manager.states[EVENTS] is IDLE
+    with pytest.raises(TooManyOpenFiles):
+        offsets_if_usable(manager)
+    carry_all(manager.repair_tasks(now_ms=NOW_MS))
+    assert 0 not in offsets_if_usable(manager)
+    assert 12 in offsets_if_usable(manager)
     assert names_in(tmp_path / "events-0", ".swap") == []
-    finish(begun(manager))
+    finish_compaction(begin_compaction(manager))
     assert offsets_in(manager) == [1, 3, 5, 7, 9, 10, 11, 12]
 
 
-def test_so_does_one_whose_log_comes_into_doubt_meanwhile(manager, tmp_path):
-    compaction = begun(manager)
-    works = compaction.put_in_place(clean(compaction.task), now_ms=NOW_MS)
-    carry_out(next(works))
-    with none_left(), suppress(OutOfDescriptors), manager.find(EVENTS) as log:
+def test_swap_is_completed_by_repair_of_a_log_that_needs_recovery(manager, tmp_path):
+    compaction = begin_compaction(manager)
+    tasks = compaction.replace_segments(clean(compaction.task), now_ms=NOW_MS)
+    execute(next(tasks))
+    with none_left(), suppress(TooManyOpenFiles), manager.find(EVENTS) as log:
         log.roll(now_ms=NOW_MS)
     assert compaction.is_stopping
-    assert manager.mendings(now_ms=NOW_MS) == []
-    with pytest.raises(OutOfDescriptors), compaction:
-        next(works)
-    carry_all(manager.mendings(now_ms=NOW_MS))
-    assert 0 not in offsets_of_hosted(manager)
-    assert 12 in offsets_of_hosted(manager)
+    assert manager.repair_tasks(now_ms=NOW_MS) == []
+    with pytest.raises(TooManyOpenFiles), compaction:
+        next(tasks)
+    carry_all(manager.repair_tasks(now_ms=NOW_MS))
+    assert 0 not in offsets_if_usable(manager)
+    assert 12 in offsets_if_usable(manager)
     assert names_in(tmp_path / "events-0", ".swap") == []
 
 
-def offsets_of_hosted(manager):
+def offsets_if_usable(manager):
     with manager.find(EVENTS):
         return offsets_in(manager)

@@ -13,32 +13,32 @@ from odradek.protocol.errors import LogDirNotFound, OffsetOutOfRange, code_of
 from odradek.storage import clean_shutdown, meta_properties
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory import LogDirectoryOffline
-from odradek.storage.manager.disk_work import DiskWork
+from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.lock import DirectoryLocked
-from odradek.storage.meta_properties import DirectoryRefused, MetaProperties
+from odradek.storage.meta_properties import InvalidLogDirectory, MetaProperties
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.log_managers import Notebook
 
 
 def directories(*paths, observer=None):
-    found = LogDirectories(paths, observer or Notebook())
-    found.open()
-    return found
+    log_directories = LogDirectories(paths, observer or Notebook())
+    log_directories.open()
+    return log_directories
 
 
-def failing(directory):
+def fail_read(directory):
     with directory.guard("reading"):
         raise OSError(errno.EIO, "the disk is broken")
 
 
-def test_a_missing_directory_is_made_with_those_above_it(tmp_path):
+def test_missing_directory_is_created_with_its_parents(tmp_path):
     path = tmp_path / "disk" / "logs"
-    (made,) = directories(path)
+    (directory,) = directories(path)
     assert path.is_dir()
-    assert made.is_online
+    assert directory.is_online
 
 
-def test_a_directory_is_opened_once_at_a_time(tmp_path):
+def test_open_directory_is_locked(tmp_path):
     first = directories(tmp_path)
     with pytest.raises(DirectoryLocked, match=str(tmp_path)):
         directories(tmp_path)
@@ -57,7 +57,7 @@ sys.stdin.read()
 """
 
 
-def test_s10_a_directory_belongs_to_one_process_until_that_ends_however_it_ends(tmp_path):
+def test_s10_directory_lock_is_held_until_its_process_ends(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"locked\n"
@@ -67,175 +67,175 @@ def test_s10_a_directory_belongs_to_one_process_until_that_ends_however_it_ends(
     directories(tmp_path).release()
 
 
-def test_what_was_opened_before_a_refusal_is_given_back(tmp_path):
-    held = directories(tmp_path / "b")
+def test_directories_opened_before_an_error_are_released(tmp_path):
+    locked = directories(tmp_path / "b")
     with pytest.raises(DirectoryLocked):
         directories(tmp_path / "a", tmp_path / "b")
     directories(tmp_path / "a").release()
-    held.release()
+    locked.release()
 
 
-def test_one_directory_under_two_names_is_refused(tmp_path):
+def test_same_directory_under_two_names_is_rejected(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(DirectoryRefused, match="the same directory"):
+    with pytest.raises(InvalidLogDirectory, match="the same directory"):
         directories(tmp_path / "a", tmp_path / "b")
 
 
-def test_a_directory_that_cannot_be_opened_is_offline_and_the_others_are_not(tmp_path):
+def test_only_the_directory_that_cannot_be_opened_is_offline(tmp_path):
     (tmp_path / "a").write_bytes(b"a file")
     observer = Notebook()
-    found = directories(tmp_path / "a", tmp_path / "b", observer=observer)
-    assert [each.path for each in found.offline] == [tmp_path / "a"]
-    assert [each.path for each in found.online] == [tmp_path / "b"]
+    log_directories = directories(tmp_path / "a", tmp_path / "b", observer=observer)
+    assert [directory.path for directory in log_directories.offline] == [tmp_path / "a"]
+    assert [directory.path for directory in log_directories.online] == [tmp_path / "b"]
     assert observer.failed == [(tmp_path / "a", False)]
 
 
 @pytest.mark.parametrize("call", ["mkdir", "open"])
-def test_a_read_only_disk_is_offline(tmp_path, call):
+def test_read_only_disk_is_offline(tmp_path, call):
     observer = Notebook()
     with FaultyDisk(fail_at=1, error=errno.EROFS, counting={call}):
-        found = directories(tmp_path / "a", tmp_path / "b", observer=observer)
+        log_directories = directories(tmp_path / "a", tmp_path / "b", observer=observer)
     assert observer.failed == [(tmp_path / "a", False)]
-    assert "Read-only file system" in str(found.all[0].failure)
+    assert "Read-only file system" in str(log_directories.all[0].error)
 
 
 @pytest.mark.parametrize(
-    ("meta", "why"),
+    ("meta", "reason"),
     [
         (MetaProperties(broker_id=2, cluster_id="ours"), "broker.id is 2, but this broker has 1"),
         (MetaProperties(broker_id=1, cluster_id="theirs"), "cluster.id is theirs"),
     ],
 )
-def test_another_brokers_directory_is_refused(tmp_path, meta, why):
+def test_directory_of_another_broker_is_rejected(tmp_path, meta, reason):
     meta_properties.write(tmp_path, meta)
-    found = directories(tmp_path)
-    with pytest.raises(DirectoryRefused, match=why):
-        found.check_owner(broker_id=1, cluster_id="ours")
-    with pytest.raises(DirectoryRefused, match=why):
-        found.claim(broker_id=1, cluster_id="ours")
+    log_directories = directories(tmp_path)
+    with pytest.raises(InvalidLogDirectory, match=reason):
+        log_directories.verify_meta_properties(broker_id=1, cluster_id="ours")
+    with pytest.raises(InvalidLogDirectory, match=reason):
+        log_directories.write_meta_properties(broker_id=1, cluster_id="ours")
     assert meta_properties.read(tmp_path) == meta
 
 
-def test_directories_of_two_brokers_are_refused_even_if_nothing_is_expected(tmp_path):
+def test_directories_of_two_brokers_are_rejected_without_an_expected_id(tmp_path):
     for number in (1, 2):
         (tmp_path / str(number)).mkdir()
         meta_properties.write(tmp_path / str(number), MetaProperties(broker_id=number))
-    found = directories(tmp_path / "1", tmp_path / "2")
-    with pytest.raises(DirectoryRefused):
-        found.check_owner(broker_id=None, cluster_id=None)
+    log_directories = directories(tmp_path / "1", tmp_path / "2")
+    with pytest.raises(InvalidLogDirectory):
+        log_directories.verify_meta_properties(broker_id=None, cluster_id=None)
 
 
-def test_a_claimed_directory_says_whose_it_is_and_keeps_what_else_it_says(tmp_path):
+def test_meta_properties_are_completed_and_keep_other_properties(tmp_path):
     others = {"directory.id": "AAAAAAAAAAAAAAAAAAAAAQ"}
-    meta_properties.write(tmp_path, MetaProperties(broker_id=1, others=others))
-    found = directories(tmp_path)
-    found.claim(broker_id=1, cluster_id="ours")
+    meta_properties.write(tmp_path, MetaProperties(broker_id=1, other_properties=others))
+    log_directories = directories(tmp_path)
+    log_directories.write_meta_properties(broker_id=1, cluster_id="ours")
     assert meta_properties.read(tmp_path) == MetaProperties(1, "ours", others)
 
 
-def test_a_claim_that_changes_nothing_writes_nothing(tmp_path):
-    found = directories(tmp_path)
-    found.claim(broker_id=1, cluster_id="ours")
+def test_unchanged_meta_properties_are_not_written(tmp_path):
+    log_directories = directories(tmp_path)
+    log_directories.write_meta_properties(broker_id=1, cluster_id="ours")
     with FaultyDisk() as disk:
-        found.claim(broker_id=1, cluster_id="ours")
+        log_directories.write_meta_properties(broker_id=1, cluster_id="ours")
     assert disk.changes == 0
 
 
-def test_a_directory_that_cannot_be_claimed_is_offline(tmp_path):
+def test_directory_whose_meta_properties_cannot_be_written_is_offline(tmp_path):
     observer = Notebook()
-    found = directories(tmp_path / "a", tmp_path / "b", observer=observer)
+    log_directories = directories(tmp_path / "a", tmp_path / "b", observer=observer)
     with FaultyDisk(fail_at=1, error=errno.ENOSPC):
-        found.claim(broker_id=1, cluster_id="ours")
+        log_directories.write_meta_properties(broker_id=1, cluster_id="ours")
     assert observer.failed == [(tmp_path / "a", False)]
     assert meta_properties.read(tmp_path / "b") == MetaProperties(1, "ours")
 
 
-def test_an_unreadable_meta_properties_is_refused(tmp_path):
+def test_invalid_meta_properties_are_rejected(tmp_path):
     (tmp_path / meta_properties.FILE_NAME).write_text("version=0\nbroker.id=one\n")
-    with pytest.raises(DirectoryRefused, match="no broker's id"):
+    with pytest.raises(InvalidLogDirectory, match="no broker's id"):
         directories(tmp_path)
 
 
-def test_a_failure_of_the_disk_is_a_storage_error(tmp_path):
+def test_disk_failure_is_a_storage_error(tmp_path):
     (directory,) = directories(tmp_path)
-    with pytest.raises(LogDirectoryOffline, match=r"reading failed: .* broken") as failure:
-        failing(directory)
-    assert code_of(failure.value) == ErrorCode.KAFKA_STORAGE_ERROR.code
-    assert isinstance(failure.value.__cause__, OSError)
+    with pytest.raises(LogDirectoryOffline, match=r"reading failed: .* broken") as error:
+        fail_read(directory)
+    assert code_of(error.value) == ErrorCode.KAFKA_STORAGE_ERROR.code
+    assert isinstance(error.value.__cause__, OSError)
 
 
-def test_other_failures_are_not_the_disks(tmp_path):
+def test_other_errors_do_not_take_the_directory_offline(tmp_path):
     (directory,) = directories(tmp_path)
     with pytest.raises(OffsetOutOfRange), directory.guard("reading"):
         raise OffsetOutOfRange("too far")
     assert directory.is_online
 
 
-def test_an_offline_directory_stays_so_and_is_not_touched(tmp_path):
+def test_offline_directory_stays_offline_and_is_not_accessed(tmp_path):
     (directory,) = directories(tmp_path)
     with pytest.raises(LogDirectoryOffline):
-        failing(directory)
+        fail_read(directory)
     reached = []
     with pytest.raises(LogDirectoryOffline, match="reading failed"), directory.guard("writing"):
         reached.append("the disk")
     assert not reached
 
 
-def test_an_offline_directory_can_be_unmounted_and_taken_by_another(tmp_path):
+def test_offline_directory_releases_its_lock(tmp_path):
     (directory,) = directories(tmp_path)
     with pytest.raises(LogDirectoryOffline):
-        failing(directory)
+        fail_read(directory)
     directories(tmp_path).release()
 
 
-def test_a_directory_that_fails_belongs_to_nobody_else_while_something_may_write_there(tmp_path):
+def test_failed_directory_stays_locked_while_it_is_in_use(tmp_path):
     first = directories(tmp_path)
     (failed,) = first
     with failed.in_use():
         with failed.in_use(), pytest.raises(LogDirectoryOffline):
-            failing(failed)
+            fail_read(failed)
         with pytest.raises(DirectoryLocked):
             directories(tmp_path)
     directories(tmp_path).release()
 
 
-def test_work_that_is_under_way_when_its_directory_fails_keeps_others_out(tmp_path):
+def test_failed_directory_stays_locked_while_a_disk_task_runs(tmp_path):
     (failed,) = directories(tmp_path)
-    work = DiskWork(failed, "writing", lambda: lambda: None)
-    with work:
-        failed.fail(OSError(errno.EIO, "broken"), "something else")
+    task = DiskTask(failed, "writing", lambda: lambda: None)
+    with task:
+        failed.mark_offline(OSError(errno.EIO, "broken"), "something else")
         with pytest.raises(DirectoryLocked):
             directories(tmp_path)
     directories(tmp_path).release()
 
 
-def test_who_loses_the_last_directory_is_told(tmp_path):
+def test_observer_is_notified_when_the_last_directory_fails(tmp_path):
     observer = Notebook()
     for directory in directories(tmp_path / "a", tmp_path / "b", observer=observer):
         for _ in range(2):
             with pytest.raises(LogDirectoryOffline):
-                failing(directory)
+                fail_read(directory)
     assert observer.failed == [(tmp_path / "a", False), (tmp_path / "b", True)]
 
 
-def test_the_marker_of_a_clean_shutdown_is_believed_once(tmp_path):
+def test_clean_shutdown_marker_is_removed(tmp_path):
     clean_shutdown.write(tmp_path)
     (directory,) = directories(tmp_path)
-    assert directory.read_marker()
-    directory.remove_marker()
-    assert not directory.read_marker()
+    assert directory.read_clean_shutdown_marker()
+    directory.remove_clean_shutdown_marker()
+    assert not directory.read_clean_shutdown_marker()
 
 
-def test_a_directory_tells_how_much_room_is_left(tmp_path):
+def test_directory_reports_its_usable_space(tmp_path):
     (directory,) = directories(tmp_path)
     space = directory.space()
     assert 0 <= space.usable_bytes <= space.total_bytes
 
 
-def test_a_directory_is_found_by_its_absolute_path(tmp_path, monkeypatch):
+def test_directory_is_found_by_its_absolute_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = directories("logs")
-    assert found.at(os.fspath(tmp_path / "logs")) is found.all[0]
+    log_directories = directories("logs")
+    assert log_directories.get(os.fspath(tmp_path / "logs")) is log_directories.all[0]
     with pytest.raises(LogDirNotFound):
-        found.at("logs")
+        log_directories.get("logs")

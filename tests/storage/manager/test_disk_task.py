@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from odradek.storage.manager.directory import LogDirectory, LogDirectoryOffline
-from odradek.storage.manager.disk_work import DiskWork, carry_out
-from odradek.storage.open_segments import OutOfDescriptors
+from odradek.storage.manager.disk_task import DiskTask, execute
+from odradek.storage.open_segments import TooManyOpenFiles
 
 
 @pytest.fixture
@@ -16,19 +16,19 @@ def directory(tmp_path):
     return LogDirectory(tmp_path, on_failure=lambda directory: None)
 
 
-class Story:
+class RecordedTask:
     """What happened to a piece of work."""
 
-    def __init__(self, directory, *, failure=None, is_exclusive=False):
+    def __init__(self, directory, *, error=None, is_exclusive=False):
         self.events = []
-        self.is_pointless = False
-        self._failure = failure
-        self.work = DiskWork(
+        self.is_obsolete = False
+        self._failure = error
+        self.task = DiskTask(
             directory,
             "telling a story",
             self._begin,
-            ended=self.events.append,
-            is_pointless=lambda: self.is_pointless,
+            on_complete=self.events.append,
+            is_obsolete=lambda: self.is_obsolete,
             is_exclusive=is_exclusive,
         )
 
@@ -42,156 +42,154 @@ class Story:
             raise self._failure
 
 
-def test_work_begins_runs_and_is_done(directory):
-    story = Story(directory)
-    carry_out(story.work)
-    assert story.events == ["begun", "run", True]
+def test_task_begins_runs_and_completes(directory):
+    recorded = RecordedTask(directory)
+    execute(recorded.task)
+    assert recorded.events == ["begun", "run", True]
 
 
-def test_work_that_fails_takes_its_directory_offline_and_is_not_done(directory):
-    story = Story(directory, failure=OSError(errno.EIO, "broken"))
+def test_failed_task_takes_its_directory_offline_and_does_not_complete(directory):
+    recorded = RecordedTask(directory, error=OSError(errno.EIO, "broken"))
     with pytest.raises(LogDirectoryOffline, match="telling a story failed"):
-        carry_out(story.work)
-    assert story.events == ["begun", "run"]
+        execute(recorded.task)
+    assert recorded.events == ["begun", "run"]
     assert not directory.is_online
 
 
-def test_work_that_cannot_begin_takes_its_directory_offline(directory):
+def test_task_that_cannot_begin_takes_its_directory_offline(directory):
     def begin():
         raise OSError(errno.EIO, "broken")
 
     with pytest.raises(LogDirectoryOffline):
-        carry_out(DiskWork(directory, "opening", begin))
+        execute(DiskTask(directory, "opening", begin))
     assert not directory.is_online
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
-def test_work_that_wants_for_descriptors_is_broken_off_and_its_directory_stays_online(
-    directory, error
-):
-    story = Story(directory, failure=OSError(error, "too many files"), is_exclusive=True)
-    with pytest.raises(OutOfDescriptors, match="telling a story failed"):
-        carry_out(story.work)
-    assert story.events == ["begun", "run", False]
+def test_task_without_descriptors_fails_and_its_directory_stays_online(directory, error):
+    recorded = RecordedTask(directory, error=OSError(error, "too many files"), is_exclusive=True)
+    with pytest.raises(TooManyOpenFiles, match="telling a story failed"):
+        execute(recorded.task)
+    assert recorded.events == ["begun", "run", False]
     assert directory.is_online
-    carry_out(Story(directory, is_exclusive=True).work)
+    execute(RecordedTask(directory, is_exclusive=True).task)
 
 
-@pytest.mark.parametrize("refusal", [OSError(errno.EMFILE, "too many"), OutOfDescriptors("many")])
-def test_so_is_work_that_wants_for_them_when_it_begins(directory, refusal):
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "too many"), TooManyOpenFiles("many")])
+def test_task_that_begins_without_descriptors_fails_and_stays_online(directory, error):
     def begin():
-        raise refusal
+        raise error
 
-    told = []
-    with pytest.raises(OutOfDescriptors):
-        carry_out(DiskWork(directory, "opening", begin, ended=told.append))
-    assert told == [False]
+    completions = []
+    with pytest.raises(TooManyOpenFiles):
+        execute(DiskTask(directory, "opening", begin, on_complete=completions.append))
+    assert completions == [False]
     assert directory.is_online
 
 
-def test_work_in_an_offline_directory_does_not_begin(directory):
-    directory.fail(OSError(errno.EIO, "broken"), "something else")
-    story = Story(directory)
+def test_task_in_an_offline_directory_does_not_begin(directory):
+    directory.mark_offline(OSError(errno.EIO, "broken"), "something else")
+    recorded = RecordedTask(directory)
     with pytest.raises(LogDirectoryOffline, match="something else failed"):
-        carry_out(story.work)
-    assert story.events == []
+        execute(recorded.task)
+    assert recorded.events == []
 
 
-def test_work_that_became_pointless_before_it_began_is_not_run(directory):
-    story = Story(directory)
-    story.is_pointless = True
-    carry_out(story.work)
-    assert story.events == [False]
+def test_task_that_is_obsolete_before_it_begins_does_not_run(directory):
+    recorded = RecordedTask(directory)
+    recorded.is_obsolete = True
+    execute(recorded.task)
+    assert recorded.events == [False]
 
 
-def test_the_failure_of_work_that_became_pointless_means_nothing(directory):
-    story = Story(directory, failure=FileNotFoundError(errno.ENOENT, "it has been deleted"))
-    with story.work:
-        story.is_pointless = True
-        story.work.run()
-    assert story.events == ["begun", "run", False]
+def test_failure_of_an_obsolete_task_is_ignored(directory):
+    recorded = RecordedTask(directory, error=FileNotFoundError(errno.ENOENT, "it has been deleted"))
+    with recorded.task:
+        recorded.is_obsolete = True
+        recorded.task.run()
+    assert recorded.events == ["begun", "run", False]
     assert directory.is_online
 
 
-def test_work_that_was_pointless_by_the_time_it_was_run_is_not_done(directory):
-    story = Story(directory)
-    with story.work:
-        story.work.run()
-        story.is_pointless = True
-    assert story.events == ["begun", "run", False]
+def test_task_that_is_obsolete_after_it_ran_does_not_complete(directory):
+    recorded = RecordedTask(directory)
+    with recorded.task:
+        recorded.task.run()
+        recorded.is_obsolete = True
+    assert recorded.events == ["begun", "run", False]
 
 
-def test_a_bug_is_not_the_disks_failure(directory):
-    story = Story(directory, failure=AssertionError("a bug"))
+def test_bug_does_not_take_the_directory_offline(directory):
+    recorded = RecordedTask(directory, error=AssertionError("a bug"))
     with pytest.raises(AssertionError, match="a bug"):
-        carry_out(story.work)
-    assert story.events == ["begun", "run", False]
+        execute(recorded.task)
+    assert recorded.events == ["begun", "run", False]
     assert directory.is_online
 
 
-def test_exclusive_work_that_was_pointless_leaves_the_directory_to_others(directory):
-    story = Story(directory, is_exclusive=True)
-    story.is_pointless = True
-    with Story(directory, is_exclusive=True).work:
-        carry_out(story.work)
-        assert directory.is_busy
-    assert not directory.is_busy
+def test_obsolete_exclusive_task_does_not_release_another_one(directory):
+    recorded = RecordedTask(directory, is_exclusive=True)
+    recorded.is_obsolete = True
+    with RecordedTask(directory, is_exclusive=True).task:
+        execute(recorded.task)
+        assert directory.has_exclusive_task
+    assert not directory.has_exclusive_task
 
 
-def test_exclusive_work_is_the_only_one_of_its_directory(directory):
-    first = Story(directory, is_exclusive=True).work
-    second = Story(directory, is_exclusive=True).work
+def test_directory_has_one_exclusive_task_at_a_time(directory):
+    first = RecordedTask(directory, is_exclusive=True).task
+    second = RecordedTask(directory, is_exclusive=True).task
     with first:
         with pytest.raises(AssertionError, match="beside other work"):
-            carry_out(second)
-        carry_out(Story(directory).work)
-    carry_out(second)
+            execute(second)
+        execute(RecordedTask(directory).task)
+    execute(second)
 
 
-def test_failed_exclusive_work_does_not_stand_in_the_way_of_other_directories(directory, tmp_path):
-    broken = Story(directory, failure=OSError(errno.EIO, "broken"), is_exclusive=True)
+def test_failed_exclusive_task_does_not_block_other_directories(directory, tmp_path):
+    broken = RecordedTask(directory, error=OSError(errno.EIO, "broken"), is_exclusive=True)
     with pytest.raises(LogDirectoryOffline):
-        carry_out(broken.work)
+        execute(broken.task)
     other = LogDirectory(tmp_path, on_failure=lambda directory: None)
-    carry_out(Story(other, is_exclusive=True).work)
+    execute(RecordedTask(other, is_exclusive=True).task)
 
 
-def leave_while_it_runs(story):
+def exit_while_it_runs(recorded):
     """As a caller that is cancelled, and does not wait for its thread."""
-    begun, may_end = Event(), Event()
+    begun, can_end = Event(), Event()
 
     def run():
         begun.set()
-        assert may_end.wait(timeout=10)
+        assert can_end.wait(timeout=10)
 
-    story.run = run
+    recorded.run = run
     with ThreadPoolExecutor(1) as threads:
         try:
-            with story.work:
-                threads.submit(story.work.run)
+            with recorded.task:
+                threads.submit(recorded.task.run)
                 assert begun.wait(timeout=10)
                 raise KeyboardInterrupt
         finally:
-            may_end.set()
+            can_end.set()
 
 
-class TestWhoLeavesTooEarly:
-    def test_lets_no_other_exclusive_work_begin(self, directory):
+class TestEarlyExit:
+    def test_running_task_still_blocks_exclusive_tasks(self, directory):
         with pytest.raises(AssertionError, match="left before it had been run"):
-            leave_while_it_runs(Story(directory, is_exclusive=True))
+            exit_while_it_runs(RecordedTask(directory, is_exclusive=True))
         with pytest.raises(AssertionError, match="beside other work"):
-            carry_out(Story(directory, is_exclusive=True).work)
+            execute(RecordedTask(directory, is_exclusive=True).task)
 
-    def test_is_not_told_that_it_has_ended(self, directory):
-        story = Story(directory)
+    def test_running_task_does_not_complete(self, directory):
+        recorded = RecordedTask(directory)
         with pytest.raises(AssertionError, match="left before it had been run"):
-            leave_while_it_runs(story)
-        assert story.events == ["begun"]
+            exit_while_it_runs(recorded)
+        assert recorded.events == ["begun"]
 
-    def test_may_leave_before_it_has_been_begun_and_then_it_never_is(self, directory):
-        story = Story(directory, is_exclusive=True)
-        with pytest.raises(KeyboardInterrupt), story.work:
+    def test_exit_before_the_task_runs_prevents_it_from_running(self, directory):
+        recorded = RecordedTask(directory, is_exclusive=True)
+        with pytest.raises(KeyboardInterrupt), recorded.task:
             raise KeyboardInterrupt
-        story.work.run()
-        assert story.events == ["begun", False]
-        carry_out(Story(directory, is_exclusive=True).work)
+        recorded.task.run()
+        assert recorded.events == ["begun", False]
+        execute(RecordedTask(directory, is_exclusive=True).task)

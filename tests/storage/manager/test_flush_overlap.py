@@ -12,10 +12,10 @@ from functools import partial
 import pytest
 
 from odradek.storage import files
-from odradek.storage.cleaner.compaction import clean
-from odradek.storage.cleaner.swap import Swap, swap
-from odradek.storage.deletion import remove
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.cleaner.cleaner import clean
+from odradek.storage.cleaner.segment_swap import SegmentSwap, swap_segments
+from odradek.storage.manager.disk_task import execute
+from odradek.storage.segment_deletion import delete_segment_files
 from odradek.storage.settings import TopicSettings
 from tests.support import log_managers
 from tests.support.compaction import task_of
@@ -28,34 +28,34 @@ CALLS_MAX = 200
 WAITS_S = 0.5
 
 
-class Overtaken:
+class InterruptedCalls:
     """``files.system``, on which something else happens before the n-th call."""
 
-    def __init__(self, at, begin):
+    def __init__(self, call_number, start_change):
         self._system = files.system
-        self._left = at
-        self._begin = begin
+        self._calls_left = call_number
+        self._start_change = start_change
         self.change = None
 
     @property
-    def has_happened(self):
+    def is_changed(self):
         return self.change is not None
 
     def __getattr__(self, name):
-        self._left -= 1
-        if self._left == 0:
+        self._calls_left -= 1
+        if self._calls_left == 0:
             files.system = self._system
-            self.change = self._begin()
+            self.change = self._start_change()
             wait([self.change], timeout=WAITS_S)
             files.system = self
         return getattr(self._system, name)
 
 
 @contextmanager
-def overtaken(at, happens):
+def interrupted_calls(call_number, change):
     system = files.system
     with ThreadPoolExecutor(1) as others:
-        disk = files.system = Overtaken(at, partial(others.submit, happens))
+        disk = files.system = InterruptedCalls(call_number, partial(others.submit, change))
         try:
             yield disk
             if disk.change is not None:
@@ -64,11 +64,11 @@ def overtaken(at, happens):
             files.system = system
 
 
-def filled(path, **settings):
+def create_filled_log(path, **settings):
     """A log of several segments that are not synced, with everything that a log can have."""
     manager = managing(path, **SETTINGS, **settings)
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
-    with hosted as log:
+    hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    with hosted_log as log:
         for number in range(8):
             append(
                 log,
@@ -85,38 +85,40 @@ def filled(path, **settings):
         if log.settings.is_compacted:
             log.flush(now_ms=NOW_MS)  # else nothing would be compacted
         append(log, b"last", key=b"last", leader_epoch=9)
-    return manager, hosted
+    return manager, hosted_log
 
 
-def retain(manager, hosted):
+def retain(manager, hosted_log):
     settings = TopicSettings(**SETTINGS, retention_bytes=0)
     manager.configure("events", settings)
     assert len(log_managers.retain(manager)) > 2
-    carry_all(manager.upkeep.removals_due(NOW_MS))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS))
 
 
-def compact(manager, hosted):
-    plan = clean(task_of(hosted.log))
-    manager.upkeep.remove_later(hosted, swap(hosted.log, plan), now_ms=NOW_MS)
-    carry_all(manager.upkeep.removals_due(NOW_MS))
+def compact(manager, hosted_log):
+    plan = clean(task_of(hosted_log.log))
+    manager.maintenance.schedule_deletion(
+        hosted_log, swap_segments(hosted_log.log, plan), now_ms=NOW_MS
+    )
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS))
 
 
-def truncate(manager, hosted):
-    carry_out(manager.truncate(hosted, 3, now_ms=NOW_MS))
-    carry_all(manager.upkeep.removals_due(NOW_MS))
-    with hosted as log:
+def truncate(manager, hosted_log):
+    execute(manager.truncate(hosted_log, 3, now_ms=NOW_MS))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS))
+    with hosted_log as log:
         append(log, b"instead", leader_epoch=20)
 
 
-def begin_anew(manager, hosted):
-    carry_out(manager.truncate_fully(hosted, 0, now_ms=NOW_MS))
-    carry_all(manager.upkeep.removals_due(NOW_MS))
-    with hosted as log:
+def truncate_fully(manager, hosted_log):
+    execute(manager.truncate_fully_and_start_at(hosted_log, 0, now_ms=NOW_MS))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS))
+    with hosted_log as log:
         append(log, b"anew", leader_epoch=20)
 
 
-def roll(manager, hosted):
-    with hosted as log:
+def roll(manager, hosted_log):
+    with hosted_log as log:
         log.roll(now_ms=NOW_MS)
         append(log, b"more", leader_epoch=20)
 
@@ -125,79 +127,79 @@ CHANGES = {
     retain: {},
     compact: {"cleanup_policy": ("compact",)},
     truncate: {},
-    begin_anew: {},
+    truncate_fully: {},
     roll: {},
 }
 
 
 def names_below(path):
-    return {each.name for each in path.iterdir()}
+    return {path_entry.name for path_entry in path.iterdir()}
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_in_the_midst_of_a_flush_leaves_what_it_leaves_without(tmp_path, change):
-    manager, hosted = filled(tmp_path / "alone", **CHANGES[change])
-    change(manager, hosted)
-    expected = values_in(hosted)
-    hosted.log.flush(now_ms=NOW_MS)
-    names = names_below(hosted.log.directory)
-    for at in range(1, CALLS_MAX):
-        root = tmp_path / str(at)
-        manager, hosted = filled(root, **CHANGES[change])
-        work = hosted.plan_flush(now_ms=NOW_MS)
-        with work, overtaken(at, partial(change, manager, hosted)) as disk:
-            work.run()
-        if not disk.has_happened:
+def test_change_during_a_flush_has_the_same_result_as_without(tmp_path, change):
+    manager, hosted_log = create_filled_log(tmp_path / "alone", **CHANGES[change])
+    change(manager, hosted_log)
+    expected = values_in(hosted_log)
+    hosted_log.log.flush(now_ms=NOW_MS)
+    names = names_below(hosted_log.log.directory)
+    for call_number in range(1, CALLS_MAX):
+        root = tmp_path / str(call_number)
+        manager, hosted_log = create_filled_log(root, **CHANGES[change])
+        task = hosted_log.flush_task(now_ms=NOW_MS)
+        with task, interrupted_calls(call_number, partial(change, manager, hosted_log)) as disk:
+            task.run()
+        if not disk.is_changed:
             break
         assert manager.directories.offline == []
-        assert values_in(hosted) == expected
-        carry_out(hosted.plan_flush(now_ms=NOW_MS))
-        assert hosted.log.recovery_point == hosted.log.end_offset
-        assert names_below(hosted.log.directory) == names
+        assert values_in(hosted_log) == expected
+        execute(hosted_log.flush_task(now_ms=NOW_MS))
+        assert hosted_log.log.recovery_point == hosted_log.log.log_end_offset
+        assert names_below(hosted_log.log.directory) == names
         manager.close(now_ms=NOW_MS)
-        again = managing(root, **SETTINGS, **CHANGES[change])
-        assert values_in(again.find(EVENTS)) == expected
-        again.abandon()
-    assert 10 < at < CALLS_MAX - 1
+        restarted = managing(root, **SETTINGS, **CHANGES[change])
+        assert values_in(restarted.find(EVENTS)) == expected
+        restarted.close_handlers()
+    assert 10 < call_number < CALLS_MAX - 1
 
 
 @pytest.mark.parametrize("step", ["stage", "finish"])
-def test_a_flush_in_the_midst_of_a_swap_leaves_what_it_leaves_without(tmp_path, step):
-    manager, hosted = filled(tmp_path / "alone", **CHANGES[compact])
-    compact(manager, hosted)
-    expected = values_in(hosted)
-    hosted.log.flush(now_ms=NOW_MS)
-    names = names_below(hosted.log.directory)
-    for at in range(1, CALLS_MAX):
-        manager, hosted = filled(tmp_path / str(at), **CHANGES[compact])
-        work = hosted.plan_flush(now_ms=NOW_MS)
-        has_happened = swap_around(hosted.log, step, at, partial(carry_out, work))
-        if not has_happened:
+def test_flush_during_a_swap_has_the_same_result_as_without(tmp_path, step):
+    manager, hosted_log = create_filled_log(tmp_path / "alone", **CHANGES[compact])
+    compact(manager, hosted_log)
+    expected = values_in(hosted_log)
+    hosted_log.log.flush(now_ms=NOW_MS)
+    names = names_below(hosted_log.log.directory)
+    for call_number in range(1, CALLS_MAX):
+        manager, hosted_log = create_filled_log(tmp_path / str(call_number), **CHANGES[compact])
+        task = hosted_log.flush_task(now_ms=NOW_MS)
+        is_changed = swap_with_change(hosted_log.log, step, call_number, partial(execute, task))
+        if not is_changed:
             break
         assert manager.directories.offline == []
-        assert values_in(hosted) == expected
-        assert hosted.log.recovery_point == hosted.log.end_offset
-        assert names_below(hosted.log.directory) == names
-    assert 4 < at < CALLS_MAX - 1
+        assert values_in(hosted_log) == expected
+        assert hosted_log.log.recovery_point == hosted_log.log.log_end_offset
+        assert names_below(hosted_log.log.directory) == names
+    assert 4 < call_number < CALLS_MAX - 1
 
 
-def swap_around(log, step, at, happens):
+def swap_with_change(log, step, call_number, change):
     """Compact the log; before the ``at``-th call of a step of the first swap, something happens."""
     first, *others = clean(task_of(log)).replacements
-    swapping = Swap(log, first)
+    swap = SegmentSwap(log, first)
     if step == "finish":
-        swapping.stage()
-        swapping.publish()
-    with overtaken(at, happens) as disk:
-        getattr(swapping, step)()
+        swap.stage()
+        swap.publish()
+    with interrupted_calls(call_number, change) as disk:
+        getattr(swap, step)()
     if step == "stage":
-        swapping.publish()
-        swapping.finish()
-    remove(swapping.settle())
+        swap.publish()
+        swap.finish()
+    delete_segment_files(swap.complete())
     for other in others:
-        swapping = Swap(log, other)
-        swapping.stage()
-        swapping.publish()
-        swapping.finish()
-        remove(swapping.settle())
-    return disk.has_happened
+        swap = SegmentSwap(log, other)
+        swap.stage()
+        swap.publish()
+        swap.finish()
+        delete_segment_files(swap.complete())
+    return disk.is_changed

@@ -8,10 +8,10 @@ import pytest
 from odradek.protocol.errors import CorruptMessage, KafkaStorageError
 from odradek.protocol.types import Uuid
 from odradek.storage import clean_shutdown, log_loader, partition_metadata
-from odradek.storage.manager import loading
+from odradek.storage.manager import log_dir_loader
 from odradek.storage.manager.directories import LogDirectories
 from odradek.storage.manager.directory_checkpoints import CHECKPOINTS
-from odradek.storage.manager.loading import DuplicateLog
+from odradek.storage.manager.log_dir_loader import DuplicateLog
 from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
@@ -19,9 +19,9 @@ from odradek.storage.offset_checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
-from odradek.storage.open_segments import OutOfDescriptors
+from odradek.storage.open_segments import TooManyOpenFiles
 from odradek.storage.settings import TopicSettings
-from odradek.storage.topic_table import TopicTable
+from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 from tests.support.faulty_disk import FaultyDisk
 from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
@@ -44,7 +44,7 @@ TOPIC_ID = Uuid(bytes(range(16)))
 UNIQUE = "0123456789abcdef" * 2
 
 
-def filled(*paths, **settings):
+def create_filled_logs(*paths, **settings):
     """Two logs that are not synced."""
     manager = managing(*paths, **settings)
     written(manager, EVENTS, b"a", b"b", b"c")
@@ -52,8 +52,8 @@ def filled(*paths, **settings):
     return manager
 
 
-def test_everything_is_there_again_after_a_clean_stop(tmp_path):
-    filled(tmp_path / "a", tmp_path / "b").close(now_ms=NOW_MS)
+def test_all_logs_are_loaded_after_a_clean_shutdown(tmp_path):
+    create_filled_logs(tmp_path / "a", tmp_path / "b").close(now_ms=NOW_MS)
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     assert contents(manager) == {EVENTS: [b"a", b"b", b"c"], ORDERS: [b"x"]}
@@ -61,81 +61,86 @@ def test_everything_is_there_again_after_a_clean_stop(tmp_path):
     assert observer == Notebook()
 
 
-def test_everything_is_there_again_after_being_killed(tmp_path):
-    filled(tmp_path / "a", tmp_path / "b").abandon()
+def test_all_logs_are_recovered_after_a_kill(tmp_path):
+    create_filled_logs(tmp_path / "a", tmp_path / "b").close_handlers()
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     assert contents(manager) == {EVENTS: [b"a", b"b", b"c"], ORDERS: [b"x"]}
     assert observer.notes == []
 
 
-def test_a_clean_stop_is_marked_and_the_mark_is_removed_by_the_next_start(tmp_path):
-    filled(tmp_path).close(now_ms=NOW_MS, broker_epoch=7)
+def test_clean_shutdown_marker_is_written_and_removed_by_the_next_start(tmp_path):
+    create_filled_logs(tmp_path).close(now_ms=NOW_MS, broker_epoch=7)
     assert clean_shutdown.read(tmp_path).broker_epoch == 7
     managing(tmp_path)
     assert clean_shutdown.read(tmp_path) is None
 
 
-def test_a_manager_that_is_abandoned_leaves_no_mark(tmp_path):
-    filled(tmp_path).abandon()
+def test_unclean_shutdown_leaves_no_marker(tmp_path):
+    create_filled_logs(tmp_path).close_handlers()
     assert clean_shutdown.read(tmp_path) is None
 
 
-def test_recovery_is_reported_directory_by_directory(tmp_path):
+def test_recovery_progress_is_reported_per_directory(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    filled(a, b).abandon()
+    create_filled_logs(a, b).close_handlers()
     observer = Notebook()
     managing(a, b, observer=observer)
     assert sorted(observer.progress) == [(a, 0, 1), (a, 1, 1), (b, 0, 1), (b, 1, 1)]
 
 
-def test_the_recovery_of_each_log_is_reported_segment_by_segment(tmp_path):
+def test_recovery_progress_of_a_log_is_reported_per_segment(tmp_path):
     manager = managing(tmp_path, segment_bytes=200)
     written(manager, EVENTS, *[bytes(100)] * 3)
     written(manager, ORDERS, b"x")
-    manager.abandon()
-    again = LogManager(manager.directories, manager.topics)
+    manager.close_handlers()
+    restarted = LogManager(manager.directories, manager.topic_settings)
     manager.directories.open()
-    told = []
-    again.load(
+    progress_events = []
+    restarted.load(
         now_ms=NOW_MS,
-        progress=lambda path, done, total: told.append((path.name, done, total)),
+        progress=lambda path, done, total: progress_events.append((path.name, done, total)),
     )
-    assert sorted(told) == [*(("events-0", done, 3) for done in range(3)), ("orders-0", 0, 1)]
+    assert sorted(progress_events) == [
+        *(("events-0", done, 3) for done in range(3)),
+        ("orders-0", 0, 1),
+    ]
 
 
-def test_logs_for_which_no_descriptor_is_left_are_refused_and_there_at_the_next_start(tmp_path):
-    filled(tmp_path).abandon()
+def test_logs_without_descriptors_are_skipped_and_loaded_by_the_next_start(tmp_path):
+    create_filled_logs(tmp_path).close_handlers()
     outcomes = set()
     for fail_at in range(1, 200):
         directories = LogDirectories([tmp_path], Notebook())
         directories.open()
-        manager = LogManager(directories, TopicTable(TopicSettings(), PRODUCERS))
-        with FewDescriptors(fail_at=fail_at) as system, suppress(OutOfDescriptors):
+        manager = LogManager(directories, TopicSettingsRegistry(TopicSettings(), PRODUCERS))
+        with FewDescriptors(fail_at=fail_at) as system, suppress(TooManyOpenFiles):
             manager.load(now_ms=NOW_MS)
             outcomes.add(frozenset(manager.logs.current))
         assert directories.online
         if not system.failed_calls:
             break
-        manager.abandon()
-        again = managing(tmp_path)
-        assert contents(again) == {EVENTS: [b"a", b"b", b"c"], ORDERS: [b"x"]}
-        again.abandon()
-    assert outcomes == {frozenset(each) for each in ([EVENTS], [ORDERS], [EVENTS, ORDERS])}
+        manager.close_handlers()
+        restarted = managing(tmp_path)
+        assert contents(restarted) == {EVENTS: [b"a", b"b", b"c"], ORDERS: [b"x"]}
+        restarted.close_handlers()
+    assert outcomes == {
+        frozenset(partitions) for partitions in ([EVENTS], [ORDERS], [EVENTS, ORDERS])
+    }
 
 
-def test_only_the_directory_that_was_not_closed_is_recovered(tmp_path):
+def test_only_directories_without_a_marker_are_recovered(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    filled(a, b).close(now_ms=NOW_MS)
+    create_filled_logs(a, b).close(now_ms=NOW_MS)
     clean_shutdown.remove(a)
     observer = Notebook()
     managing(a, b, observer=observer)
     assert {path for path, _, _ in observer.progress} == {a}
 
 
-def test_a_disk_that_fails_during_recovery_goes_offline_alone(tmp_path):
+def test_disk_failure_during_recovery_takes_one_directory_offline(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    filled(a, b).abandon()
+    create_filled_logs(a, b).close_handlers()
     observer = Notebook()
 
     def failing_first(tasks):
@@ -148,9 +153,9 @@ def test_a_disk_that_fails_during_recovery_goes_offline_alone(tmp_path):
     assert contents(manager) == {ORDERS: [b"x"]}
 
 
-def test_at_whichever_call_a_disk_fails_during_a_start_the_other_goes_on(tmp_path):
+def test_disk_failure_at_any_call_of_the_start_affects_one_directory(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    filled(a, b).close(now_ms=NOW_MS)
+    create_filled_logs(a, b).close(now_ms=NOW_MS)
     calls = {"listdir", "open", "pread", "unlink", "sync_directory"}
     failed = set()
     for n in range(1, 60):
@@ -159,7 +164,7 @@ def test_at_whichever_call_a_disk_fails_during_a_start_the_other_goes_on(tmp_pat
         observer = Notebook()
         with FaultyDisk(fail_at=n, error=errno.EIO, counting=calls) as disk:
             manager = managing(a, b, observer=observer)
-        manager.abandon()
+        manager.close_handlers()
         if not disk.failed_calls:
             break
         assert len(observer.failed) == 1, disk
@@ -173,28 +178,28 @@ def test_at_whichever_call_a_disk_fails_during_a_start_the_other_goes_on(tmp_pat
 # What the checkpoints say
 
 
-def test_a_log_starts_where_records_were_deleted_up_to(tmp_path):
-    manager = filled(tmp_path)
+def test_log_start_offset_is_restored(tmp_path):
+    manager = create_filled_logs(tmp_path)
     with manager.find(EVENTS) as log:
-        log.advance_start(2)
+        log.maybe_increment_log_start_offset(2)
     manager.close(now_ms=NOW_MS)
     assert values_in(managing(tmp_path).find(EVENTS)) == [b"c"]
 
 
-def test_the_high_watermark_is_as_it_was(tmp_path):
+def test_high_watermark_is_restored(tmp_path):
     manager = managing(tmp_path)
     with written(manager, EVENTS, b"a", b"b") as log:
         append(log, b"not replicated")
-        log.advance_high_watermark(2)
+        log.update_high_watermark(2)
     manager.close(now_ms=NOW_MS)
     assert managing(tmp_path).find(EVENTS).log.high_watermark == 2
 
 
 @pytest.mark.parametrize(("checkpointed", "expected"), [(0, 1), (2, 2), (99, 3)])
-def test_the_high_watermark_is_between_the_start_and_the_end(tmp_path, checkpointed, expected):
-    manager = filled(tmp_path)
+def test_restored_high_watermark_is_within_the_log(tmp_path, checkpointed, expected):
+    manager = create_filled_logs(tmp_path)
     with manager.find(EVENTS) as log:
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
     manager.close(now_ms=NOW_MS)
     HIGH_WATERMARKS.write(tmp_path, {EVENTS: checkpointed})
     assert managing(tmp_path).find(EVENTS).log.high_watermark == expected
@@ -203,53 +208,55 @@ def test_the_high_watermark_is_between_the_start_and_the_end(tmp_path, checkpoin
 def test_recovery_begins_at_the_recovery_point(tmp_path):
     manager = managing(tmp_path, segment_bytes=200)
     flush(written(manager, EVENTS, *(bytes(100) for _ in range(5))))
-    carry_all(manager.checkpoints())
-    manager.abandon()
+    carry_all(manager.checkpoint_tasks())
+    manager.close_handlers()
     first = tmp_path / "events-0" / "00000000000000000000.log"
     damaged = bytearray(first.read_bytes())
     damaged[80] ^= 1
     first.write_bytes(damaged)
-    again = managing(tmp_path, segment_bytes=200)
-    assert again.find(EVENTS).log.recovery_point == again.find(EVENTS).log.end_offset == 5
-    again.abandon()
+    restarted = managing(tmp_path, segment_bytes=200)
+    assert (
+        restarted.find(EVENTS).log.recovery_point == restarted.find(EVENTS).log.log_end_offset == 5
+    )
+    restarted.close_handlers()
     RECOVERY_POINTS.write(tmp_path, {})
-    assert managing(tmp_path, segment_bytes=200).find(EVENTS).log.end_offset == 0
+    assert managing(tmp_path, segment_bytes=200).find(EVENTS).log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("checkpoint", [*CHECKPOINTS, CLEANER_OFFSETS], ids=lambda each: each.name)
-def test_a_damaged_checkpoint_is_reported_counts_as_empty_and_is_made_anew(tmp_path, checkpoint):
-    manager = filled(tmp_path)
+def test_damaged_checkpoint_is_reported_ignored_and_rewritten(tmp_path, checkpoint):
+    manager = create_filled_logs(tmp_path)
     with manager.find(EVENTS) as log:
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
     flush(manager.find(EVENTS))
-    carry_all(manager.checkpoints())
-    manager.abandon()
+    carry_all(manager.checkpoint_tasks())
+    manager.close_handlers()
     (tmp_path / checkpoint.name).write_bytes(b"0\n7\nevents 0")
     observer = Notebook()
     log = managing(tmp_path, observer=observer).find(EVENTS).log
     (note,) = observer.notes
     assert checkpoint.name in note
-    assert log.end_offset == 3
+    assert log.log_end_offset == 3
     assert log.recovery_point == (0 if checkpoint is RECOVERY_POINTS else 3)
-    assert log.start_offset == (0 if checkpoint is LOG_START_OFFSETS else 1)
-    assert log.high_watermark == (log.start_offset if checkpoint is HIGH_WATERMARKS else 3)
+    assert log.log_start_offset == (0 if checkpoint is LOG_START_OFFSETS else 1)
+    assert log.high_watermark == (log.log_start_offset if checkpoint is HIGH_WATERMARKS else 3)
     checkpoint.read(tmp_path)
 
 
-def test_lines_of_logs_that_are_gone_do_not_reach_new_logs_of_that_name(tmp_path):
+def test_checkpoint_entries_of_deleted_logs_do_not_apply_to_new_logs(tmp_path):
     for checkpoint in (*CHECKPOINTS, CLEANER_OFFSETS):
         checkpoint.write(tmp_path, {EVENTS: 1000})
     manager = managing(tmp_path)
-    hosted = written(manager, EVENTS, b"a")
-    assert manager.cleaner.checkpoint(hosted.log) is None
-    manager.abandon()
+    hosted_log = written(manager, EVENTS, b"a")
+    assert manager.cleaner_manager.last_clean_offset(hosted_log.log) is None
+    manager.close_handlers()
     assert contents(managing(tmp_path)) == {EVENTS: [b"a"]}
 
 
 # What else is in a directory
 
 
-def test_what_is_no_log_is_reported_and_left_alone(tmp_path):
+def test_unknown_directories_are_reported_and_skipped(tmp_path):
     for name in ("lost+found", "not a log", "__cluster_metadata-0", f"old-1.{UNIQUE}-stray"):
         (tmp_path / name).mkdir()
     (tmp_path / "events-0").write_bytes(b"a file, not a directory")
@@ -262,49 +269,49 @@ def test_what_is_no_log_is_reported_and_left_alone(tmp_path):
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 4
 
 
-def test_logs_that_were_being_deleted_are_removed_after_the_delay(tmp_path):
-    doomed = tmp_path / f"events-0.{UNIQUE}-delete"
-    doomed.mkdir()
-    (doomed / "00000000000000000000.log").write_bytes(b"anything")
+def test_delete_directories_are_removed_after_the_delay(tmp_path):
+    deleted_log = tmp_path / f"events-0.{UNIQUE}-delete"
+    deleted_log.mkdir()
+    (deleted_log / "00000000000000000000.log").write_bytes(b"anything")
     manager = managing(tmp_path, file_delete_delay_ms=1000)
     assert contents(manager) == {}
-    assert manager.upkeep.removals.next_due_ms == NOW_MS + 1000
-    carry_all(manager.upkeep.removals_due(NOW_MS + 1000))
-    assert not doomed.exists()
+    assert manager.maintenance.removals.next_due_ms == NOW_MS + 1000
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS + 1000))
+    assert not deleted_log.exists()
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_copy_on_its_way_is_still_one(tmp_path, is_clean):
-    manager = filled(tmp_path / "a", tmp_path / "b")
+def test_future_log_is_loaded_as_a_future_log(tmp_path, is_clean):
+    manager = create_filled_logs(tmp_path / "a", tmp_path / "b")
     copied(manager, EVENTS, manager.directories.all[1])
-    manager.close(now_ms=NOW_MS) if is_clean else manager.abandon()
-    again = managing(tmp_path / "a", tmp_path / "b")
-    assert values_in(again.find_future(EVENTS)) == values_in(again.find(EVENTS))
-    assert again.find_future(EVENTS).is_future
+    manager.close(now_ms=NOW_MS) if is_clean else manager.close_handlers()
+    restarted = managing(tmp_path / "a", tmp_path / "b")
+    assert values_in(restarted.find_future(EVENTS)) == values_in(restarted.find(EVENTS))
+    assert restarted.find_future(EVENTS).is_future
 
 
-def test_a_log_remembers_its_topics_id(tmp_path):
+def test_topic_id_is_loaded(tmp_path):
     manager = managing(tmp_path)
-    manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
     manager.close(now_ms=NOW_MS)
     assert managing(tmp_path).find(EVENTS).topic_id == TOPIC_ID
 
 
-def test_a_topics_id_that_cannot_be_read_is_learnt_again(tmp_path):
-    filled(tmp_path).close(now_ms=NOW_MS)
+def test_unreadable_topic_id_is_removed_and_written_again(tmp_path):
+    create_filled_logs(tmp_path).close(now_ms=NOW_MS)
     (tmp_path / "events-0" / partition_metadata.FILE_NAME).write_bytes(b"version: 0\ntop")
     observer = Notebook()
     manager = managing(tmp_path, observer=observer)
     assert manager.find(EVENTS).topic_id is None
     assert "removed" in observer.notes[0]
-    manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
     assert partition_metadata.read(tmp_path / "events-0") == TOPIC_ID
 
 
 # Two logs of one partition
 
 
-def test_a_partition_with_two_logs_is_a_clear_error_and_nothing_is_changed(tmp_path):
+def test_two_logs_of_one_partition_are_an_error_and_nothing_changes(tmp_path):
     for name in ("a", "b"):
         manager = managing(tmp_path / name)
         written(manager, EVENTS, name.encode())
@@ -316,11 +323,11 @@ def test_a_partition_with_two_logs_is_a_clear_error_and_nothing_is_changed(tmp_p
         assert clean_shutdown.read(tmp_path / name) is not None
 
 
-def test_a_log_that_was_never_written_to_makes_room_for_one_that_was(tmp_path):
+def test_empty_log_is_removed_in_favour_of_a_log_with_records(tmp_path):
     for name, values in {"a": [], "b": [b"something"]}.items():
         manager = managing(tmp_path / name)
         written(manager, EVENTS, *values)
-        manager.abandon()
+        manager.close_handlers()
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     assert contents(manager) == {EVENTS: [b"something"]}
@@ -328,11 +335,11 @@ def test_a_log_that_was_never_written_to_makes_room_for_one_that_was(tmp_path):
     assert "is removed" in observer.notes[0]
 
 
-def test_an_empty_log_of_another_topic_of_the_same_name_does_not(tmp_path):
+def test_empty_log_with_another_topic_id_is_an_error(tmp_path):
     for name in ("a", "b"):
         manager = managing(tmp_path / name)
-        manager.create(EVENTS, topic_id=Uuid(name.encode() * 16), now_ms=NOW_MS)
-        manager.abandon()
+        manager.get_or_create_log(EVENTS, topic_id=Uuid(name.encode() * 16), now_ms=NOW_MS)
+        manager.close_handlers()
     with pytest.raises(DuplicateLog):
         managing(tmp_path / "a", tmp_path / "b")
 
@@ -344,20 +351,20 @@ def test_an_empty_log_of_another_topic_of_the_same_name_does_not(tmp_path):
 def damaged(tmp_path, monkeypatch):
     """A clean directory in which one log makes no sense, so that nobody can open it."""
 
-    def open_log(place, findings, **how):
-        if place.partition == EVENTS:
+    def open_log(log_location, load_findings, **options):
+        if log_location.partition == EVENTS:
             raise CorruptMessage("no batch")
-        return log_loader.open_log(place, findings, **how)
+        return log_loader.open_log(log_location, load_findings, **options)
 
-    manager = filled(tmp_path)
+    manager = create_filled_logs(tmp_path)
     with manager.find(EVENTS) as log:
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
     manager.close(now_ms=NOW_MS)
-    monkeypatch.setattr(loading, "open_log", open_log)
+    monkeypatch.setattr(log_dir_loader, "open_log", open_log)
     return tmp_path
 
 
-def test_a_log_that_makes_no_sense_is_refused_alone_and_left_as_it_is(damaged):
+def test_damaged_log_is_rejected_alone_and_not_changed(damaged):
     before = names_in(damaged / "events-0")
     observer = Notebook()
     manager = managing(damaged, observer=observer)
@@ -367,14 +374,14 @@ def test_a_log_that_makes_no_sense_is_refused_alone_and_left_as_it_is(damaged):
     with pytest.raises(KafkaStorageError, match="cannot be opened"):
         manager.find(EVENTS)
     with pytest.raises(KafkaStorageError, match="cannot be opened"):
-        manager.create(EVENTS, now_ms=NOW_MS)
+        manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     assert names_in(damaged / "events-0") == before
 
 
-def test_what_is_known_of_a_refused_log_is_kept_and_its_directory_is_not_called_clean(damaged):
-    known = [checkpoint.read(damaged) for checkpoint in CHECKPOINTS]
+def test_checkpoints_of_a_rejected_log_are_kept_without_a_shutdown_marker(damaged):
+    checkpoints = [checkpoint.read(damaged) for checkpoint in CHECKPOINTS]
     manager = managing(damaged)
-    carry_all(manager.checkpoints())
+    carry_all(manager.checkpoint_tasks())
     manager.close(now_ms=NOW_MS)
-    assert [checkpoint.read(damaged) for checkpoint in CHECKPOINTS] == known
+    assert [checkpoint.read(damaged) for checkpoint in CHECKPOINTS] == checkpoints
     assert clean_shutdown.read(damaged) is None

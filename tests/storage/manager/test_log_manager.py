@@ -10,7 +10,7 @@ from odradek.protocol.errors import InconsistentTopicId, KafkaStorageError, Unkn
 from odradek.protocol.types import TopicPartition, Uuid
 from odradek.storage import files, partition_metadata
 from odradek.storage.manager.directory import LogDirectoryOffline
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager.disk_task import execute
 from odradek.storage.offset_checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -43,149 +43,149 @@ def manager(tmp_path):
     return managing(tmp_path)
 
 
-def test_there_is_no_log_before_it_is_made(manager):
+def test_log_is_found_only_after_its_creation(manager):
     assert manager.find(EVENTS) is None
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
-    assert manager.find(EVENTS) is hosted
-    assert hosted.log.end_offset == 0
+    hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    assert manager.find(EVENTS) is hosted_log
+    assert hosted_log.log.log_end_offset == 0
 
 
-def test_a_log_is_in_a_directory_of_its_name_that_tells_the_topics_id(manager, tmp_path):
-    hosted = manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
-    assert hosted.log.directory == tmp_path / "events-0"
+def test_log_directory_has_the_name_of_the_partition_and_the_topic_id(manager, tmp_path):
+    hosted_log = manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    assert hosted_log.log.directory == tmp_path / "events-0"
     assert partition_metadata.read(tmp_path / "events-0") == TOPIC_ID
-    assert hosted.topic_id == TOPIC_ID
+    assert hosted_log.topic_id == TOPIC_ID
 
 
-def test_making_a_log_again_finds_it(manager):
-    hosted = written(manager, EVENTS, b"a")
-    assert manager.create(EVENTS, now_ms=NOW_MS) is hosted
-    assert values_in(hosted) == [b"a"]
+def test_get_or_create_returns_the_existing_log(manager):
+    hosted_log = written(manager, EVENTS, b"a")
+    assert manager.get_or_create_log(EVENTS, now_ms=NOW_MS) is hosted_log
+    assert values_in(hosted_log) == [b"a"]
 
 
-def test_a_log_learns_its_topics_id_once(manager, tmp_path):
-    manager.create(EVENTS, now_ms=NOW_MS)
-    manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+def test_topic_id_of_a_log_is_set_once(manager, tmp_path):
+    manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
     assert partition_metadata.read(tmp_path / "events-0") == TOPIC_ID
     with pytest.raises(InconsistentTopicId):
-        manager.create(EVENTS, topic_id=ANOTHER_ID, now_ms=NOW_MS)
-    assert manager.create(EVENTS, now_ms=NOW_MS).topic_id == TOPIC_ID
+        manager.get_or_create_log(EVENTS, topic_id=ANOTHER_ID, now_ms=NOW_MS)
+    assert manager.get_or_create_log(EVENTS, now_ms=NOW_MS).topic_id == TOPIC_ID
 
 
-def test_a_new_log_goes_where_the_fewest_are_counting_copies_on_their_way(tmp_path):
+def test_new_log_goes_to_the_directory_with_the_fewest_logs_and_future_logs(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b")
     a, b = manager.directories.all
     first, second, third = (
-        manager.create(TopicPartition("t", number), now_ms=NOW_MS) for number in range(3)
+        manager.get_or_create_log(TopicPartition("t", number), now_ms=NOW_MS) for number in range(3)
     )
     assert [first.directory, second.directory, third.directory] == [a, b, a]
     manager.create_future(first.partition, b, now_ms=NOW_MS)
     manager.create_future(third.partition, b, now_ms=NOW_MS)
-    assert manager.create(TopicPartition("t", 3), now_ms=NOW_MS).directory is a
+    assert manager.get_or_create_log(TopicPartition("t", 3), now_ms=NOW_MS).directory is a
 
 
-def test_a_new_log_goes_where_it_is_wanted(tmp_path):
+def test_new_log_goes_to_the_given_directory(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b")
     b = manager.directories.all[1]
-    assert manager.create(EVENTS, directory=b, now_ms=NOW_MS).directory is b
+    assert manager.get_or_create_log(EVENTS, directory=b, now_ms=NOW_MS).directory is b
 
 
-def test_a_log_that_cannot_be_made_in_one_directory_is_made_in_the_next(tmp_path):
+def test_log_is_created_in_the_next_directory_after_a_failure(tmp_path):
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     with FaultyDisk(fail_at=1, error=errno.ENOSPC):
-        hosted = manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
-    assert hosted.directory.path == tmp_path / "b"
+        hosted_log = manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    assert hosted_log.directory.path == tmp_path / "b"
     assert observer.failed == [(tmp_path / "a", False)]
 
 
-def test_a_log_that_cannot_be_made_anywhere_is_a_storage_error(tmp_path):
+def test_log_that_cannot_be_created_anywhere_is_a_storage_error(tmp_path):
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     with (
         FaultyDisk(fail_at=1, error=errno.ENOSPC, persists=True),
         pytest.raises(KafkaStorageError, match="No space left"),
     ):
-        manager.create(EVENTS, now_ms=NOW_MS)
+        manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     assert observer.failed == [(tmp_path / "a", False), (tmp_path / "b", True)]
 
 
-def test_a_log_that_should_be_there_is_not_made_while_a_directory_is_offline(tmp_path):
+def test_existing_log_is_not_created_while_a_directory_is_offline(tmp_path):
     (tmp_path / "a").write_bytes(b"")
     manager = managing(tmp_path / "a", tmp_path / "b")
     with pytest.raises(KafkaStorageError, match="offline"):
-        manager.create(EVENTS, is_new=False, now_ms=NOW_MS)
-    manager.create(EVENTS, is_new=True, now_ms=NOW_MS)
+        manager.get_or_create_log(EVENTS, is_new=False, now_ms=NOW_MS)
+    manager.get_or_create_log(EVENTS, is_new=True, now_ms=NOW_MS)
 
 
-def test_what_is_in_the_way_of_a_new_log_is_left_alone(manager, tmp_path):
+def test_unknown_files_in_the_directory_of_a_new_log_are_kept(manager, tmp_path):
     (tmp_path / "events-0").mkdir()
     (tmp_path / "events-0" / "notes.txt").write_bytes(b"mine")
     with pytest.raises(KafkaStorageError, match="in the way"):
-        manager.create(EVENTS, now_ms=NOW_MS)
+        manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     assert names_in(tmp_path / "events-0") == ["notes.txt"]
     assert manager.directories.online
 
 
-def test_changed_settings_reach_every_log_of_the_topic_and_later_ones(tmp_path):
+def test_changed_settings_apply_to_all_current_and_later_logs_of_the_topic(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b")
     first, other = written(manager, EVENTS, b"a"), written(manager, ORDERS, b"b")
-    copy = copied(manager, EVENTS, manager.directories.all[1])
+    future = copied(manager, EVENTS, manager.directories.all[1])
     manager.configure("events", TopicSettings(max_message_bytes=77))
-    later = manager.create(TopicPartition("events", 1), now_ms=NOW_MS)
-    for hosted in (first, copy, later):
-        assert hosted.log.rules.max_message_bytes == 77
-    assert other.log.rules.max_message_bytes == TopicSettings().max_message_bytes
+    later = manager.get_or_create_log(TopicPartition("events", 1), now_ms=NOW_MS)
+    for hosted_log in (first, future, later):
+        assert hosted_log.log.append_rules.max_message_bytes == 77
+    assert other.log.append_rules.max_message_bytes == TopicSettings().max_message_bytes
 
 
-def test_changed_defaults_reach_the_logs_of_topics_without_settings_of_their_own(tmp_path):
-    own = TopicSettings(max_message_bytes=77)
-    manager = managing(tmp_path, topics={"orders": own})
+def test_changed_defaults_apply_to_topics_without_settings(tmp_path):
+    orders_settings = TopicSettings(max_message_bytes=77)
+    manager = managing(tmp_path, topics={"orders": orders_settings})
     events, orders = written(manager, EVENTS, b"a"), written(manager, ORDERS, b"b")
     manager.configure_defaults(TopicSettings(max_message_bytes=88))
-    assert events.log.rules.max_message_bytes == 88
-    assert orders.log.rules.max_message_bytes == 77
+    assert events.log.append_rules.max_message_bytes == 88
+    assert orders.log.append_rules.max_message_bytes == 77
     manager.configure("orders", None)
-    assert orders.log.rules.max_message_bytes == 88
+    assert orders.log.append_rules.max_message_bytes == 88
 
 
-def test_topics_have_settings_of_their_own(tmp_path):
+def test_topic_settings_override_the_defaults(tmp_path):
     manager = managing(tmp_path, topics={"orders": TopicSettings(segment_bytes=1000)})
-    assert manager.create(ORDERS, now_ms=NOW_MS).log.settings.segment_bytes == 1000
-    assert manager.create(EVENTS, now_ms=NOW_MS).log.settings == TopicSettings()
+    assert manager.get_or_create_log(ORDERS, now_ms=NOW_MS).log.settings.segment_bytes == 1000
+    assert manager.get_or_create_log(EVENTS, now_ms=NOW_MS).log.settings == TopicSettings()
 
 
-def test_a_log_is_not_made_beside_a_copy_that_was_on_its_way(tmp_path):
-    places = [tmp_path / name for name in "abc"]
-    manager = managing(*places)
+def test_log_is_not_created_beside_its_future_log(tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    manager = managing(*paths)
     written(manager, EVENTS, b"a")
     copied(manager, EVENTS, manager.directories.all[1])
-    manager.abandon()
+    manager.close_handlers()
     shutil.rmtree(tmp_path / "a")
     (tmp_path / "a").write_bytes(b"")
-    again = managing(*places)
-    _, b, c = again.directories.all
+    restarted = managing(*paths)
+    _, b, c = restarted.directories.all
     with pytest.raises(KafkaStorageError, match="on its way"):
-        again.create(EVENTS, directory=b, now_ms=NOW_MS)
-    assert again.create(EVENTS, now_ms=NOW_MS).directory is c
+        restarted.get_or_create_log(EVENTS, directory=b, now_ms=NOW_MS)
+    assert restarted.get_or_create_log(EVENTS, now_ms=NOW_MS).directory is c
 
 
 # Deleting
 
 
-def test_a_deleted_log_is_renamed_at_once_and_removed_after_the_delay(tmp_path):
+def test_deleted_log_is_renamed_immediately_and_removed_after_the_delay(tmp_path):
     manager = managing(tmp_path, file_delete_delay_ms=1000)
     written(manager, EVENTS, b"a")
     delete(manager, EVENTS)
     assert manager.find(EVENTS) is None
     (renamed,) = names_in(tmp_path, "-delete")
     assert renamed.startswith("events-0.")
-    assert manager.upkeep.removals_due(NOW_MS + 999) == []
-    carry_all(manager.upkeep.removals_due(NOW_MS + 1000))
+    assert manager.maintenance.due_removal_tasks(NOW_MS + 999) == []
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS + 1000))
     assert names_in(tmp_path, "-delete") == []
 
 
-def test_deleting_takes_a_log_and_the_copy_on_its_way(tmp_path):
+def test_deletion_includes_the_future_log(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b")
     written(manager, EVENTS, b"a")
     copied(manager, EVENTS, manager.directories.all[1])
@@ -195,45 +195,45 @@ def test_deleting_takes_a_log_and_the_copy_on_its_way(tmp_path):
     assert len(names_in(tmp_path / "b", "-delete")) == 1
 
 
-def test_several_logs_are_deleted_with_one_writing_of_the_checkpoints(manager, tmp_path):
+def test_several_deletions_write_the_checkpoints_once(manager, tmp_path):
     for number in range(3):
         flush(written(manager, TopicPartition("t", number), b"a"))
-    carry_all(manager.checkpoints())
+    carry_all(manager.checkpoint_tasks())
     for number in range(3):
         manager.delete(TopicPartition("t", number))
-    (work,) = manager.deletions(now_ms=NOW_MS)
-    carry_out(work)
+    (task,) = manager.deletion_tasks(now_ms=NOW_MS)
+    execute(task)
     assert len(names_in(tmp_path, "-delete")) == 3
     assert RECOVERY_POINTS.read(tmp_path) == HIGH_WATERMARKS.read(tmp_path) == {}
 
 
-def test_a_deleted_log_lets_nobody_in(manager):
-    hosted = written(manager, EVENTS, b"a")
+def test_deleted_log_cannot_be_used(manager):
+    hosted_log = written(manager, EVENTS, b"a")
     manager.delete(EVENTS)
-    with pytest.raises(UnknownTopicOrPartition), hosted:
+    with pytest.raises(UnknownTopicOrPartition), hosted_log:
         raise AssertionError("let in")
 
 
-def test_a_log_cannot_be_made_again_before_the_old_one_is_out_of_the_way(manager):
-    hosted = written(manager, EVENTS, b"a", b"b")
-    with hosted as log:
-        log.advance_start(2)
-    carry_all(manager.checkpoints())
+def test_log_cannot_be_created_again_before_its_deletion(manager):
+    hosted_log = written(manager, EVENTS, b"a", b"b")
+    with hosted_log as log:
+        log.maybe_increment_log_start_offset(2)
+    carry_all(manager.checkpoint_tasks())
     manager.delete(EVENTS)
     with pytest.raises(KafkaStorageError, match="not deleted yet"):
-        manager.create(EVENTS, now_ms=NOW_MS)
-    carry_all(manager.deletions(now_ms=NOW_MS))
+        manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    carry_all(manager.deletion_tasks(now_ms=NOW_MS))
     assert values_in(written(manager, EVENTS, b"new")) == [b"new"]
 
 
-def test_deleting_what_is_not_there_is_not_an_error_unless_it_may_be_offline(tmp_path):
+def test_deletion_of_a_missing_log_fails_only_if_a_directory_is_offline(tmp_path):
     assert managing(tmp_path / "b").delete(EVENTS) is False
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(KafkaStorageError, match="offline"):
         managing(tmp_path / "a", tmp_path / "c").delete(EVENTS)
 
 
-def test_a_topic_with_the_longest_name_can_be_deleted(manager, tmp_path):
+def test_topic_with_the_longest_name_can_be_deleted(manager, tmp_path):
     longest = TopicPartition("t" * 249, 0)
     written(manager, longest, b"a")
     delete(manager, longest)
@@ -244,47 +244,47 @@ def test_a_topic_with_the_longest_name_can_be_deleted(manager, tmp_path):
 # Truncating
 
 
-def test_a_truncated_log_is_checkpointed_before_it_goes_on(manager, tmp_path):
-    hosted = written(manager, EVENTS, b"a", b"b", b"c")
-    flush(hosted)
-    carry_all(manager.checkpoints())
+def test_truncation_writes_the_checkpoints(manager, tmp_path):
+    hosted_log = written(manager, EVENTS, b"a", b"b", b"c")
+    flush(hosted_log)
+    carry_all(manager.checkpoint_tasks())
     assert RECOVERY_POINTS.read(tmp_path) == {EVENTS: 3}
-    carry_out(manager.truncate(hosted, 1, now_ms=NOW_MS))
+    execute(manager.truncate(hosted_log, 1, now_ms=NOW_MS))
     assert RECOVERY_POINTS.read(tmp_path) == HIGH_WATERMARKS.read(tmp_path) == {EVENTS: 1}
 
 
-def test_a_log_that_begins_anew_further_ahead_forgets_its_old_start(manager, tmp_path):
-    hosted = written(manager, EVENTS, b"a", b"b", b"c")
-    with hosted as log:
-        log.advance_start(2)
-    carry_all(manager.checkpoints())
+def test_full_truncation_removes_the_log_start_offset_entry(manager, tmp_path):
+    hosted_log = written(manager, EVENTS, b"a", b"b", b"c")
+    with hosted_log as log:
+        log.maybe_increment_log_start_offset(2)
+    carry_all(manager.checkpoint_tasks())
     assert LOG_START_OFFSETS.read(tmp_path) == {EVENTS: 2}
-    carry_out(manager.truncate_fully(hosted, 1, now_ms=NOW_MS))
+    execute(manager.truncate_fully_and_start_at(hosted_log, 1, now_ms=NOW_MS))
     assert LOG_START_OFFSETS.read(tmp_path) == {}
-    assert (hosted.log.start_offset, hosted.log.end_offset) == (1, 1)
+    assert (hosted_log.log.log_start_offset, hosted_log.log.log_end_offset) == (1, 1)
 
 
-def test_what_truncation_drops_is_removed_after_the_delay(tmp_path):
+def test_truncated_segments_are_removed_after_the_delay(tmp_path):
     manager = managing(tmp_path, segment_bytes=200, file_delete_delay_ms=1000)
-    hosted = written(manager, EVENTS, *(bytes(100) for _ in range(4)))
-    carry_out(manager.truncate(hosted, 1, now_ms=NOW_MS))
+    hosted_log = written(manager, EVENTS, *(bytes(100) for _ in range(4)))
+    execute(manager.truncate(hosted_log, 1, now_ms=NOW_MS))
     assert names_in(tmp_path / "events-0", ".deleted")
-    carry_all(manager.upkeep.removals_due(NOW_MS + 1000))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS + 1000))
     assert not names_in(tmp_path / "events-0", ".deleted")
 
 
 # Checkpoints
 
 
-def test_checkpoints_hold_what_is_true_of_the_logs_of_their_directory(tmp_path):
+def test_checkpoints_have_the_offsets_of_the_logs_of_their_directory(tmp_path):
     manager = managing(tmp_path / "a", tmp_path / "b")
     events = written(manager, EVENTS, b"a", b"b")
     written(manager, ORDERS, b"c")
     flush(events)
     with events as log:
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
         append(log, b"not synced")
-    carry_all(manager.checkpoints())
+    carry_all(manager.checkpoint_tasks())
     assert RECOVERY_POINTS.read(tmp_path / "a") == {EVENTS: 2}
     assert HIGH_WATERMARKS.read(tmp_path / "a") == {EVENTS: 3}
     assert LOG_START_OFFSETS.read(tmp_path / "a") == {EVENTS: 1}
@@ -293,51 +293,51 @@ def test_checkpoints_hold_what_is_true_of_the_logs_of_their_directory(tmp_path):
     assert LOG_START_OFFSETS.read(tmp_path / "b") == {}
 
 
-def test_a_start_at_the_first_segment_needs_no_line(manager, tmp_path):
-    hosted = manager.create(EVENTS, now_ms=NOW_MS)
-    carry_out(manager.truncate_fully(hosted, 100, now_ms=NOW_MS))
+def test_log_start_offset_at_the_first_segment_needs_no_entry(manager, tmp_path):
+    hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
+    execute(manager.truncate_fully_and_start_at(hosted_log, 100, now_ms=NOW_MS))
     assert LOG_START_OFFSETS.read(tmp_path) == {}
 
 
-def test_checkpoints_that_have_not_changed_are_not_written(manager):
-    hosted = written(manager, EVENTS, b"a")
-    carry_all(manager.checkpoints())
+def test_unchanged_checkpoints_are_not_written(manager):
+    hosted_log = written(manager, EVENTS, b"a")
+    carry_all(manager.checkpoint_tasks())
     with FaultyDisk() as disk:
-        carry_all(manager.checkpoints())
+        carry_all(manager.checkpoint_tasks())
     assert disk.changes == 0
-    with hosted as log:
+    with hosted_log as log:
         append(log, b"b")
     with FaultyDisk(counting={"rename"}) as disk:
-        carry_all(manager.checkpoints())
+        carry_all(manager.checkpoint_tasks())
     assert disk.changes == 1
 
 
-def test_checkpoints_say_what_is_true_when_they_begin_to_be_written(manager, tmp_path):
-    hosted = written(manager, EVENTS, b"a")
-    (work,) = manager.checkpoints()
-    with hosted as log:
+def test_checkpoint_has_the_offsets_of_the_begin_of_its_task(manager, tmp_path):
+    hosted_log = written(manager, EVENTS, b"a")
+    (task,) = manager.checkpoint_tasks()
+    with hosted_log as log:
         append(log, b"b")
-    carry_out(work)
+    execute(task)
     assert HIGH_WATERMARKS.read(tmp_path) == {EVENTS: 2}
 
 
-def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline(tmp_path):
+def test_failed_checkpoint_takes_its_directory_offline(tmp_path):
     observer = Notebook()
     manager = managing(tmp_path / "a", tmp_path / "b", observer=observer)
     events, orders = written(manager, EVENTS, b"a"), written(manager, ORDERS, b"b")
-    first, second = manager.checkpoints()
+    first, second = manager.checkpoint_tasks()
     with FaultyDisk(fail_at=1, error=errno.ENOSPC), pytest.raises(LogDirectoryOffline):
-        carry_out(first)
-    carry_out(second)
+        execute(first)
+    execute(second)
     assert observer.failed == [(tmp_path / "a", False)]
     assert not events.is_usable
     assert values_in(orders) == [b"b"]
 
 
-def test_how_far_compaction_came_is_checkpointed_too(manager, tmp_path):
-    hosted = written(manager, EVENTS, b"a")
-    manager.cleaner.cleaned_to(hosted.log, 1)
-    carry_all(manager.checkpoints())
+def test_cleaner_offsets_are_checkpointed(manager, tmp_path):
+    hosted_log = written(manager, EVENTS, b"a")
+    manager.cleaner_manager.update_checkpoint(hosted_log.log, 1)
+    carry_all(manager.checkpoint_tasks())
     assert CLEANER_OFFSETS.read(tmp_path) == {EVENTS: 1}
     delete(manager, EVENTS)
     assert CLEANER_OFFSETS.read(tmp_path) == {}
@@ -346,30 +346,30 @@ def test_how_far_compaction_came_is_checkpointed_too(manager, tmp_path):
 # Syncing
 
 
-class Syncs(files.System):
+class RecordedFlushes(files.SystemCalls):
     """Notes which files are synced."""
 
     def __init__(self):
-        self.synced = []
+        self.flushed = []
 
     def fsync(self, descriptor):
-        self.synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self.flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
 
     def sync_directory(self, path):
-        self.synced.append(str(path))
+        self.flushed.append(str(path))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
-def test_the_first_flush_of_a_log_syncs_its_name(manager, tmp_path, monkeypatch):
-    hosted = manager.create(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
-    with hosted as log:
+def test_first_flush_of_a_log_flushes_its_directory_entry(manager, tmp_path, monkeypatch):
+    hosted_log = manager.get_or_create_log(EVENTS, topic_id=TOPIC_ID, now_ms=NOW_MS)
+    with hosted_log as log:
         append(log, b"a")
     for is_first in (True, False):
-        system = Syncs()
+        system = RecordedFlushes()
         with monkeypatch.context() as patched:
             patched.setattr(files, "system", system)
-            flush(hosted)
+            flush(hosted_log)
         segment = str(tmp_path / "events-0" / "00000000000000000000.log")
         names = {str(tmp_path), str(tmp_path / "events-0" / partition_metadata.FILE_NAME)}
-        assert segment in system.synced
-        assert bool(names & set(system.synced)) is is_first
+        assert segment in system.flushed
+        assert bool(names & set(system.flushed)) is is_first

@@ -4,10 +4,10 @@ import pytest
 
 from odradek.protocol.errors import CorruptMessage
 from odradek.storage import clean_shutdown, log_loader
-from odradek.storage.manager import loading
-from odradek.storage.manager.disk_work import carry_out
+from odradek.storage.manager import log_dir_loader
+from odradek.storage.manager.disk_task import execute
 from odradek.storage.offset_checkpoints import LOG_START_OFFSETS
-from odradek.storage.open_segments import OutOfDescriptors
+from odradek.storage.open_segments import TooManyOpenFiles
 from tests.support.few_descriptors import FewDescriptors
 from tests.support.log_managers import (
     EVENTS,
@@ -28,12 +28,12 @@ def refuse(monkeypatch):
     """From now on, nobody can open what has this in its name."""
 
     def refuse(name):
-        def open_log(place, findings, **how):
-            if name in place.directory.name:
+        def open_log(log_location, load_findings, **options):
+            if name in log_location.directory.name:
                 raise CorruptMessage("no batch")
-            return log_loader.open_log(place, findings, **how)
+            return log_loader.open_log(log_location, load_findings, **options)
 
-        monkeypatch.setattr(loading, "open_log", open_log)
+        monkeypatch.setattr(log_dir_loader, "open_log", open_log)
 
     return refuse
 
@@ -45,55 +45,55 @@ def manager(tmp_path, refuse):
     written(manager, EVENTS, b"a", b"b")
     written(manager, ORDERS, b"x")
     with manager.find(EVENTS) as log:
-        log.advance_start(1)
+        log.maybe_increment_log_start_offset(1)
     manager.close(now_ms=NOW_MS)
     refuse("events-0")
     return managing(tmp_path, file_delete_delay_ms=0)
 
 
-def test_one_can_be_deleted_and_made_anew(manager, tmp_path):
+def test_unreadable_log_can_be_deleted_and_created_again(manager, tmp_path):
     delete(manager, EVENTS)
     assert manager.find(EVENTS) is None
     assert LOG_START_OFFSETS.read(tmp_path) == {}
     written(manager, EVENTS, b"new")
     assert contents(manager) == {EVENTS: [b"new"], ORDERS: [b"x"]}
-    carry_all(manager.upkeep.removals_due(NOW_MS))
+    carry_all(manager.maintenance.due_removal_tasks(NOW_MS))
     assert names_in(tmp_path, "-delete") == []
 
 
-def test_its_directory_is_clean_again_without_it(manager, tmp_path):
+def test_directory_gets_a_marker_after_the_deletion_of_the_log(manager, tmp_path):
     assert manager.delete(EVENTS)
     manager.close(now_ms=NOW_MS)
     assert clean_shutdown.read(tmp_path) is not None
 
 
-def test_its_directory_is_not_clean_while_its_deletion_is_under_way(manager, tmp_path):
+def test_directory_gets_no_marker_while_the_deletion_runs(manager, tmp_path):
     manager.delete(EVENTS)
-    manager.deletions(now_ms=NOW_MS)
+    manager.deletion_tasks(now_ms=NOW_MS)
     manager.close(now_ms=NOW_MS)
     assert clean_shutdown.read(tmp_path) is None
 
 
-def test_its_deletion_is_carried_out_again_if_it_was_broken_off(manager, tmp_path):
+def test_interrupted_deletion_is_repeated_by_close(manager, tmp_path):
     manager.delete(EVENTS)
     for fail_at in (1, 2):
-        (work,) = manager.deletions(now_ms=NOW_MS)
-        with FewDescriptors(fail_at=fail_at), pytest.raises(OutOfDescriptors):
-            carry_out(work)
+        (task,) = manager.deletion_tasks(now_ms=NOW_MS)
+        with FewDescriptors(fail_at=fail_at), pytest.raises(TooManyOpenFiles):
+            execute(task)
     manager.close(now_ms=NOW_MS)
     assert len(names_in(tmp_path, "-delete")) == 1
     assert clean_shutdown.read(tmp_path) is not None
 
 
-def test_a_copy_that_cannot_be_opened_does_not_keep_its_log_from_use(tmp_path, refuse):
-    places = [tmp_path / "a", tmp_path / "b"]
-    manager = managing(*places)
+def test_unreadable_future_log_does_not_block_its_log(tmp_path, refuse):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    manager = managing(*paths)
     written(manager, EVENTS, b"a")
     copied(manager, EVENTS, manager.directories.all[1])
     manager.close(now_ms=NOW_MS)
     refuse("-future")
-    again = managing(*places)
-    assert contents(again) == {EVENTS: [b"a"]}
-    assert again.find_future(EVENTS) is None
-    again.close(now_ms=NOW_MS)
+    restarted = managing(*paths)
+    assert contents(restarted) == {EVENTS: [b"a"]}
+    assert restarted.find_future(EVENTS) is None
+    restarted.close(now_ms=NOW_MS)
     assert clean_shutdown.read(tmp_path / "b") is not None

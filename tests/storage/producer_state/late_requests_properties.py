@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from odradek.protocol.errors import KafkaError, OutOfOrderSequenceNumber
-from odradek.storage.producers.append import UNKNOWN_PRODUCER
-from odradek.storage.producers.verification_guards import VerificationGuard
+from odradek.storage.producer_state.producer_state_entry import UNKNOWN_PRODUCER
+from odradek.storage.producer_state.verification_guards import VerificationGuard
 from tests.support.producer_log import NOON, ProducerLog, batch_by, marker_by
 
 PRODUCER = 7
 STEPS = 3  # of a batch on its way: the question, its answer, the append
 
-some = st.integers(0, 2)
-seldom = st.integers(0, 9).map(lambda number: number == 9)
+small_numbers = st.integers(0, 2)
+rarely = st.integers(0, 9).map(lambda number: number == 9)
 
 
 @dataclass(eq=False)
-class Sent:
+class InFlightBatch:
     """A batch on its way: without a guard it has not come to the partition."""
 
     transaction: int
@@ -68,8 +68,8 @@ class LateRequests(RuleBasedStateMachine):
         self.bumps_epochs = bumps_epochs
         self.coordinator = Coordinator()
         self.transaction, self.sequence, self.is_begun = 0, 0, False
-        self.under_way: list[Sent] = []
-        self.zombie: Sent | None = None
+        self.batches_in_flight: list[InFlightBatch] = []
+        self.zombie: InFlightBatch | None = None
         self.commits = False
         self.directory = tempfile.TemporaryDirectory()
         self.log = ProducerLog(
@@ -89,10 +89,10 @@ class LateRequests(RuleBasedStateMachine):
         epoch = self.coordinator.epoch
         if not self.bumps_epochs and not self.coordinator.add(epoch, self.transaction):
             return  # it would be asked again
-        sent = Sent(self.transaction, epoch, self.sequence)
+        in_flight = InFlightBatch(self.transaction, epoch, self.sequence)
         self.sequence += 1
-        self.under_way.append(sent)
-        self.go(sent, steps)
+        self.batches_in_flight.append(in_flight)
+        self.advance(in_flight, steps)
 
     @precondition(lambda self: self.coordinator.ending is None)
     @rule()
@@ -104,11 +104,11 @@ class LateRequests(RuleBasedStateMachine):
         self.begin_epoch()
 
     @precondition(lambda self: self.zombie)
-    @rule(sequence=some, steps=st.integers(0, STEPS))
+    @rule(sequence=small_numbers, steps=st.integers(0, STEPS))
     def send_as_zombie(self, sequence, steps):
-        sent = replace(self.zombie, sequence=sequence)
-        self.under_way.append(sent)
-        self.go(sent, steps)
+        in_flight = replace(self.zombie, sequence=sequence)
+        self.batches_in_flight.append(in_flight)
+        self.advance(in_flight, steps)
 
     @precondition(lambda self: self.coordinator.open is not None)
     @rule(commits=st.booleans())
@@ -120,66 +120,68 @@ class LateRequests(RuleBasedStateMachine):
             self.begin_epoch()
 
     def begin_epoch(self):
-        self.zombie = Sent(self.transaction, self.coordinator.epoch, self.sequence)
+        self.zombie = InFlightBatch(self.transaction, self.coordinator.epoch, self.sequence)
         self.coordinator.epoch += 1
         self.sequence = 0
 
     # The network, and the partition
 
-    @precondition(lambda self: self.under_way)
-    @rule(which=some, comes_twice=seldom, steps=st.integers(1, STEPS))
-    def go_on(self, which, comes_twice, steps):
-        sent = self.under_way[which % len(self.under_way)]
+    @precondition(lambda self: self.batches_in_flight)
+    @rule(which=small_numbers, comes_twice=rarely, steps=st.integers(1, STEPS))
+    def deliver(self, which, comes_twice, steps):
+        in_flight = self.batches_in_flight[which % len(self.batches_in_flight)]
         if comes_twice:
-            self.under_way.append(replace(sent, guard=None, is_verified=False))
-        self.go(sent, steps)
+            self.batches_in_flight.append(replace(in_flight, guard=None, is_verified=False))
+        self.advance(in_flight, steps)
 
-    def go(self, sent, steps):
-        while steps and sent in self.under_way:
-            self.step(sent)
+    def advance(self, in_flight, steps):
+        while steps and in_flight in self.batches_in_flight:
+            self.step(in_flight)
             steps -= 1
 
-    def step(self, sent):
-        if sent.guard is None:
-            sent.guard = self.log.states.start_verification(
+    def step(self, in_flight):
+        if in_flight.guard is None:
+            in_flight.guard = self.log.states.start_verification(
                 PRODUCER,
-                epoch=sent.epoch,
-                sequence=sent.sequence,
+                epoch=in_flight.epoch,
+                sequence=in_flight.sequence,
                 now_ms=NOON,
-                bumps_epochs=self.bumps_epochs,
+                supports_epoch_bump=self.bumps_epochs,
             )
-            if sent.guard is None:
-                self.append(sent)
-        elif not sent.is_verified:
-            self.ask(sent)
+            if in_flight.guard is None:
+                self.append(in_flight)
+        elif not in_flight.is_verified:
+            self.verify_with_coordinator(in_flight)
         else:
-            self.append(sent)
+            self.append(in_flight)
 
-    def ask(self, sent):
+    def verify_with_coordinator(self, in_flight):
         coordinator = self.coordinator
         if self.bumps_epochs:
-            sent.is_verified = coordinator.add(sent.epoch, sent.transaction)
+            in_flight.is_verified = coordinator.add(in_flight.epoch, in_flight.transaction)
         else:
-            sent.is_verified = coordinator.verify(sent.epoch)
-        if not sent.is_verified:
-            self.under_way.remove(sent)
+            in_flight.is_verified = coordinator.verify(in_flight.epoch)
+        if not in_flight.is_verified:
+            self.batches_in_flight.remove(in_flight)
 
-    def append(self, sent):
-        self.under_way.remove(sent)
-        batch = batch_by(PRODUCER, epoch=sent.epoch, sequence=sent.sequence, transactional=True)
+    def append(self, in_flight):
+        self.batches_in_flight.remove(in_flight)
+        batch = batch_by(
+            PRODUCER, epoch=in_flight.epoch, sequence=in_flight.sequence, transactional=True
+        )
         try:
-            placed = self.log.send(batch, guard=sent.guard)
+            appended = self.log.send(batch, guard=in_flight.guard)
         except OutOfOrderSequenceNumber:
-            assert sent.sequence != self.next_sequence(sent.epoch)
+            assert in_flight.sequence != self.next_sequence(in_flight.epoch)
             return
         except KafkaError:
             return
-        if self.bumps_epochs and not placed.is_duplicate:
+        if self.bumps_epochs and not appended.is_duplicate:
             coordinator = self.coordinator
-            assert sent.transaction == (coordinator.open or coordinator.ending)
+            assert in_flight.transaction == (coordinator.open or coordinator.ending)
 
     def next_sequence(self, epoch):
-        state = self.log.states.states.get(PRODUCER, UNKNOWN_PRODUCER)
+        state = self.log.states.active_producers.get(PRODUCER, UNKNOWN_PRODUCER)
         return state.last_sequence + 1 if state.epoch == epoch else 0
 
     @precondition(lambda self: self.coordinator.ending is not None)
@@ -191,13 +193,16 @@ class LateRequests(RuleBasedStateMachine):
             self.log.end_transaction(marker)
         coordinator.ending, coordinator.has_partition = None, False
 
-    @rule(is_due=seldom)
+    @rule(is_due=rarely)
     def restart(self, is_due):
         """Whatever has not been appended is forgotten, and so are guards."""
         if not is_due:
             return
         self.log.restart()
-        self.under_way = [replace(sent, guard=None, is_verified=False) for sent in self.under_way]
+        self.batches_in_flight = [
+            replace(in_flight, guard=None, is_verified=False)
+            for in_flight in self.batches_in_flight
+        ]
 
     # What must hold
 

@@ -14,9 +14,9 @@ from odradek.protocol.codec import encode_bytes
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.producer_snapshot import ProducerSnapshot
 from odradek.protocol.records.batch import SEQUENCE_MAX
-from odradek.storage.producers.append import PACKED_BATCH, ProducerState
-from odradek.storage.producers.snapshot import ProducerSnapshotDamaged, decode, encode
-from odradek.storage.producers.state import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import PACKED_BATCH, ProducerStateEntry
+from odradek.storage.producer_state.producer_state_manager import AppendOrigin
+from odradek.storage.producer_state.snapshot import CorruptSnapshot, decode, encode
 from tests.support.producer_log import NOON, Placed, ProducerLog, batch_by, marker_by
 from tests.support.producer_model import ProducerModel, facts_of
 
@@ -77,7 +77,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     @precondition(lambda self: self.data_batches())
     @rule(back=steps_back)
     def send_again(self, back):
-        self.append(chosen(self.data_batches(), back), AppendOrigin.CLIENT)
+        self.append(pick(self.data_batches(), back), AppendOrigin.CLIENT)
 
     @rule(
         producer_id=producer_ids,
@@ -102,20 +102,20 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     def append(self, batch, origin):
         """Both must refuse it, know it already, or take it."""
         original = None if batch.is_control else self.model.original_of(batch)
-        refusal = None if original else self.model.refusal_of(batch)
+        expected_error = None if original else self.model.refusal_of(batch)
         end_offset = self.log.end_offset
-        if refusal is not None:
-            with pytest.raises(refusal):
+        if expected_error is not None:
+            with pytest.raises(expected_error):
                 self.log.send(batch, origin)
             return
-        placed = self.log.send(batch, origin)
+        appended = self.log.send(batch, origin)
         if original is not None:
-            assert placed == Placed(
+            assert appended == Placed(
                 original.first_offset, original.last_offset, original.timestamp, is_duplicate=True
             )
             assert self.log.end_offset == end_offset
         else:
-            assert placed.first_offset == end_offset
+            assert appended.first_offset == end_offset
             self.model.learn(self.log.batches[-1])
 
     @rule(is_synced=st.booleans())
@@ -128,7 +128,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     @precondition(lambda self: self.model.snapshots)
     @rule(back=steps_back)
     def damage_snapshot(self, back):
-        offset = chosen(sorted(self.model.snapshots), back)
+        offset = pick(sorted(self.model.snapshots), back)
         path = self.log.states.snapshots.path(offset)
         path.write_bytes(path.read_bytes()[:-1])
         self.restart()
@@ -142,7 +142,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     @rule(back=steps_back)
     def truncate(self, back):
         ends = [self.log.start_offset, *(batch.next_offset for batch in self.log.batches)]
-        offset = chosen(ends, back)
+        offset = pick(ends, back)
         was_truncated = offset < self.log.end_offset
         self.log.truncate(offset, now_ms=self.now_ms)
         self.high_watermark = min(self.high_watermark, offset)
@@ -154,9 +154,11 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
 
     def forget_damaged_snapshots(self):
         """Those that the loader met are gone; those it did not need are still there."""
-        found = self.log.states.snapshots.offsets
+        snapshot_offsets = self.log.states.snapshots.offsets
         self.model.snapshots = {
-            offset: known for offset, known in self.model.snapshots.items() if offset in found
+            offset: known
+            for offset, known in self.model.snapshots.items()
+            if offset in snapshot_offsets
         }
 
     def reload_model(self):
@@ -171,19 +173,19 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
         assert self.log.states.snapshots.offsets == sorted(self.model.snapshots)
 
     @rule(back=steps_back)
-    def delete_the_start(self, back):
+    def increment_log_start(self, back):
         starts = [self.log.start_offset]
         starts += [
             batch.next_offset
             for batch in self.log.batches
             if batch.next_offset <= self.high_watermark
         ]
-        self.log.start_offset = chosen(starts, back)
+        self.log.start_offset = pick(starts, back)
         if self.log.start_offset > starts[0]:
             self.log.batches = [
                 batch for batch in self.log.batches if batch.base_offset >= self.log.start_offset
             ]
-            self.log.states.on_log_start_moved(self.log.start_offset)
+            self.log.states.on_log_start_offset_incremented(self.log.start_offset)
             self.move_start_of_model(removing=False)
 
     def move_start_of_model(self, *, removing=True):
@@ -196,8 +198,8 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
     @rule(back=steps_back)
     def advance_high_watermark(self, back):
         ends = [self.high_watermark, *(batch.next_offset for batch in self.log.batches)]
-        self.high_watermark = max(self.high_watermark, chosen(ends, back))
-        self.log.states.transactions.on_high_watermark(self.high_watermark)
+        self.high_watermark = max(self.high_watermark, pick(ends, back))
+        self.log.states.transactions.on_high_watermark_updated(self.high_watermark)
         self.model.forget_ended_before(self.high_watermark)
 
     @rule(elapsed_ms=st.sampled_from([1, EXPIRATION_MS // 2, EXPIRATION_MS]))
@@ -205,28 +207,30 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
         self.now_ms += elapsed_ms
         before = len(self.model.producers)
         self.model.expire(idle_since_ms=self.now_ms - EXPIRATION_MS)
-        assert self.log.states.expire(self.now_ms) == before - len(self.model.producers)
+        assert self.log.states.remove_expired_producers(self.now_ms) == before - len(
+            self.model.producers
+        )
 
     def data_batches(self):
         return [batch for batch in self.log.batches if not batch.is_control]
 
     @invariant()
-    def producers_are_those_of_the_model(self):
-        states = self.log.states.states
+    def producers_agree(self):
+        states = self.log.states.active_producers
         assert {key: facts_of(state) for key, state in states.items()} == self.model.facts()
 
     @invariant()
-    def unstable_offsets_are_those_of_the_model(self):
+    def unstable_offsets_agree(self):
         states, model = self.log.states, self.model
         assert states.transactions.first_undecided_offset == model.first_undecided_offset
         assert states.transactions.first_unstable_offset == model.first_unstable_offset
 
     @invariant()
-    def the_end_is_that_of_the_log(self):
-        assert self.log.states.end_offset == self.log.end_offset
+    def end_offsets_agree(self):
+        assert self.log.states.map_end_offset == self.log.end_offset
 
 
-def chosen(choices, back):
+def pick(choices, back):
     return choices[max(0, len(choices) - 1 - back)]
 
 
@@ -252,42 +256,45 @@ def histories(draw):
             )
         else:
             batch = marker_by(producer_id, epoch=epoch, is_commit=draw(st.booleans()))
-        batch.number(offset)
+        batch.assign_offsets(offset)
         offset = batch.next_offset + draw(st.integers(0, 2))
         batches.append(batch)
     return batches
 
 
 @given(histories(), st.integers(0, 12))
-def test_a_set_leads_where_its_batches_lead_one_by_one(batches, split):
+def test_appending_a_set_equals_appending_its_batches_one_by_one(batches, split):
     with tempfile.TemporaryDirectory() as directory:
-        together, alone = ProducerLog(Path(directory)), ProducerLog(Path(directory))
+        together, one_by_one = ProducerLog(Path(directory)), ProducerLog(Path(directory))
         for batch_set in (batches[:split], batches[split:]):
             together.replicate(*batch_set)
         for batch in batches:
-            alone.replicate(batch)
-        assert together.states.states == alone.states.states
-        assert together.aborted == alone.aborted
+            one_by_one.replicate(batch)
+        assert together.states.active_producers == one_by_one.states.active_producers
+        assert together.aborted == one_by_one.aborted
         assert (
             together.states.transactions.first_undecided_offset
-            == alone.states.transactions.first_undecided_offset
+            == one_by_one.states.transactions.first_undecided_offset
         )
         assert (
             together.states.transactions.first_unstable_offset
-            == alone.states.transactions.first_unstable_offset
+            == one_by_one.states.transactions.first_unstable_offset
         )
 
 
 @given(histories(), histories(), st.sampled_from(AppendOrigin))
-def test_deciding_changes_nothing(history, batches, origin):
+def test_validation_changes_nothing(history, batches, origin):
     with tempfile.TemporaryDirectory() as directory:
         log = ProducerLog(Path(directory))
         log.replicate(*history)
-        before = dict(log.states.states), log.states.transactions.first_unstable_offset
+        before = dict(log.states.active_producers), log.states.transactions.first_unstable_offset
         contents = [bytes(batch.view) for batch in batches]
         with suppress(KafkaError):
-            log.states.decide(batches, origin)
-        assert (dict(log.states.states), log.states.transactions.first_unstable_offset) == before
+            log.states.analyze_and_validate(batches, origin)
+        assert (
+            dict(log.states.active_producers),
+            log.states.transactions.first_unstable_offset,
+        ) == before
         assert [bytes(batch.view) for batch in batches] == contents
 
 
@@ -300,18 +307,18 @@ def stored_states(draw):
     """As they can be written and read again: with the newest batch, and with its time."""
     timestamp = draw(int64s)
     batch = st.builds(PACKED_BATCH.pack, int32s, offsets, int32s, st.just(timestamp))
-    return ProducerState(
+    return ProducerStateEntry(
         draw(int16s), draw(int32s), timestamp, draw(st.none() | offsets), draw(st.just(b"") | batch)
     )
 
 
 @given(st.dictionaries(int64s, stored_states()))
-def test_snapshots_are_read_as_they_were_written(states):
+def test_snapshots_round_trip(states):
     assert decode(encode(states), path=Path("any")) == states
 
 
 @given(st.dictionaries(int64s, stored_states()))
-def test_snapshots_are_what_the_declared_schema_says(states):
+def test_snapshots_match_the_declared_schema(states):
     content = encode(states)
     message = decode_message(ProducerSnapshot, 1, content, position=2)
     assert {
@@ -325,6 +332,6 @@ def test_snapshots_are_what_the_declared_schema_says(states):
 
 
 @given(st.binary(max_size=200))
-def test_any_other_bytes_are_no_snapshot(content):
-    with pytest.raises(ProducerSnapshotDamaged):
+def test_random_bytes_are_a_corrupt_snapshot(content):
+    with pytest.raises(CorruptSnapshot):
         decode(content, path=Path("any"))

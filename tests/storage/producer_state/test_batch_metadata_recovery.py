@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.protocol.errors import OutOfOrderSequenceNumber
-from odradek.storage.log_truncation import truncate
-from odradek.storage.producers.append import BATCHES_KEPT
+from odradek.storage.log_truncation import truncate_to
+from odradek.storage.producer_state.producer_state_entry import NUM_BATCHES_TO_RETAIN
 from tests.support.damage import LENGTH_POSITION, flip_in_batch
 from tests.support.logs import NOW_MS, append, end_transaction, opened, recovered
 
@@ -25,36 +25,36 @@ def restarted(log, *, is_clean):
     if is_clean:
         log.close(now_ms=NOW_MS)
         return opened(log.directory)
-    log.abandon()
+    log.close_handlers()
     return recovered(log.directory)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-class TestARestart:
-    def test_p2_a_retry_of_any_of_the_last_five_is_recognised(self, directory, is_clean):
+class TestRestart:
+    def test_p2_retry_of_any_of_the_last_five_batches_is_a_duplicate(self, directory, is_clean):
         log = opened(directory)
-        first = [send(log, sequence) for sequence in range(8)]
+        original = [send(log, sequence) for sequence in range(8)]
         append(log, b"of nobody")
         log = restarted(log, is_clean=is_clean)
-        for sequence in range(8 - BATCHES_KEPT, 8):
-            again = send(log, sequence)
-            assert again.is_duplicate
-            assert again.first_offset == first[sequence].first_offset
+        for sequence in range(8 - NUM_BATCHES_TO_RETAIN, 8):
+            retry = send(log, sequence)
+            assert retry.is_duplicate
+            assert retry.first_offset == original[sequence].first_offset
         with pytest.raises(OutOfOrderSequenceNumber):
-            send(log, 8 - BATCHES_KEPT - 1)
+            send(log, 8 - NUM_BATCHES_TO_RETAIN - 1)
 
-    def test_p2_so_it_is_after_the_end_of_their_transaction(self, directory, is_clean):
+    def test_p2_retry_after_the_end_of_the_transaction_is_a_duplicate(self, directory, is_clean):
         log = opened(directory)
         for sequence in range(3):
             send(log, sequence, is_transactional=True)
         end_transaction(log, producer_id=7, commit=True)
         log = restarted(log, is_clean=is_clean)
         for sequence in range(3):
-            again = send(log, sequence, is_transactional=True)
-            assert (again.is_duplicate, again.first_offset) == (True, sequence)
-            assert again.append_time_ms == NOW_MS - 1000 + sequence
+            retry = send(log, sequence, is_transactional=True)
+            assert (retry.is_duplicate, retry.first_offset) == (True, sequence)
+            assert retry.append_time_ms == NOW_MS - 1000 + sequence
 
-    def test_p2_so_it_is_over_several_segments(self, directory, is_clean):
+    def test_p2_retry_of_batches_in_several_segments_is_a_duplicate(self, directory, is_clean):
         log = opened(directory)
         for sequence in range(4):
             send(log, sequence)
@@ -62,25 +62,25 @@ class TestARestart:
         log = restarted(log, is_clean=is_clean)
         assert [send(log, sequence).first_offset for sequence in range(4)] == [0, 1, 2, 3]
 
-    def test_batches_of_an_older_epoch_are_not(self, directory, is_clean):
+    def test_batches_of_an_older_epoch_are_not_recovered(self, directory, is_clean):
         log = opened(directory)
         send(log, 0)
         append(log, b"a", producer_id=7, producer_epoch=1, base_sequence=0)
         log = restarted(log, is_clean=is_clean)
-        (batch,) = log.producers.states[7].batches
+        (batch,) = log.producer_state_manager.active_producers[7].batches
         assert batch.last_offset == 1
 
 
-def test_a_truncation_recalls_what_is_left(directory):
+def test_truncation_recovers_the_remaining_batches(directory):
     log = opened(directory)
     for sequence in range(6):
         send(log, sequence)
-    truncate(log, 4, now_ms=NOW_MS)
+    truncate_to(log, 4, now_ms=NOW_MS)
     assert [send(log, sequence).first_offset for sequence in range(4)] == [0, 1, 2, 3]
     assert not send(log, 4).is_duplicate
 
 
-def test_what_cannot_be_read_is_not_recalled_and_harms_nobody(directory):
+def test_unreadable_batches_are_skipped(directory):
     log = opened(directory)
     for sequence in range(6):
         send(log, sequence)

@@ -15,7 +15,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.records.compression import Codec
 from odradek.protocol.records.record import Record
-from odradek.storage.admission.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
+from odradek.storage.validation.errors import OffsetsOutOfOrder, UnexpectedAppendOffset
 from tests.support.batches import batch_around, batch_of, with_checksum
 from tests.support.legacy_messages import message
 from tests.support.logs import NOW_MS, append, opened, records_batch, records_from, recovered
@@ -33,7 +33,7 @@ def flipped(batch):
     return batch
 
 
-REFUSED = {
+REJECTED = {
     "no key for compaction": (COMPACTED, records_batch(b"a"), InvalidRecord),
     "one record of several has none": (
         COMPACTED,
@@ -99,38 +99,47 @@ def filled(directory, **settings):
     return log
 
 
-def facts(log):
+def log_state(log):
     """All that is known of a log, in memory and on disk."""
-    known = (
-        (log.start_offset, log.high_watermark, log.last_stable_offset, log.end_offset),
-        (log.recovery_point, log.size_bytes, log.epochs.entries, dict(log.producers.states)),
-        [(segment.base_offset, segment.largest) for segment in log.segments],
+    memory = (
+        (log.log_start_offset, log.high_watermark, log.last_stable_offset, log.log_end_offset),
+        (
+            log.recovery_point,
+            log.size_bytes,
+            log.leader_epoch_cache.entries,
+            dict(log.producer_state_manager.active_producers),
+        ),
+        [(segment.base_offset, segment.max_timestamp_and_offset) for segment in log.segments],
     )
-    return known, {path.name: path.read_bytes() for path in log.directory.iterdir()}
+    return memory, {path.name: path.read_bytes() for path in log.directory.iterdir()}
 
 
-@pytest.mark.parametrize(("settings", "records", "error"), REFUSED.values(), ids=REFUSED)
-class TestALeader:
-    def test_s12_refuses_the_set_and_its_log_is_unchanged(self, tmp_path, settings, records, error):
+@pytest.mark.parametrize(("settings", "records", "error"), REJECTED.values(), ids=REJECTED)
+class TestLeader:
+    def test_s12_leader_rejects_the_set_and_its_log_is_unchanged(
+        self, tmp_path, settings, records, error
+    ):
         log = filled(tmp_path / "events-0", **settings)
-        before = facts(log)
+        before = log_state(log)
         with pytest.raises(error):
             log.append_as_leader(bytearray(records), leader_epoch=9, now_ms=NOW_MS)
-        assert facts(log) == before
+        assert log_state(log) == before
 
-    def test_s12_goes_on_from_where_it_was(self, tmp_path, settings, records, error):
+    def test_s12_next_append_continues_at_the_previous_end(
+        self, tmp_path, settings, records, error
+    ):
         directory = tmp_path / "events-0"
         log = filled(directory, **settings)
         with pytest.raises(error):
             log.append_as_leader(bytearray(records), leader_epoch=9, now_ms=NOW_MS)
         assert append(log, b"2", key=b"k", leader_epoch=2).first_offset == 2
-        log.abandon()
-        again = recovered(directory, **settings)
-        assert [record.value for record in records_from(again)] == [b"0", b"1", b"2"]
-        assert again.epochs.entries == ((0, 0), (2, 1))
+        log.close_handlers()
+        reopened = recovered(directory, **settings)
+        assert [record.value for record in records_from(reopened)] == [b"0", b"1", b"2"]
+        assert reopened.leader_epoch_cache.entries == ((0, 0), (2, 1))
 
 
-FOREIGN = {
+REJECTED_BY_FOLLOWER = {
     "a wrong checksum": (flipped(records_batch(b"a", base_offset=2)), CorruptMessage),
     "offsets that it has": (records_batch(b"a", base_offset=1), UnexpectedAppendOffset),
     "offsets that it has in part": (
@@ -156,29 +165,31 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize(("records", "error"), FOREIGN.values(), ids=FOREIGN)
-def test_s12_a_follower_that_refuses_a_set_takes_nothing_of_it(tmp_path, records, error):
+@pytest.mark.parametrize(
+    ("records", "error"), REJECTED_BY_FOLLOWER.values(), ids=REJECTED_BY_FOLLOWER
+)
+def test_s12_follower_rejects_the_set_and_its_log_is_unchanged(tmp_path, records, error):
     log = filled(tmp_path / "events-0")
-    before = facts(log)
+    before = log_state(log)
     with pytest.raises(error):
         log.append_as_follower(bytearray(records), now_ms=NOW_MS)
-    assert facts(log) == before
+    assert log_state(log) == before
 
 
 @pytest.mark.parametrize("length", [0, 1, 11, 16, 30, 68])
-def test_s12_a_set_without_a_whole_batch_is_nothing_to_append(tmp_path, length):
+def test_s12_set_without_a_complete_batch_appends_nothing(tmp_path, length):
     log = filled(tmp_path / "events-0")
-    before = facts(log)
+    before = log_state(log)
     torn = bytearray(records_batch(b"a")[:length])
-    written = log.append_as_leader(torn, leader_epoch=9, now_ms=NOW_MS)
-    assert (written.first_offset, written.last_offset) == (-1, -1)
+    append_info = log.append_as_leader(torn, leader_epoch=9, now_ms=NOW_MS)
+    assert (append_info.first_offset, append_info.last_offset) == (-1, -1)
     assert log.append_as_follower(torn, now_ms=NOW_MS).first_offset == -1
-    assert facts(log) == before
+    assert log_state(log) == before
 
 
-def test_s12_the_beginning_of_another_batch_is_trimmed(tmp_path):
+def test_s12_incomplete_second_batch_is_trimmed(tmp_path):
     log = filled(tmp_path / "events-0")
     size = log.size_bytes
     whole = records_batch(b"a")
     log.append_as_leader(whole + records_batch(b"b")[:40], leader_epoch=2, now_ms=NOW_MS)
-    assert (log.end_offset, log.size_bytes) == (3, size + len(whole))
+    assert (log.log_end_offset, log.size_bytes) == (3, size + len(whole))

@@ -22,11 +22,11 @@ from odradek.protocol.errors import CorruptMessage, KafkaError
 from odradek.protocol.records.batch import RecordBatch
 from odradek.protocol.records.builder import BatchBuilder, BatchFields, fields_of
 from odradek.protocol.records.compression import Codec
-from odradek.protocol.records.legacy_builder import LegacyFormat, legacy_set
+from odradek.protocol.records.legacy_builder import LegacyFormat, build_legacy_set
 from odradek.protocol.records.record import Header, Record
-from odradek.storage.admission.batch_validation import valid_batch
-from odradek.storage.admission.offset_assignment import admit_as_follower
-from odradek.storage.producers.append import AppendOrigin
+from odradek.storage.producer_state.producer_state_entry import AppendOrigin
+from odradek.storage.validation.log_validator import validate_batch
+from odradek.storage.validation.offset_assignment import validate_follower_records
 from tests.support.appends import NOW_MS, admitted, rules_of, written
 from tests.support.batches import batch_of, with_checksum
 
@@ -56,7 +56,7 @@ RULES = {
     for clock in CLOCKS
 }
 ANY_RULES = sampled_from(sorted(RULES)).map(RULES.__getitem__)
-WALKED = [rules for (policy, _, _), rules in RULES.items() if policy == "compact"]
+RECORD_READING_RULES = [rules for (policy, _, _), rules in RULES.items() if policy == "compact"]
 
 
 @composite
@@ -64,8 +64,8 @@ def keyed_records(draw):
     contents = tuples(
         integers(-1, 2**40), binary(max_size=9), none() | binary(max_size=40), HEADERS
     )
-    drawn = draw(lists(contents, min_size=1, max_size=6))
-    return [Record(offset, *content) for offset, content in enumerate(drawn)]
+    fields_of_records = draw(lists(contents, min_size=1, max_size=6))
+    return [Record(offset, *content) for offset, content in enumerate(fields_of_records)]
 
 
 @composite
@@ -89,36 +89,36 @@ def damaged_batches(draw):
 
 
 @given(batches(), ANY_RULES, OFFSETS)
-def test_records_keep_all_but_their_offsets_and_the_brokers_time(batch, rules, next_offset):
-    taken = admitted(batch, rules, next_offset=next_offset)
-    [after], before = taken.batches, RecordBatch(batch)
-    after.check_crc()
-    assert bytes(after.view) == written(taken)
-    assert list(after) == [
+def test_only_offsets_and_log_append_time_of_records_change(batch, rules, next_offset):
+    validated = admitted(batch, rules, next_offset=next_offset)
+    [validated_batch], before = validated.batches, RecordBatch(batch)
+    validated_batch.check_crc()
+    assert bytes(validated_batch.view) == written(validated)
+    assert list(validated_batch) == [
         record._replace(
             offset=record.offset + next_offset,
-            timestamp=NOW_MS if rules.is_append_time else record.timestamp,
+            timestamp=NOW_MS if rules.is_log_append_time else record.timestamp,
         )
         for record in before
     ]
-    assert taken.last_offset == next_offset + before.last_offset_delta
-    assert taken.max_timestamp == max(record.timestamp for record in after)
-    assert after.codec is (before.codec if rules.codec is None else rules.codec)
-    assert fields_of(after).producer_id == before.producer_id
-    assert after.base_sequence == before.base_sequence
+    assert validated.last_offset == next_offset + before.last_offset_delta
+    assert validated.max_timestamp == max(record.timestamp for record in validated_batch)
+    assert validated_batch.codec is (before.codec if rules.codec is None else rules.codec)
+    assert fields_of(validated_batch).producer_id == before.producer_id
+    assert validated_batch.base_sequence == before.base_sequence
 
 
 @given(batches(), OFFSETS)
-def test_reading_the_records_changes_nothing_about_good_batches(batch, next_offset):
+def test_reading_the_records_does_not_change_valid_batches(batch, next_offset):
     unread = admitted(batch, RULES["delete", "producer", "CreateTime"], next_offset=next_offset)
     read = admitted(batch, RULES["compact", "producer", "CreateTime"], next_offset=next_offset)
     assert written(unread) == written(read)
 
 
 @given(batches(), batches(), integers(0, 200))
-def test_what_follows_the_first_batch_in_part_does_not_matter(batch, next_batch, cut):
-    part = next_batch[: max(0, len(next_batch) - 1 - cut)]
-    assert written(admitted(batch + part)) == written(admitted(batch))
+def test_partial_second_batch_is_ignored(batch, next_batch, cut):
+    partial_batch = next_batch[: max(0, len(next_batch) - 1 - cut)]
+    assert written(admitted(batch + partial_batch)) == written(admitted(batch))
 
 
 @given(
@@ -127,45 +127,47 @@ def test_what_follows_the_first_batch_in_part_does_not_matter(batch, next_batch,
     sampled_from([codec for codec in Codec if codec is not Codec.ZSTD]),
     ANY_RULES,
 )
-def test_old_formats_become_what_the_present_one_would_have_been(records, magic, codec, rules):
+def test_legacy_formats_are_converted_to_the_same_records(records, magic, codec, rules):
     plain = [record._replace(headers=()) for record in records]
-    old = legacy_set(plain, LegacyFormat(magic=magic, codec=codec))
-    [after] = admitted(old, rules).batches
-    assert [(record.offset, record.key, record.value) for record in after] == [
+    old = build_legacy_set(plain, LegacyFormat(magic=magic, codec=codec))
+    [validated_batch] = admitted(old, rules).batches
+    assert [(record.offset, record.key, record.value) for record in validated_batch] == [
         (record.offset, record.key, record.value) for record in plain
     ]
-    if magic and not rules.is_append_time:
-        assert [record.timestamp for record in after] == [record.timestamp for record in plain]
+    if magic and not rules.is_log_append_time:
+        assert [record.timestamp for record in validated_batch] == [
+            record.timestamp for record in plain
+        ]
 
 
 @given(damaged_batches() | binary(max_size=120), ANY_RULES)
-def test_any_bytes_are_taken_or_refused(records, rules):
+def test_random_bytes_are_accepted_or_rejected(records, rules):
     try:
-        taken = admitted(records, rules)
+        validated = admitted(records, rules)
     except KafkaError:
         return
-    for batch in taken.batches:
+    for batch in validated.batches:
         batch.check_crc()
 
 
 @given(damaged_batches())
-def test_what_was_taken_unread_can_be_read_or_is_seen_to_be_corrupt(records):
+def test_batches_accepted_unread_can_be_read_or_are_corrupt(records):
     try:
-        taken = admitted(records)
+        validated = admitted(records)
     except KafkaError:
         return
-    for batch in taken.batches:
+    for batch in validated.batches:
         with suppress(CorruptMessage):
             assert len(list(batch)) == batch.count
 
 
-@given(damaged_batches(), sampled_from(WALKED))
-def test_what_was_read_and_taken_can_be_read_and_written_again(records, rules):
+@given(damaged_batches(), sampled_from(RECORD_READING_RULES))
+def test_batches_accepted_after_reading_can_be_read_and_rewritten(records, rules):
     try:
-        taken = admitted(records, rules)
+        validated = admitted(records, rules)
     except KafkaError:
         return
-    for batch in taken.batches:
+    for batch in validated.batches:
         builder = BatchBuilder(fields_of(batch))
         for offset, timestamp, key, value, headers in batch:
             builder.append(
@@ -175,61 +177,64 @@ def test_what_was_read_and_taken_can_be_read_and_written_again(records, rules):
 
 
 @given(lists(batches() | damaged_batches(), max_size=3), integers(0, 5))
-def test_a_follower_takes_any_bytes_or_refuses_them(sets, next_offset):
+def test_follower_accepts_or_rejects_random_bytes(sets, next_offset):
     records = bytearray(b"".join(sets))
     before = bytes(records)
     try:
-        taken = admit_as_follower(records, next_offset=next_offset)
+        validated = validate_follower_records(records, next_offset=next_offset)
     except KafkaError:
         return
-    assert before.startswith(written(taken))
-    offsets = [batch.last_offset for batch in taken.batches]
+    assert before.startswith(written(validated))
+    offsets = [batch.last_offset for batch in validated.batches]
     assert offsets == sorted(set(offsets))
-    assert not offsets or taken.first_offset >= next_offset
+    assert not offsets or validated.first_offset >= next_offset
 
 
 @given(lists(batches(), min_size=1, max_size=4), OFFSETS)
-def test_a_follower_takes_what_a_leader_wrote(sets, next_offset):
+def test_follower_accepts_what_a_leader_wrote(sets, next_offset):
     log = b""
     end_offset = next_offset
     for records in sets:
-        taken = admitted(records, next_offset=end_offset)
-        log += written(taken)
-        end_offset = taken.last_offset + 1
-    followed = admit_as_follower(bytearray(log), next_offset=next_offset)
-    assert written(followed) == log
-    assert (followed.first_offset, followed.last_offset) == (next_offset, end_offset - 1)
+        validated = admitted(records, next_offset=end_offset)
+        log += written(validated)
+        end_offset = validated.last_offset + 1
+    follower_validated = validate_follower_records(bytearray(log), next_offset=next_offset)
+    assert written(follower_validated) == log
+    assert (follower_validated.first_offset, follower_validated.last_offset) == (
+        next_offset,
+        end_offset - 1,
+    )
 
 
 @composite
 def headers(draw):
     """Batches of which every field of the header may be anything, with the checksum of that."""
     batch = bytearray(draw(batches()))
-    for place in draw(lists(sampled_from(PLACES), max_size=3)):
+    for field in draw(lists(sampled_from(HEADER_FIELDS), max_size=3)):
         value = draw(sampled_from([-1, 0, 1, 2]) | integers(-(2**15), 2**15 - 1))
-        place.layout.pack_into(batch, place.position, value)
+        field.layout.pack_into(batch, field.position, value)
     return bytes(with_checksum(batch))
 
 
-class Place(NamedTuple):
+class HeaderField(NamedTuple):
     position: int
     layout: Struct
 
 
-PLACES = [
-    *(Place(at, Struct(">q")) for at in (0, 27, 35, 43)),
-    *(Place(at, Struct(">h")) for at in (21, 51)),
-    *(Place(at, Struct(">i")) for at in (12, 23, 53, 57)),
+HEADER_FIELDS = [
+    *(HeaderField(position, Struct(">q")) for position in (0, 27, 35, 43)),
+    *(HeaderField(position, Struct(">h")) for position in (21, 51)),
+    *(HeaderField(position, Struct(">i")) for position in (12, 23, 53, 57)),
 ]
 
 
 @given(headers(), sampled_from(AppendOrigin))
-def test_the_short_way_admits_what_the_long_way_does(sent, origin):
-    assert outcome_of(sent, USUAL, origin) == outcome_of(sent, LONG_WAY, origin)
+def test_fast_path_gives_the_same_outcome_as_the_slow_path(records, origin):
+    assert outcome_of(records, FAST_PATH, origin) == outcome_of(records, SLOW_PATH, origin)
 
 
 @pytest.mark.parametrize("producer_id", [-1, 5])
-def test_no_attributes_let_a_batch_go_the_short_way_that_the_long_way_refuses(producer_id):
+def test_fast_path_gives_the_same_outcome_for_all_attributes(producer_id):
     epoch, sequence = (-1, -1) if producer_id < 0 else (0, 0)
     batch = batch_of(
         Record(0, NOW_MS, b"k", b"v", ()),
@@ -239,18 +244,20 @@ def test_no_attributes_let_a_batch_go_the_short_way_that_the_long_way_refuses(pr
     )
     for attributes in range(-(2**15), 2**15):
         pack_into(">h", batch, 21, attributes)
-        sent = bytes(with_checksum(batch))
-        assert outcome_of(sent, USUAL) == outcome_of(sent, LONG_WAY), hex(attributes & 0xFFFF)
+        records = bytes(with_checksum(batch))
+        assert outcome_of(records, FAST_PATH) == outcome_of(records, SLOW_PATH), hex(
+            attributes & 0xFFFF
+        )
 
 
-USUAL = rules_of()
-LONG_WAY = replace(USUAL)
-object.__setattr__(LONG_WAY, "takes_usual_batches", False)
+FAST_PATH = rules_of()
+SLOW_PATH = replace(FAST_PATH)
+object.__setattr__(SLOW_PATH, "allows_fast_path", False)
 
 
-def outcome_of(sent, rules, origin=AppendOrigin.CLIENT):
+def outcome_of(records, rules, origin=AppendOrigin.CLIENT):
     try:
-        batch = valid_batch(bytearray(sent), rules, origin=origin, now_ms=NOW_MS)
-    except KafkaError as refusal:
-        return type(refusal), str(refusal)
+        batch = validate_batch(bytearray(records), rules, origin=origin, now_ms=NOW_MS)
+    except KafkaError as error:
+        return type(error), str(error)
     return batch and bytes(batch.view)

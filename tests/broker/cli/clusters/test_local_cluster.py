@@ -6,31 +6,31 @@ import sys
 
 import pytest
 
-from odradek.broker.cli.clusters.processes import LocalBroker, LocalCluster, State
+from odradek.broker.cli.clusters.local_cluster import LocalBroker, LocalCluster, ProcessState
 
 
 @pytest.fixture
 def ended(tmp_path):
-    def broker(program):
+    def run(program):
         """One whose process has run this, and has logged a line before."""
-        found = LocalBroker(tmp_path, 0, port=0, settings=[])
-        found.log.write_text("INFO unrelated\nthe last line\n")
-        found._process = subprocess.Popen([sys.executable, "-c", program])
-        found._process.wait(30)
-        return found
+        broker_process = LocalBroker(tmp_path, 0, port=0, settings=[])
+        broker_process.log.write_text("INFO unrelated\nthe last line\n")
+        broker_process._process = subprocess.Popen([sys.executable, "-c", program])
+        broker_process._process.wait(30)
+        return broker_process
 
-    return broker
-
-
-def test_a_broker_that_was_killed_has_a_signal_and_no_last_words(ended):
-    broker = ended("import os; os.kill(os.getpid(), 9)")
-    assert broker.state is State.DIED
-    assert broker.last_words == f"was killed by {signal.SIGKILL.name}, see {broker.log}"
+    return run
 
 
-def test_a_broker_that_ended_by_itself_has_last_words(ended):
-    broker = ended("raise SystemExit(7)")
-    assert broker.last_words == f"ended with 7, see {broker.log}: the last line"
+def test_killed_broker_reports_its_signal_without_a_log_line(ended):
+    run = ended("import os; os.kill(os.getpid(), 9)")
+    assert run.state is ProcessState.DIED
+    assert run.exit_description == f"was killed by {signal.SIGKILL.name}, see {run.log}"
+
+
+def test_exited_broker_reports_its_code_and_last_log_line(ended):
+    run = ended("raise SystemExit(7)")
+    assert run.exit_description == f"exited with code 7, see {run.log}: the last line"
 
 
 class FakeZooKeeper:
@@ -51,35 +51,33 @@ def cluster(tmp_path):
     return cluster
 
 
-def test_a_zookeeper_that_died_has_not_stopped(cluster):
+def test_zookeeper_that_died_is_not_reported_as_stopped(cluster):
     cluster.zookeeper.is_alive = False
-    assert cluster.zookeeper_state is State.DIED
+    assert cluster.zookeeper_state is ProcessState.DIED
     cluster.terminate()
-    cluster.end()
-    assert cluster.zookeeper_state is State.DIED
+    cluster.kill()
+    assert cluster.zookeeper_state is ProcessState.DIED
 
 
-def test_a_zookeeper_that_was_stopped_has_not_died(cluster):
+def test_stopped_zookeeper_is_not_reported_as_died(cluster):
     cluster.terminate()
-    assert cluster.zookeeper_state is State.READY
-    cluster.end()
-    assert cluster.zookeeper_state is State.STOPPED
+    assert cluster.zookeeper_state is ProcessState.READY
+    cluster.kill()
+    assert cluster.zookeeper_state is ProcessState.STOPPED
 
 
 @pytest.mark.parametrize(
-    ("setting", "why"),
+    ("setting", "message"),
     [
         ("nonsense", "nonsense"),
         ("num.partitions=none", "num.partitions"),
         ("advertised.listeners=nowhere", "advertised.listeners"),
     ],
 )
-def test_settings_that_make_no_sense_are_told_before_anything_starts(
-    offline, tmp_path, setting, why
-):
+def test_invalid_setting_is_reported_before_any_process_starts(offline, tmp_path, setting, message):
     directory = tmp_path / "data"
-    words = ("--port", "0", "--zookeeper-port", "0", "--data-dir", directory)
-    ran = offline("cluster", *words, "--override", setting)
-    assert why in ran.complaint
-    assert ran.out == ""
+    options = ("--port", "0", "--zookeeper-port", "0", "--data-dir", directory)
+    result = offline("cluster", *options, "--override", setting)
+    assert message in result.complaint
+    assert result.out == ""
     assert not directory.exists()

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 import pytest
 
+from odradek.broker.cli.broker_connections import RetriableError
 from odradek.broker.cli.clusters import status
-from odradek.broker.cli.direct import NoAnswer
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest
 from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -20,8 +20,8 @@ from tests.support.scripted_brokers import (
     settings_of_topics,
 )
 
-WELL, AMISS = 0, 3
-SHORT_S = 0.5
+HEALTHY, UNHEALTHY = 0, 3
+SHORT_TIMEOUT_S = 0.5
 PARTITIONS = {("orders", 0): (0, (0, 1), (0, 1)), ("orders", 1): (1, (1, 0), (1, 0))}
 
 
@@ -38,75 +38,75 @@ def brokers():
 
 @pytest.fixture
 def shown(brokers, capsys):
-    async def show(*ports, timeout_s=SHORT_S):
+    async def show(*ports, timeout_s=SHORT_TIMEOUT_S):
         """The exit status and what is printed."""
-        asked = brokers.cluster(*(ports or [0]), timeout_s=timeout_s)
-        found = await status.show(Namespace(json=True), asked)
-        return found, json.loads(capsys.readouterr().out)
+        cluster = brokers.cluster(*(ports or [0]), timeout_s=timeout_s)
+        exit_code = await status.show_status(Namespace(json=True), cluster)
+        return exit_code, json.loads(capsys.readouterr().out)
 
     return show
 
 
-async def test_a_cluster_that_is_well_has_nothing_unknown(shown):
-    found, printed = await shown(timeout_s=20)
-    assert (found, printed["unknown"], printed["amiss"]) == (WELL, {}, [])
+async def test_healthy_cluster_has_no_unknown_values(shown):
+    exit_code, printed = await shown(timeout_s=20)
+    assert (exit_code, printed["unknown"], printed["amiss"]) == (HEALTHY, {}, [])
     assert printed["summary"]["under_min_isr"] == printed["summary"]["reassigning"] == 0
 
 
-async def test_a_silent_controller_leaves_all_but_what_only_it_knows(shown, brokers):
+async def test_silent_controller_hides_only_the_reassignments(shown, brokers):
     brokers.answers[ListPartitionReassignmentsRequest] = Silent()
-    found, printed = await shown()
-    assert found == AMISS
-    assert [each["leads"] for each in printed["brokers"]] == [1, 1]
+    exit_code, printed = await shown()
+    assert exit_code == UNHEALTHY
+    assert [broker["leads"] for broker in printed["brokers"]] == [1, 1]
     assert printed["summary"]["partitions"] == 2
     assert printed["summary"]["reassigning"] is None
     assert printed["summary"]["under_min_isr"] == 0
     assert "broker 0, the controller, does not answer" in printed["unknown"]["reassigning"]
 
 
-async def test_what_comes_last_has_only_the_time_that_is_left(shown, brokers):
+async def test_last_request_gets_only_the_remaining_time(shown, brokers):
     brokers.answers[(9, MetadataRequest)] = Silent()
     brokers.answers[ListPartitionReassignmentsRequest] = Silent()
     _, printed = await shown(9, 0, timeout_s=1)
-    left = re.search(r"does not answer in (\S+) s", printed["unknown"]["reassigning"])
-    assert float(left[1]) < 0.8, "a third of it went to the broker that is silent"
+    remaining = re.search(r"does not answer in (\S+) s", printed["unknown"]["reassigning"])
+    assert float(remaining[1]) < 0.8, "a third of it went to the broker that is silent"
 
 
-async def test_where_no_broker_tells_settings_all_else_is_told(shown, brokers):
+async def test_without_configs_and_reassignments_the_rest_is_shown(shown, brokers):
     """As when ZooKeeper is gone: brokers serve clients all the same."""
     brokers.answers[DescribeConfigsRequest] = Silent()
-    brokers.answers[ListPartitionReassignmentsRequest] = NoAnswer("alas")
-    found, printed = await shown()
-    assert found == AMISS
+    brokers.answers[ListPartitionReassignmentsRequest] = RetriableError("alas")
+    exit_code, printed = await shown()
+    assert exit_code == UNHEALTHY
     assert printed["summary"]["partitions"] == 2
     assert printed["summary"]["under_min_isr"] is None
     assert printed["unknown"].keys() == {"under_min_isr", "reassigning"}
     assert printed["unknown"]["reassigning"] == "alas"
     assert printed["unknown"]["under_min_isr"].startswith("min.insync.replicas: no broker answers")
-    asked = {port for port, each in brokers.asked if isinstance(each, DescribeConfigsRequest)}
-    assert asked == {0, 1}
+    ports = {port for port, request in brokers.asked if isinstance(request, DescribeConfigsRequest)}
+    assert ports == {0, 1}
 
 
-async def test_without_a_controller_nobody_is_asked_what_moves(shown, brokers):
+async def test_without_a_controller_no_broker_is_asked_for_reassignments(shown, brokers):
     brokers.answers[MetadataRequest] = metadata([0, 1], PARTITIONS, controller=-1)
-    found, printed = await shown(timeout_s=20)
-    assert (found, printed["summary"]["controller"]) == (AMISS, None)
+    exit_code, printed = await shown(timeout_s=20)
+    assert (exit_code, printed["summary"]["controller"]) == (UNHEALTHY, None)
     assert printed["unknown"] == {"reassigning": "the cluster has no controller"}
 
 
-async def test_a_topic_that_was_deleted_meanwhile_is_not_missed(shown, brokers):
+async def test_topic_deleted_during_the_command_is_not_unknown(shown, brokers):
     def unknown_topic(request):
         return settings_of_topics(request, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     brokers.answers[DescribeConfigsRequest] = unknown_topic
-    found, printed = await shown(timeout_s=20)
-    assert (found, printed["unknown"]) == (WELL, {})
+    exit_code, printed = await shown(timeout_s=20)
+    assert (exit_code, printed["unknown"]) == (HEALTHY, {})
 
 
-async def test_what_is_unknown_stands_in_a_table_of_its_own(brokers, capsys):
-    brokers.answers[ListPartitionReassignmentsRequest] = NoAnswer("alas")
-    asked = brokers.cluster(0, timeout_s=SHORT_S)
-    assert await status.show(Namespace(json=False), asked) == AMISS
+async def test_unknown_values_are_printed_in_their_own_table(brokers, capsys):
+    brokers.answers[ListPartitionReassignmentsRequest] = RetriableError("alas")
+    cluster = brokers.cluster(0, timeout_s=SHORT_TIMEOUT_S)
+    assert await status.show_status(Namespace(json=False), cluster) == UNHEALTHY
     lines = capsys.readouterr().out.splitlines()
     assert "reassigning\t-" in lines
     assert lines[-2:] == ["unknown\twhy", "reassigning\talas"]

@@ -19,7 +19,7 @@ def group():
     return f"group-{next(numbers)}"
 
 
-def test_groups_are_listed_with_protocol_and_state(command, broker, group, topic):
+def test_list_shows_protocol_and_state(command, broker, group, topic):
     commit(broker.address, f"{group}-left", {(topic, 0): 1})
     with (
         Reader(broker.address, f"{group}-a", topic),
@@ -33,7 +33,7 @@ def test_groups_are_listed_with_protocol_and_state(command, broker, group, topic
     ]
 
 
-def test_only_groups_of_a_state_or_protocol_are_listed_on_demand(command, broker, group, topic):
+def test_list_filters_by_state_and_protocol(command, broker, group, topic):
     commit(broker.address, f"{group}-left", {(topic, 0): 1})
     with Reader(broker.address, group, topic, group_protocol="consumer"):
         stable = command("groups", "list", "--state", "STABLE", "--state", "dead").rows
@@ -47,7 +47,7 @@ def test_only_groups_of_a_state_or_protocol_are_listed_on_demand(command, broker
     assert group not in [row[0] for row in both]
 
 
-def test_lag_is_what_is_not_committed_of_each_partition(command, broker, group, topic):
+def test_lag_is_the_end_offset_minus_the_committed_offset(command, broker, group, topic):
     commit(broker.address, group, {(topic, 0): 4, (topic, 1): 10})
     with Reader(broker.address, group, topic, auto_offset_reset="latest"):
         described = command("groups", "describe", group, "--json").objects
@@ -65,7 +65,7 @@ def test_lag_is_what_is_not_committed_of_each_partition(command, broker, group, 
     ]
 
 
-def test_what_is_not_known_is_a_dash(command, broker, group, topic):
+def test_unknown_values_are_shown_as_a_dash(command, broker, group, topic):
     with Reader(broker.address, group, topic, auto_offset_reset="latest"):
         described = command("groups", "describe", group)
     assert described.lines[0].split("\t") == [
@@ -74,19 +74,19 @@ def test_what_is_not_known_is_a_dash(command, broker, group, topic):
     assert [row[3:6] for row in described.rows] == [["-", end, "-"] for end in ("10", "10", "0")]
 
 
-def test_a_group_that_nobody_is_in_still_has_its_lag(command, broker, group, topic):
+def test_group_without_members_still_has_lag(command, broker, group, topic):
     commit(broker.address, group, {(topic, 1): 7})
-    ran = command("groups", "describe", group)
-    assert (ran.status, ran.err) == (0, f"odradek: {group} has no members\n")
-    assert ran.out.splitlines()[1:] == [f"{group}\t{topic}\t1\t7\t10\t3\t-\t-\t-"]
+    result = command("groups", "describe", group)
+    assert (result.status, result.err) == (0, f"odradek: {group} has no members\n")
+    assert result.out.splitlines()[1:] == [f"{group}\t{topic}\t1\t7\t10\t3\t-\t-\t-"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_are_described_with_what_they_read(command, broker, group, topic, protocol):
+def test_describe_members_shows_their_assignment(command, broker, group, topic, protocol):
     options = {"auto_offset_reset": "latest", "group_protocol": protocol}
     with Reader(broker.address, group, topic, group_instance_id="i-1", **options):
         (member,) = command("groups", "describe", group, "--members", "--json").objects
-    places = [f"{topic}:0", f"{topic}:1", f"{topic}:2"]
+    partitions = [f"{topic}:0", f"{topic}:1", f"{topic}:2"]
     assert member.pop("member")
     assert member == {
         "group": group,
@@ -94,21 +94,23 @@ def test_members_are_described_with_what_they_read(command, broker, group, topic
         "host": "/127.0.0.1",
         "client": "reader",
         "partitions": 3,
-        "assignment": places,
-        "target": places if protocol == "consumer" else None,
+        "assignment": partitions,
+        "target": partitions if protocol == "consumer" else None,
     }
 
 
 @pytest.mark.parametrize(
     ("protocol", "assignor"), [("classic", "roundrobin"), ("consumer", "range")]
 )
-def test_the_state_is_described(command, broker, group, topic, protocol, assignor):
-    how = (
+def test_describe_state_shows_assignor_and_coordinator(
+    command, broker, group, topic, protocol, assignor
+):
+    assignor_options = (
         {"partition_assignment_strategy": assignor}
         if protocol == "classic"
         else {"group_remote_assignor": assignor, "group_protocol": protocol}
     )
-    with Reader(broker.address, group, topic, auto_offset_reset="latest", **how):
+    with Reader(broker.address, group, topic, auto_offset_reset="latest", **assignor_options):
         (state,) = command("groups", "describe", group, "--state", "--json").objects
     assert state.pop("coordinator") >= 0
     assert state == {
@@ -121,7 +123,7 @@ def test_the_state_is_described(command, broker, group, topic, protocol, assigno
     }
 
 
-def test_a_group_that_waits_for_a_member_is_said_to_rebalance(command, broker, group, topic):
+def test_group_that_waits_for_a_member_is_reported_as_rebalancing(command, broker, group, topic):
     options = {"auto_offset_reset": "latest", "group_protocol": "consumer"}
     with (
         Reader(broker.address, group, topic, **options),  # who gives up nothing unless it polls
@@ -129,14 +131,14 @@ def test_a_group_that_waits_for_a_member_is_said_to_rebalance(command, broker, g
     ):
         wait_until(lambda: [group, "consumer", "Rebalancing"] in command("groups", "list").rows)
         described = command("groups", "describe", group, "--state")
-        refused = command(
+        rejected = command(
             *("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
         )
     assert described.err == f"odradek: {group} is rebalancing (Rebalancing)\n"
-    assert refused.complaint.endswith("and it is Rebalancing")
+    assert rejected.complaint.endswith("and it is Rebalancing")
 
 
-def test_all_groups_are_described_if_none_is_named(command, broker, group, topic):
+def test_describe_without_a_name_shows_all_groups(command, broker, group, topic):
     commit(broker.address, f"{group}-a", {(topic, 0): 1})
     commit(broker.address, f"{group}-b", {(topic, 1): 2})
     rows = [row for row in command("groups", "describe").rows if row[1] == topic]
@@ -146,17 +148,17 @@ def test_all_groups_are_described_if_none_is_named(command, broker, group, topic
     ]
 
 
-def test_a_group_that_is_not_there_is_told_and_the_others_are_shown(command, broker, group, topic):
+def test_unknown_group_is_reported_and_the_others_are_shown(command, broker, group, topic):
     assert command("groups", "describe", group).complaint == (
         f"odradek: {group}: there is no such group"
     )
     commit(broker.address, f"{group}-b", {(topic, 0): 1})
-    ran = command("groups", "describe", group, f"{group}-b", "--state")
-    assert ran.status == 1
-    assert f"{group}-b\tclassic\tEmpty" in ran.out
+    result = command("groups", "describe", group, f"{group}-b", "--state")
+    assert result.status == 1
+    assert f"{group}-b\tclassic\tEmpty" in result.out
 
 
-def test_groups_are_a_table_on_a_terminal(command, broker, group, topic, monkeypatch):
+def test_list_is_a_table_on_a_terminal(command, broker, group, topic, monkeypatch):
     commit(broker.address, group, {(topic, 0): 1})
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -165,12 +167,12 @@ def test_groups_are_a_table_on_a_terminal(command, broker, group, topic, monkeyp
     assert any(line.split() == [group, "classic", "Empty"] for line in lines)
 
 
-def test_groups_are_deleted_and_each_fails_alone(command, broker, group, topic):
+def test_delete_reports_each_group_separately(command, broker, group, topic):
     commit(broker.address, f"{group}-left", {(topic, 0): 1})
     with Reader(broker.address, group, topic, auto_offset_reset="latest"):
-        ran = command("groups", "delete", group, f"{group}-left", "nix", f"{group}-left")
-    assert (ran.status, ran.out) == (1, f"{group}-left deleted\n")
-    assert [line.split(": ")[1:3] for line in ran.err.splitlines()] == [
+        result = command("groups", "delete", group, f"{group}-left", "nix", f"{group}-left")
+    assert (result.status, result.out) == (1, f"{group}-left deleted\n")
+    assert [line.split(": ")[1:3] for line in result.err.splitlines()] == [
         [group, "NON_EMPTY_GROUP"],
         ["nix", "GROUP_ID_NOT_FOUND"],
     ]
@@ -178,17 +180,17 @@ def test_groups_are_deleted_and_each_fails_alone(command, broker, group, topic):
     assert group not in [row[0] for row in command("groups", "list").rows]
 
 
-def test_all_groups_are_deleted_only_if_that_is_said(command, broker, group, topic):
+def test_all_groups_are_deleted_only_with_the_option(command, broker, group, topic):
     commit(broker.address, group, {(topic, 0): 1})
-    said = "odradek: name groups, or give --all-groups"
-    assert command("groups", "delete").complaint == said
-    assert command("groups", "delete", group, "--all-groups").complaint == said
+    message = "odradek: name groups, or give --all-groups"
+    assert command("groups", "delete").complaint == message
+    assert command("groups", "delete", group, "--all-groups").complaint == message
     # Of other tests, static members may still be in their groups.
     assert f"{group} deleted\n" in command("groups", "delete", "--all-groups").out
     assert group not in [row[0] for row in command("groups", "list").rows]
 
 
-def test_offsets_of_topics_are_deleted(command, broker, group, topic):
+def test_delete_offsets_of_topics_and_partitions(command, broker, group, topic):
     offsets = {(topic, 0): 1, (topic, 1): 2, ("kept", 0): 0}
     command("topics", "create", "kept", "--if-not-exists")
     commit(broker.address, group, offsets)
@@ -205,11 +207,11 @@ def _committed(command, group):
     return {f"{row[1]}:{row[2]}": row[3] for row in rows}
 
 
-def test_offsets_of_a_topic_that_is_subscribed_are_not_deleted(command, broker, group, topic):
+def test_delete_offsets_of_a_subscribed_topic_is_rejected(command, broker, group, topic):
     commit(broker.address, group, {(topic, 0): 1})
     with Reader(broker.address, group, topic, auto_offset_reset="latest"):
-        refused = command("groups", "delete-offsets", group, "--topic", f"{topic}:0")
-    assert f"{group}: {topic}:0: GROUP_SUBSCRIBED_TO_TOPIC: " in refused.complaint
+        rejected = command("groups", "delete-offsets", group, "--topic", f"{topic}:0")
+    assert f"{group}: {topic}:0: GROUP_SUBSCRIBED_TO_TOPIC: " in rejected.complaint
 
 
 @pytest.mark.parametrize(
@@ -222,23 +224,25 @@ def test_offsets_of_a_topic_that_is_subscribed_are_not_deleted(command, broker, 
         (["here", "--topic", "t", "--property", "security.protocol=ssl"], "cannot speak ssl"),
     ],
 )
-def test_what_cannot_be_deleted_is_told_in_one_line(command, broker, topic, arguments, complaint):
+def test_failed_delete_offsets_is_reported_in_one_line(
+    command, broker, topic, arguments, complaint
+):
     command("topics", "create", "there", "--if-not-exists")
     commit(broker.address, "here", {(topic, 0): 1})
     assert complaint in command("groups", "delete-offsets", *arguments).complaint
 
 
-@pytest.mark.parametrize("written", ["", ":1", "t:", "t:x", "t:1,,2", "t:-1", "t:1:2"])
-def test_a_scope_that_makes_no_sense_has_status_2(offline, written):
-    ran = offline("groups", "delete-offsets", "g", "--topic", written)
-    assert ran.status == 2
-    assert f"{written!r} is not TOPIC or TOPIC:0,1" in ran.err
+@pytest.mark.parametrize("scope", ["", ":1", "t:", "t:x", "t:1,,2", "t:-1", "t:1:2"])
+def test_invalid_scope_exits_with_2(offline, scope):
+    result = offline("groups", "delete-offsets", "g", "--topic", scope)
+    assert result.status == 2
+    assert f"{scope!r} is not TOPIC or TOPIC:0,1" in result.err
 
 
-def test_an_address_may_be_given_as_kafkas_tools_have_it(offline, broker):
+def test_bootstrap_server_is_accepted_as_in_kafkas_tools(offline, broker):
     assert offline("groups", "list", "--bootstrap-server", broker.address).status == 0
 
 
-def test_a_name_that_the_cluster_refuses_is_told_in_one_line(command):
+def test_empty_group_name_is_reported_in_one_line(command):
     assert command("groups", "describe", "").complaint.startswith("odradek: ")
     assert command("groups", "delete", "").complaint.startswith("odradek: ")

@@ -5,26 +5,26 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from odradek.broker.cli.groups import coordinator
-from odradek.broker.cli.groups.coordinator import answers
+from odradek.broker.cli.groups import coordinator_retries
+from odradek.broker.cli.groups.coordinator_retries import send_with_retries
 
 
 class Coordinator:
     """Refuses each group so many times."""
 
-    def __init__(self, error, **refusals):
+    def __init__(self, error, **rejections):
         self.error = error
-        self.refusals = refusals
-        self.asked = []
+        self.rejections = rejections
+        self.requests = []
 
     def __call__(self, groups):
-        self.asked.append(groups)
+        self.requests.append(groups)
         return {group: self._future(group) for group in groups}
 
     def _future(self, group):
         future = Future()
-        if self.refusals[group]:
-            self.refusals[group] -= 1
+        if self.rejections[group]:
+            self.rejections[group] -= 1
             future.set_exception(KafkaException(KafkaError(self.error)))
         else:
             future.set_result(f"{group} it is")
@@ -33,7 +33,7 @@ class Coordinator:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(coordinator, "PAUSE_S", 0)
+    monkeypatch.setattr(coordinator_retries, "RETRY_BACKOFF_S", 0)
 
 
 @pytest.mark.parametrize(
@@ -44,26 +44,30 @@ def no_pause(monkeypatch):
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     ],
 )
-def test_only_the_groups_that_were_refused_are_asked_about_again(error):
-    ask = Coordinator(error, a=0, b=2)
-    futures = answers(ask, ["a", "b"], timeout_s=10)
+def test_only_rejected_groups_are_sent_again(error):
+    coordinator = Coordinator(error, a=0, b=2)
+    futures = send_with_retries(coordinator, ["a", "b"], timeout_s=10)
     assert {group: future.result() for group, future in futures.items()} == {
         "a": "a it is",
         "b": "b it is",
     }
-    assert ask.asked == [["a", "b"], ["b"], ["b"]]
+    assert coordinator.requests == [["a", "b"], ["b"], ["b"]]
 
 
-def test_another_refusal_is_final():
-    ask = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, a=1)
-    assert isinstance(answers(ask, ["a"], timeout_s=10)["a"].exception(), KafkaException)
-    assert ask.asked == [["a"]]
+def test_other_errors_are_not_retried():
+    coordinator = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, a=1)
+    assert isinstance(
+        send_with_retries(coordinator, ["a"], timeout_s=10)["a"].exception(), KafkaException
+    )
+    assert coordinator.requests == [["a"]]
 
 
-def test_when_the_time_is_up_the_refusal_is_told():
-    ask = Coordinator(KafkaError.NOT_COORDINATOR, a=10**9)
-    assert isinstance(answers(ask, ["a"], timeout_s=0.01)["a"].exception(), KafkaException)
+def test_last_error_is_returned_after_the_timeout():
+    coordinator = Coordinator(KafkaError.NOT_COORDINATOR, a=10**9)
+    assert isinstance(
+        send_with_retries(coordinator, ["a"], timeout_s=0.01)["a"].exception(), KafkaException
+    )
 
 
-def test_nothing_is_asked_about_no_groups():
-    assert answers(None, [], timeout_s=1) == {}
+def test_no_groups_send_no_request():
+    assert send_with_retries(None, [], timeout_s=1) == {}

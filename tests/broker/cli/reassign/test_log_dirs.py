@@ -7,7 +7,7 @@ import pytest
 from tests.support.broker_process import BrokerProcess
 from tests.support.command_line import CommandLine
 
-AMISS = 3
+INCOMPLETE = 3
 BROKER_ID = 7
 
 
@@ -18,8 +18,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def broker(folder):
-    both = f"log.dirs={folder / 'logs'},{folder / 'more'}"
-    with BrokerProcess(folder / "logs", both, f"broker.id={BROKER_ID}").start() as running:
+    log_dirs = f"log.dirs={folder / 'logs'},{folder / 'more'}"
+    with BrokerProcess(folder / "logs", log_dirs, f"broker.id={BROKER_ID}").start() as running:
         yield running
 
 
@@ -35,20 +35,20 @@ def plan(folder, topic, directory):
     return path
 
 
-def test_a_replica_is_moved_to_the_directory_that_a_plan_names(command, folder):
+def test_replica_is_moved_to_the_directory_in_the_plan(command, folder):
     command("topics", "create", "moved")
-    (now,) = folder.glob("*/moved-0")
-    (other,) = {folder / "logs", folder / "more"} - {now.parent}
+    (current,) = folder.glob("*/moved-0")
+    (other,) = {folder / "logs", folder / "more"} - {current.parent}
     path = plan(folder, "moved", other)
-    assert command("reassign", "verify", path).status == AMISS
+    assert command("reassign", "verify", path).status == INCOMPLETE
     lines = command("reassign", "execute", path, "--wait").lines
     assert lines[-1].startswith("1 of 1 partitions moved, ")
     assert (other / "moved-0").is_dir()
     assert command("reassign", "verify", path).rows == [["moved", "0", "moved", f"{BROKER_ID}"]]
 
 
-def test_a_directory_that_is_not_there_is_told(command, folder):
+def test_unknown_directory_is_reported(command, folder):
     command("topics", "create", "kept")
-    ran = command("reassign", "execute", plan(folder, "kept", "/nowhere"))
-    assert ran.status == 1
-    assert ran.err.startswith(f"odradek: kept:0 at broker {BROKER_ID}: LOG_DIR_NOT_FOUND: ")
+    result = command("reassign", "execute", plan(folder, "kept", "/nowhere"))
+    assert result.status == 1
+    assert result.err.startswith(f"odradek: kept:0 at broker {BROKER_ID}: LOG_DIR_NOT_FOUND: ")

@@ -5,59 +5,60 @@ from random import Random
 
 import pytest
 
+from odradek.broker.cli.broker_connections import Address
+from odradek.broker.cli.cluster_client import Broker, MetadataSnapshot, PartitionInfo
 from odradek.broker.cli.clusters.health import (
     OFFLINE,
     UNDER_MIN_ISR,
     UNDER_REPLICATED,
-    health,
+    check_health,
 )
-from odradek.broker.cli.direct import Address
-from odradek.broker.cli.failed import CommandFailed
-from odradek.broker.cli.operated import Broker, Partition, Picture
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign import plans, throttles
-from odradek.broker.cli.reassign.moves import UnderWay
-from odradek.broker.cli.reassign.proposal import proposed
+from odradek.broker.cli.reassign.proposal import generate_plan
+from odradek.broker.cli.reassign.reassignments import PartitionReassignment
 
 #: As kafka-reassign-partitions prints it; tests/interop/test_operations_tools_live.py asks it.
-OF_KAFKA = (
+KAFKA_PLAN = (
     '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[2,0],'
     '"log_dirs":["any","any"]},{"topic":"orders","partition":1,"replicas":[0,1],'
     '"log_dirs":["any","any"]}]}'
 )
 #: For any number in a request.
 TOO_LARGE = 99_999_999_999_999
-FIRST, SECOND = Place("orders", 0), Place("orders", 1)
+FIRST, SECOND = TopicAndPartition("orders", 0), TopicAndPartition("orders", 1)
 
 
-def picture(*replicas, racks=(None, None, None)):
+def metadata_snapshot(*replicas, racks=(None, None, None)):
     brokers = {
         number: Broker(Address("h", 9092 + number), rack) for number, rack in enumerate(racks)
     }
     partitions = {
-        Place("orders", number): Partition(at[0], at, at) for number, at in enumerate(replicas)
+        TopicAndPartition("orders", number): PartitionInfo(broker_ids[0], broker_ids, broker_ids)
+        for number, broker_ids in enumerate(replicas)
     }
-    return Picture("id", 0, brokers, partitions)
+    return MetadataSnapshot("id", 0, brokers, partitions)
 
 
-def test_a_plan_is_read_and_written_as_kafkas_tool_has_it(tmp_path):
+def test_plan_has_the_format_of_kafkas_tool(tmp_path):
     path = tmp_path / "plan.json"
-    path.write_text(OF_KAFKA)
+    path.write_text(KAFKA_PLAN)
     plan = plans.read_plan(str(path))
     assert plan == ({FIRST: (2, 0), SECOND: (0, 1)}, {})
-    assert plans.written(plan.replicas) == OF_KAFKA
+    assert plans.format_plan(plan.replicas) == KAFKA_PLAN
 
 
-def test_a_plan_needs_neither_a_version_nor_directories(tmp_path):
+def test_plan_needs_neither_a_version_nor_log_dirs(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}')
     assert plans.read_plan(str(path)) == ({FIRST: (1,)}, {})
 
 
-def test_a_plan_may_name_directories_of_some_replicas(tmp_path):
+def test_plan_may_name_the_log_dirs_of_some_replicas(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps({"partitions": [entry(log_dirs=["any", "/d"])]}))
-    assert plans.read_plan(str(path)).directories == {plans.At(FIRST, 2): "/d"}
+    assert plans.read_plan(str(path)).log_dirs == {plans.TopicPartitionReplica(FIRST, 2): "/d"}
 
 
 def entry(**changes):
@@ -65,7 +66,7 @@ def entry(**changes):
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "message"),
     [
         ("{", "is not JSON"),
         ("[]", "has no partitions"),
@@ -86,16 +87,16 @@ def entry(**changes):
         ({"partitions": [entry(log_dirs=["any", 1])]}, "one for each replica"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_told_in_one_line(tmp_path, content, why):
+def test_invalid_plan_is_reported_in_one_line(tmp_path, content, message):
     path = tmp_path / "plan.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(CommandFailed, match=why) as failed:
+    with pytest.raises(CommandFailed, match=message) as raised:
         plans.read_plan(str(path))
-    assert "\n" not in str(failed.value)
-    assert len(str(failed.value)) < 500
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 500
 
 
-def test_topics_are_read_as_kafkas_tool_has_them(tmp_path):
+def test_topics_file_has_the_format_of_kafkas_tool(tmp_path):
     path = tmp_path / "topics.json"
     path.write_text('{"topics": [{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], "version": 1}')
     assert plans.read_topics(str(path)) == ["a", "b"]
@@ -107,57 +108,69 @@ def test_topics_are_read_as_kafkas_tool_has_them(tmp_path):
         plans.read_topics(str(path))
 
 
-def test_partitions_to_elect_for_are_numbers_of_the_protocol(tmp_path):
+def test_partition_of_an_election_must_fit_the_protocol(tmp_path):
     path = tmp_path / "partitions.json"
     path.write_text(json.dumps({"partitions": [{"topic": "o", "partition": TOO_LARGE}]}))
     with pytest.raises(CommandFailed, match="names no topic and partition"):
-        plans.read_places(str(path))
+        plans.read_partitions(str(path))
 
 
-def test_a_proposal_spreads_leaders_and_keeps_the_number_of_replicas():
-    plan = proposed(picture((0, 1), (0, 1), (0, 1)), [0, 1, 2], random=Random(1))
+def test_proposal_spreads_leaders_and_keeps_the_replication_factor():
+    plan = generate_plan(metadata_snapshot((0, 1), (0, 1), (0, 1)), [0, 1, 2], random=Random(1))
     assert sorted(replicas[0] for replicas in plan.values()) == [0, 1, 2]
     assert all(len(set(replicas)) == 2 for replicas in plan.values())
 
 
-def test_a_proposal_is_spread_over_racks():
+def test_proposal_spreads_replicas_over_racks():
     racks = ("a", "a", "b")
-    plan = proposed(picture((0, 1), (1, 0), racks=racks), [0, 1, 2], random=Random(1))
-    assert all({racks[each] for each in replicas} == {"a", "b"} for replicas in plan.values())
+    plan = generate_plan(
+        metadata_snapshot((0, 1), (1, 0), racks=racks), [0, 1, 2], random=Random(1)
+    )
+    assert all(
+        {racks[broker_id] for broker_id in replicas} == {"a", "b"} for replicas in plan.values()
+    )
 
 
-def test_a_proposal_that_cannot_be_made_says_why():
+def test_impossible_proposal_is_rejected_with_a_reason():
     with pytest.raises(CommandFailed, match="broker 7: there is no such broker"):
-        proposed(picture((0, 1)), [0, 7], random=Random(1))
+        generate_plan(metadata_snapshot((0, 1)), [0, 7], random=Random(1))
     with pytest.raises(CommandFailed, match="Replication factor 2 needs as many brokers"):
-        proposed(picture((0, 1)), [0], random=Random(1))
+        generate_plan(metadata_snapshot((0, 1)), [0], random=Random(1))
     with pytest.raises(CommandFailed, match="--disable-rack-aware"):
-        proposed(picture((0, 1), racks=("a", "b", None)), [0, 2], random=Random(1))
+        generate_plan(metadata_snapshot((0, 1), racks=("a", "b", None)), [0, 2], random=Random(1))
 
 
-def test_sources_and_readers_are_throttled_and_those_that_stay_are_not():
+def test_throttle_lists_current_and_adding_replicas_but_not_unmoved_ones():
     plan = {FIRST: (1, 2), SECOND: (0, 1)}
-    moves = throttles.moves_of(plan, {FIRST: (0, 1), SECOND: (0, 1)}, {})
-    assert throttles._of_topics(moves) == {
-        "orders": {throttles.LEADERS: "0:0,0:1", throttles.FOLLOWERS: "0:2"}
+    moves = throttles.calculate_moves(plan, {FIRST: (0, 1), SECOND: (0, 1)}, {})
+    assert throttles._throttled_replicas_by_topic(moves) == {
+        "orders": {
+            throttles.LEADER_THROTTLED_REPLICAS: "0:0,0:1",
+            throttles.FOLLOWER_THROTTLED_REPLICAS: "0:2",
+        }
     }
 
 
-def test_a_throttle_holds_for_what_is_under_way_already():
-    moving = {SECOND: UnderWay((0, 1, 2), (2,), (0,))}
-    moves = throttles.moves_of({FIRST: (0, 2)}, {FIRST: (0, 1)}, moving)
-    assert throttles._of_topics(moves) == {
-        "orders": {throttles.LEADERS: "0:0,0:1,1:0,1:1", throttles.FOLLOWERS: "0:2,1:2"}
+def test_throttle_includes_ongoing_reassignments():
+    ongoing = {SECOND: PartitionReassignment((0, 1, 2), (2,), (0,))}
+    moves = throttles.calculate_moves({FIRST: (0, 2)}, {FIRST: (0, 1)}, ongoing)
+    assert throttles._throttled_replicas_by_topic(moves) == {
+        "orders": {
+            throttles.LEADER_THROTTLED_REPLICAS: "0:0,0:1,1:0,1:1",
+            throttles.FOLLOWER_THROTTLED_REPLICAS: "0:2,1:2",
+        }
     }
 
 
-def with_partition(leader, replicas, in_sync):
-    found = picture(replicas)
-    return Picture("id", 0, found.brokers, {FIRST: Partition(leader, replicas, in_sync)})
+def snapshot_with_partition(leader, replicas, isr):
+    snapshot = metadata_snapshot(replicas)
+    return MetadataSnapshot(
+        "id", 0, snapshot.brokers, {FIRST: PartitionInfo(leader, replicas, isr)}
+    )
 
 
 @pytest.mark.parametrize(
-    ("partition", "troubles"),
+    ("partition", "problems"),
     [
         ((0, (0, 1, 2), (0, 1, 2)), []),
         ((0, (0, 1, 2), (0, 1)), [UNDER_REPLICATED]),
@@ -166,12 +179,15 @@ def with_partition(leader, replicas, in_sync):
         ((0, (0,), (0,)), []),  # acks=all works: no more than all replicas can be wanted
     ],
 )
-def test_what_is_amiss_with_a_partition_is_found(partition, troubles):
-    found = health(with_partition(*partition), min_in_sync={"orders": 2})
-    assert found.amiss == ({FIRST: troubles} if troubles else {})
+def test_problems_of_a_partition_are_found(partition, problems):
+    health = check_health(snapshot_with_partition(*partition), min_isr={"orders": 2})
+    assert health.problems == ({FIRST: problems} if problems else {})
 
 
-def test_a_replica_that_is_on_its_way_is_not_missed():
-    moving = {FIRST: UnderWay((0, 1, 2), (2,), (0,))}
-    assert health(with_partition(0, (0, 1, 2), (0, 1)), moving).amiss == {}
-    assert health(with_partition(0, (0, 1, 2), (0, 2)), moving).count(UNDER_REPLICATED) == 1
+def test_adding_replica_is_not_counted_as_under_replicated():
+    ongoing = {FIRST: PartitionReassignment((0, 1, 2), (2,), (0,))}
+    assert check_health(snapshot_with_partition(0, (0, 1, 2), (0, 1)), ongoing).problems == {}
+    assert (
+        check_health(snapshot_with_partition(0, (0, 1, 2), (0, 2)), ongoing).count(UNDER_REPLICATED)
+        == 1
+    )

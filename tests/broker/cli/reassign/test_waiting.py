@@ -7,13 +7,17 @@ from argparse import Namespace
 
 import pytest
 
-from odradek.broker.cli.direct import NoAnswer
-from odradek.broker.cli.operated import Partition
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.broker_connections import RetriableError
+from odradek.broker.cli.cluster_client import PartitionInfo
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign import command, progress
-from odradek.broker.cli.reassign.held_up import STALLED_S, HeldUp, waited_for
-from odradek.broker.cli.reassign.moves import Standing
 from odradek.broker.cli.reassign.progress import Progress
+from odradek.broker.cli.reassign.reassignments import ReassignmentState
+from odradek.broker.cli.reassign.stalls import (
+    STALL_TIMEOUT_S,
+    StallReporter,
+    partitions_blocked_by_broker,
+)
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -34,10 +38,10 @@ from tests.support.scripted_brokers import (
     settings_of_topics,
 )
 
-DONE, FAILED, AMISS = 0, 1, 3
-FIRST, SECOND = Place("o", 0), Place("o", 1)
+DONE, FAILED, INCOMPLETE = 0, 1, 3
+FIRST, SECOND = TopicAndPartition("o", 0), TopicAndPartition("o", 1)
 #: On its way from broker 0 and 2 to 1 and 2, of which 2 is gone.
-UNDER_WAY = moving(("o", 0, (1, 2, 0), (1,)))
+REASSIGNING = moving(("o", 0, (1, 2, 0), (1,)))
 MIDWAY = metadata([0, 1], {("o", 0): (0, (1, 2, 0), (0, 1))})
 BEFORE = metadata([0, 1], {("o", 0): (0, (0, 2), (0,))})
 AFTER = metadata([0, 1, 2], {("o", 0): (1, (1, 2), (1, 2))})
@@ -46,101 +50,108 @@ AFTER = metadata([0, 1, 2], {("o", 0): (1, (1, 2), (1, 2))})
 # Who is waited for
 
 
-def partition(leader, replicas, in_sync):
-    return Partition(leader, replicas, in_sync)
+def partition(leader, replicas, isr):
+    return PartitionInfo(leader, replicas, isr)
 
 
 @pytest.mark.parametrize(
-    ("found", "brokers"),
+    ("info", "brokers"),
     [
         (partition(0, (1, 2, 0), (0, 1)), {2: [FIRST]}),
         (partition(0, (1, 2, 0), (0, 1, 2)), {}),
         (partition(None, (1, 2, 0), (0,)), {0: [FIRST], 1: [FIRST], 2: [FIRST]}),
     ],
 )
-def test_a_partition_waits_for_new_replicas_to_be_in_sync_and_for_a_leader(found, brokers):
-    assert waited_for({FIRST: (1, 2)}, {FIRST: Standing.MOVING}, {FIRST: found}) == brokers
+def test_partition_is_blocked_by_replicas_outside_the_isr_and_without_a_leader(info, brokers):
+    assert (
+        partitions_blocked_by_broker(
+            {FIRST: (1, 2)}, {FIRST: ReassignmentState.MOVING}, {FIRST: info}
+        )
+        == brokers
+    )
 
 
-def test_what_has_moved_waits_for_nobody():
-    found = {FIRST: partition(1, (1, 2), (1,))}
-    assert waited_for({FIRST: (1, 2)}, {FIRST: Standing.MOVED}, found) == {}
+def test_moved_partition_is_not_blocked():
+    infos = {FIRST: partition(1, (1, 2), (1,))}
+    assert (
+        partitions_blocked_by_broker({FIRST: (1, 2)}, {FIRST: ReassignmentState.MOVED}, infos) == {}
+    )
 
 
-def progressed(moved_bytes):
+def progress_of(moved_bytes):
     return Progress(0, 2, moved_bytes, 100)
 
 
-def test_a_broker_that_is_gone_is_named_once_and_again_when_that_changes():
-    held_up = HeldUp()
+def test_offline_broker_is_named_once_and_again_after_a_change():
+    reporter = StallReporter()
     both, one = {2: [FIRST, SECOND]}, {2: [SECOND]}
 
-    def told(waited, alive):
-        return [*held_up.lines(progressed(0), waited, alive)]
+    def lines(blocked, alive):
+        return [*reporter.lines(progress_of(0), blocked, alive)]
 
-    assert told(both, {0, 1}) == ["broker 2 is gone, and o:0, o:1 cannot move without it"]
-    assert told(both, {0, 1}) == []
-    assert told(one, {0, 1}) == ["broker 2 is gone, and o:1 cannot move without it"]
-    assert told(one, {0, 1, 2}) == ["broker 2 is back"]
-    assert told({}, {0, 1, 2}) == []
+    assert lines(both, {0, 1}) == ["broker 2 is gone, and o:0, o:1 cannot move without it"]
+    assert lines(both, {0, 1}) == []
+    assert lines(one, {0, 1}) == ["broker 2 is gone, and o:1 cannot move without it"]
+    assert lines(one, {0, 1, 2}) == ["broker 2 is back"]
+    assert lines({}, {0, 1, 2}) == []
 
 
-def test_long_lists_are_cut():
-    waited = {2: [Place("o", number) for number in range(9)]}
-    (line,) = HeldUp().lines(progressed(0), waited, {0})
+def test_long_lists_of_partitions_are_shortened():
+    blocked = {2: [TopicAndPartition("o", number) for number in range(9)]}
+    (line,) = StallReporter().lines(progress_of(0), blocked, {0})
     assert line == "broker 2 is gone, and o:0, o:1, o:2, o:3, o:4 and 4 more cannot move without it"
 
 
-def test_who_is_alive_but_does_not_get_on_is_named_after_a_while(monkeypatch):
+def test_online_broker_without_progress_is_named_after_the_stall_timeout(monkeypatch):
     now = 0.0
-    held_up = HeldUp(clock=lambda: now)
+    reporter = StallReporter(clock=lambda: now)
 
-    def told(moved_bytes):
-        return [*held_up.lines(progressed(moved_bytes), {1: [FIRST]}, {0, 1})]
+    def lines(moved_bytes):
+        return [*reporter.lines(progress_of(moved_bytes), {1: [FIRST]}, {0, 1})]
 
-    assert told(7) == []
-    now += STALLED_S / 2
-    assert told(8) == []
-    now += STALLED_S
+    assert lines(7) == []
+    now += STALL_TIMEOUT_S / 2
+    assert lines(8) == []
+    now += STALL_TIMEOUT_S
     line = "nothing has moved for 10 s: broker 1 is not in sync with o:0"
-    assert (told(8), told(8), told(9)) == ([line], [], [])
-    now += STALLED_S
-    assert told(9) == [line]
+    assert (lines(8), lines(8), lines(9)) == ([line], [], [])
+    now += STALL_TIMEOUT_S
+    assert lines(9) == [line]
 
 
 # Commands
 
 
 def altered(code=ErrorCode.NONE):
-    answered = AlterPartitionReassignmentsResponse
-    partition = answered.Topic.Partition(
+    response_type = AlterPartitionReassignmentsResponse
+    partition = response_type.Topic.Partition(
         partition_index=0, error_code=code.code, error_message=None
     )
-    return answered(
+    return response_type(
         throttle_time_ms=0,
         error_code=0,
         error_message=None,
-        responses=[answered.Topic(name="o", partitions=[partition])],
+        responses=[response_type.Topic(name="o", partitions=[partition])],
     )
 
 
 def configured(request):
-    answered = IncrementalAlterConfigsResponse
+    response_type = IncrementalAlterConfigsResponse
     responses = [
-        answered.Resource(
+        response_type.Resource(
             error_code=0,
             error_message=None,
-            resource_type=each.resource_type,
-            resource_name=each.resource_name,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
-        for each in request.resources
+        for resource in request.resources
     ]
-    return answered(throttle_time_ms=0, responses=responses)
+    return response_type(throttle_time_ms=0, responses=responses)
 
 
 @pytest.fixture
 def brokers(monkeypatch):
-    monkeypatch.setattr(progress, "PAUSE_S", 0.01)
+    monkeypatch.setattr(progress, "POLL_INTERVAL_S", 0.01)
     return ScriptedBrokers(
         {
             MetadataRequest: BEFORE,
@@ -170,31 +181,29 @@ def arguments(tmp_path):
     )
 
 
-def begun(brokers):
+def start_reassignment(brokers):
     """An answer after which the reassignment is under way."""
     brokers.answers[MetadataRequest] = MIDWAY
-    brokers.answers[ListPartitionReassignmentsRequest] = UNDER_WAY
+    brokers.answers[ListPartitionReassignmentsRequest] = REASSIGNING
     return altered()
 
 
-async def test_the_waiting_ends_when_the_user_says_and_names_who_is_missing(
-    brokers, arguments, capsys
-):
+async def test_wait_at_most_ends_the_wait_and_names_the_offline_broker(brokers, arguments, capsys):
     arguments.wait_at_most = 1.0
-    brokers.answers[AlterPartitionReassignmentsRequest] = lambda _: begun(brokers)
-    assert await command.execute(arguments, brokers.cluster(0)) == AMISS
+    brokers.answers[AlterPartitionReassignmentsRequest] = lambda _: start_reassignment(brokers)
+    assert await command.execute(arguments, brokers.cluster(0)) == INCOMPLETE
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
         "1 partitions are reassigned",
         "0 of 1 partitions moved, 0.0 of 0.0 MB",
     ]
-    missing, late, goes_on = printed.err.splitlines()
+    missing, late, continues = printed.err.splitlines()
     assert missing == "odradek: broker 2 is gone, and o:0 cannot move without it"
     assert late == "odradek: not all is moved after 1 s"
-    assert goes_on.startswith("odradek: what is under way goes on: `odradek reassign verify ")
+    assert continues.startswith("odradek: what is under way goes on: `odradek reassign verify ")
 
 
-async def test_the_waiting_ends_in_time_though_the_controller_is_silent(brokers, arguments):
+async def test_wait_at_most_ends_the_wait_if_the_controller_is_silent(brokers, arguments):
     arguments.wait_at_most = 0.2
     brokers.answers[MetadataRequest] = MIDWAY
 
@@ -203,19 +212,19 @@ async def test_the_waiting_ends_in_time_though_the_controller_is_silent(brokers,
         return altered()
 
     brokers.answers[AlterPartitionReassignmentsRequest] = silent_from_now_on
-    began = time.monotonic()
-    assert await command.execute(arguments, brokers.cluster(0, timeout_s=60)) == AMISS
-    assert time.monotonic() - began < 30
+    started = time.monotonic()
+    assert await command.execute(arguments, brokers.cluster(0, timeout_s=60)) == INCOMPLETE
+    assert time.monotonic() - started < 30
 
 
-async def test_a_verify_that_waited_in_vain_shows_where_all_stands(brokers, arguments, capsys):
+async def test_verify_after_the_wait_shows_the_current_state(brokers, arguments, capsys):
     arguments.wait_at_most = 1.0
-    begun(brokers)
-    assert await command.verify(arguments, brokers.cluster(0)) == AMISS
+    start_reassignment(brokers)
+    assert await command.verify(arguments, brokers.cluster(0)) == INCOMPLETE
     assert capsys.readouterr().out.splitlines()[-1] == "o\t0\tmoving\t1,2"
 
 
-async def test_progress_is_not_among_the_lines_of_json(brokers, arguments, capsys):
+async def test_progress_is_not_printed_among_the_json_lines(brokers, arguments, capsys):
     arguments.wait, arguments.json = True, True
     brokers.answers[MetadataRequest] = AFTER
     assert await command.verify(arguments, brokers.cluster(0)) == DONE
@@ -224,22 +233,22 @@ async def test_progress_is_not_among_the_lines_of_json(brokers, arguments, capsy
     assert "1 of 1 partitions moved" in printed.err
 
 
-async def test_an_interrupt_says_that_move_and_throttle_go_on(brokers, arguments, capsys):
+async def test_interrupt_reports_that_reassignment_and_throttle_remain(brokers, arguments, capsys):
     arguments.wait, arguments.throttle = True, 1000
-    looked = asyncio.Event()
+    listed = asyncio.Event()
 
-    def look(_request):
-        looked.set()
-        return UNDER_WAY
+    def list_reassignments(_request):
+        listed.set()
+        return REASSIGNING
 
-    def begin(_request):
-        brokers.answers[ListPartitionReassignmentsRequest] = look
+    def start(_request):
+        brokers.answers[ListPartitionReassignmentsRequest] = list_reassignments
         return altered()
 
-    brokers.answers[AlterPartitionReassignmentsRequest] = begin
+    brokers.answers[AlterPartitionReassignmentsRequest] = start
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(command.execute(arguments, brokers.cluster(0)))
-        await looked.wait()
+        await listed.wait()
         waiting.cancel()  # as a Ctrl-C does
     assert waiting.cancelled()
     assert capsys.readouterr().err.splitlines()[-1] == (
@@ -251,14 +260,16 @@ async def test_an_interrupt_says_that_move_and_throttle_go_on(brokers, arguments
 def changed_configs(brokers):
     """By what was changed: the values, None for what was removed."""
     return {
-        (each.resource_type, each.resource_name): [config.value for config in each.configs]
+        (resource.resource_type, resource.resource_name): [
+            config.value for config in resource.configs
+        ]
         for _, request in brokers.asked
         if isinstance(request, IncrementalAlterConfigsRequest)
-        for each in request.resources
+        for resource in request.resources
     }
 
 
-async def test_a_throttle_for_what_is_refused_altogether_is_taken_back(brokers, arguments, capsys):
+async def test_throttle_is_removed_if_the_reassignment_is_rejected(brokers, arguments, capsys):
     arguments.throttle = 1000
     brokers.answers[AlterPartitionReassignmentsRequest] = altered(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -267,20 +278,20 @@ async def test_a_throttle_for_what_is_refused_altogether_is_taken_back(brokers, 
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2:] == ["0 partitions are reassigned", "No broker is throttled any more, nor o"]
     assert not any("verify" in line for line in lines)
-    assert {value for each in changed_configs(brokers).values() for value in each} == {None}
+    assert {value for values in changed_configs(brokers).values() for value in values} == {None}
 
 
-async def test_a_throttle_stays_with_what_has_begun(brokers, arguments, capsys):
+async def test_throttle_remains_if_the_reassignment_started(brokers, arguments, capsys):
     arguments.throttle = 1000
     assert await command.execute(arguments, brokers.cluster(0)) == DONE
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == command.THROTTLE_STAYS
+    assert lines[-1] == command.THROTTLE_REMAINS_MESSAGE
     assert changed_configs(brokers)[(4, "0")] == ["1000", "1000"]
 
 
-async def test_a_throttle_of_what_was_under_way_before_stays(brokers, arguments, capsys):
+async def test_throttle_remains_if_another_reassignment_was_in_progress(brokers, arguments, capsys):
     arguments.throttle, arguments.additional = 1000, True
-    begun(brokers)
+    start_reassignment(brokers)
     brokers.answers[AlterPartitionReassignmentsRequest] = altered(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT
     )
@@ -289,20 +300,22 @@ async def test_a_throttle_of_what_was_under_way_before_stays(brokers, arguments,
     assert changed_configs(brokers)[(4, "0")] == ["1000", "1000"]
 
 
-async def test_a_throttle_stays_if_nobody_knows_whether_it_has_begun(brokers, arguments, capsys):
+async def test_throttle_remains_if_the_outcome_is_unknown(brokers, arguments, capsys):
     arguments.throttle = 1000
-    brokers.answers[AlterPartitionReassignmentsRequest] = NoAnswer("alas")
-    with pytest.raises(NoAnswer):
+    brokers.answers[AlterPartitionReassignmentsRequest] = RetriableError("alas")
+    with pytest.raises(RetriableError):
         await command.execute(arguments, brokers.cluster(0, timeout_s=0.5))
-    assert capsys.readouterr().err == f"odradek: {command.THROTTLE_STAYS}\n"
+    assert capsys.readouterr().err == f"odradek: {command.THROTTLE_REMAINS_MESSAGE}\n"
 
 
-@pytest.mark.parametrize(("throttled", "told"), [("0:0", True), ("", False)])
-async def test_verify_says_that_it_has_removed_a_throttle(
-    brokers, arguments, capsys, throttled, told
+@pytest.mark.parametrize(("throttled", "is_reported"), [("0:0", True), ("", False)])
+async def test_verify_reports_a_removed_throttle(
+    brokers, arguments, capsys, throttled, is_reported
 ):
     brokers.answers[MetadataRequest] = AFTER
-    brokers.answers[DescribeConfigsRequest] = lambda each: settings_of_topics(each, text=throttled)
+    brokers.answers[DescribeConfigsRequest] = lambda request: settings_of_topics(
+        request, text=throttled
+    )
     assert await command.verify(arguments, brokers.cluster(0)) == DONE
-    assert ("No broker is throttled any more, nor o" in capsys.readouterr().out) is told
+    assert ("No broker is throttled any more, nor o" in capsys.readouterr().out) is is_reported
     assert changed_configs(brokers)[(2, "o")] == [None, None]

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from odradek.broker.cli.partitions import Place
+from odradek.broker.cli.partitions import TopicAndPartition
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import new_store
 from tests.support.committed_records import committed_values, stable_end
@@ -68,13 +68,13 @@ def minutes_ago(minutes):
 
 def hang(producer, topic, *values, minutes=20, partition=0):
     """Begin a transaction that its coordinator does not know of."""
-    answer = producer.ask_produce(
+    error = producer.ask_produce(
         topic, *values, partition=partition, timestamp_ms=minutes_ago(minutes)
     )
-    assert answer == "NONE"
+    assert error == "NONE"
 
 
-def test_ids_are_listed_with_coordinator_producer_and_state(command, new_producer, topic, name):
+def test_list_shows_coordinator_producer_and_state(command, new_producer, topic, name):
     first, second = new_producer(f"{name}-a"), new_producer(f"{name}-b")
     second.write(topic, b"1")
     rows = command("transactions", "list").rows
@@ -85,15 +85,15 @@ def test_ids_are_listed_with_coordinator_producer_and_state(command, new_produce
     ]
 
 
-def test_only_those_that_are_wanted_are_listed(command, new_producer, topic, name):
+def test_list_filters_by_state_producer_duration_and_pattern(command, new_producer, topic, name):
     producers = [new_producer(f"{name}-{number}") for number in range(3)]
     for producer in producers[1:]:
         producer.write(topic, b"1")
     producers[2].commit()
 
     def listed(*options):
-        found = command("transactions", "list", *options).rows
-        return [row[0] for row in found if row[0].startswith(f"{name}-")]
+        rows = command("transactions", "list", *options).rows
+        return [row[0] for row in rows if row[0].startswith(f"{name}-")]
 
     assert listed("--state", "ONGOING") == [f"{name}-1"]
     both = ("--state", "ongoing", "--state", "completecommit")
@@ -105,11 +105,11 @@ def test_only_those_that_are_wanted_are_listed(command, new_producer, topic, nam
     assert listed("--matching", f"{name}-[12]") == [f"{name}-1", f"{name}-2"]
 
 
-def test_a_state_that_there_is_not_has_status_2(offline):
+def test_unknown_state_exits_with_2(offline):
     assert offline("transactions", "list", "--state", "sleepy").status == 2
 
 
-def test_an_ongoing_transaction_is_described(command, new_producer, topic, name):
+def test_ongoing_transaction_is_described(command, new_producer, topic, name):
     producer = new_producer(name, timeout_ms=40_000)
     before_ms = int(time.time() * 1000)
     for partition in (2, 0):
@@ -128,26 +128,26 @@ def test_an_ongoing_transaction_is_described(command, new_producer, topic, name)
     }
 
 
-def test_of_an_id_without_a_transaction_there_is_no_time(command, new_producer, name):
+def test_id_without_a_transaction_has_no_start_time(command, new_producer, name):
     new_producer(name)
     (row,) = command("transactions", "describe", name).rows
     assert row[4:] == ["Empty", "60000", "-", "-", ""]
 
 
-def test_an_id_that_is_not_there_is_told_and_the_others_are_shown(command, new_producer, name):
+def test_unknown_id_is_reported_and_the_others_are_shown(command, new_producer, name):
     missing = f"odradek: {name}: there is no such transactional id"
     assert command("transactions", "describe", name).complaint == missing
     new_producer(f"{name}-b")
-    ran = command("transactions", "describe", name, f"{name}-b")
-    assert (ran.status, ran.err) == (1, f"{missing}\n")
-    assert f"\n{name}-b\t" in ran.out
+    result = command("transactions", "describe", name, f"{name}-b")
+    assert (result.status, result.err) == (1, f"{missing}\n")
+    assert f"\n{name}-b\t" in result.out
 
 
-def test_producers_are_described_with_what_they_have_open(command, new_producer, topic, name):
-    done, at_work = new_producer(f"{name}-a"), new_producer(f"{name}-b")
-    done.write(topic, b"1", partition=1)
-    done.commit()
-    at_work.write(topic, b"2", b"3", partition=1)
+def test_describe_producers_shows_open_transactions(command, new_producer, topic, name):
+    finished, ongoing = new_producer(f"{name}-a"), new_producer(f"{name}-b")
+    finished.write(topic, b"1", partition=1)
+    finished.commit()
+    ongoing.write(topic, b"2", b"3", partition=1)
     rows = command("transactions", "describe-producers", f"{topic}:1,2", "--json").objects
     assert all(row.pop("last_ms") > 0 for row in rows)
     assert sorted(rows, key=lambda row: row["producer"]) == [
@@ -160,18 +160,21 @@ def test_producers_are_described_with_what_they_have_open(command, new_producer,
             "last_sequence": last,
             "start_offset": start,
         }
-        for producer, coordinator_epoch, last, start in ((done, 0, 0, None), (at_work, -1, 1, 2))
+        for producer, coordinator_epoch, last, start in (
+            (finished, 0, 0, None),
+            (ongoing, -1, 1, 2),
+        )
     ]
 
 
-def test_producers_are_described_by_the_broker_that_is_wanted(command, new_producer, topic, name):
+def test_describe_producers_asks_the_given_broker(command, new_producer, topic, name):
     producer = new_producer(name)
     producer.write(topic, b"1")
     leader = command("topics", "describe", topic, "--json").objects[0]["leader"]
     rows = command("transactions", "describe-producers", topic, "--broker", leader).rows
     assert [row[2] for row in rows] == [f"{producer.id}"]
-    refused = command("transactions", "describe-producers", topic, "--broker", 77)
-    assert refused.complaint == "odradek: broker 77: there is no such broker"
+    rejected = command("transactions", "describe-producers", topic, "--broker", 77)
+    assert rejected.complaint == "odradek: broker 77: there is no such broker"
 
 
 def coordinator_of(command, name):
@@ -183,16 +186,16 @@ def coordinator_of(command, name):
 
 
 def hanging(command, topic, *options):
-    found = command("transactions", "find-hanging", "--json", *options).objects
-    return [row for row in found if row["topic"] == topic]
+    rows = command("transactions", "find-hanging", "--json", *options).objects
+    return [row for row in rows if row["topic"] == topic]
 
 
-def test_what_hangs_is_found(command, new_producer, topic, name):
+def test_hanging_transaction_is_found(command, new_producer, topic, name):
     producer = new_producer(name)
     hang(producer, topic, b"1", partition=2)
-    (found,) = hanging(command, topic)
-    assert found.pop("last_ms") <= minutes_ago(20)
-    assert found == {
+    (transaction,) = hanging(command, topic)
+    assert transaction.pop("last_ms") <= minutes_ago(20)
+    assert transaction == {
         "topic": topic,
         "partition": 2,
         "producer": producer.id,
@@ -206,58 +209,58 @@ def test_what_hangs_is_found(command, new_producer, topic, name):
     assert hanging(command, topic, "--max-transaction-timeout", 30) == []
 
 
-def test_what_is_not_known_to_a_coordinator_hangs_too(command, new_producer, topic, name):
+def test_transaction_of_an_unknown_producer_is_hanging(command, new_producer, topic, name):
     producer = new_producer(name)
     producer.id += 1_000_000
     hang(producer, topic, b"1")
     assert [row["producer"] for row in hanging(command, topic)] == [producer.id]
 
 
-def test_what_a_coordinator_will_end_does_not_hang(command, new_producer, topic, name):
+def test_transaction_known_to_its_coordinator_is_not_hanging(command, new_producer, topic, name):
     producer = new_producer(name)
     producer.write(topic, b"1", timestamp_ms=minutes_ago(20))
     assert hanging(command, topic) == []
 
 
-def test_what_has_just_begun_does_not_hang_yet(command, new_producer, topic, name):
+def test_recent_transaction_is_not_hanging(command, new_producer, topic, name):
     hang(new_producer(name), topic, b"1", minutes=14)
     assert hanging(command, topic) == []
 
 
-def test_only_a_brokers_own_partitions_are_searched_on_demand(command, new_producer, topic, name):
+def test_broker_option_limits_the_search_to_its_partitions(command, new_producer, topic, name):
     hang(new_producer(name), topic, b"1")
     assert hanging(command, topic, "--broker", coordinator_of(command, name)) != []
-    refused = command("transactions", "find-hanging", "--broker", 77)
-    assert refused.complaint == "odradek: broker 77: there is no such broker"
+    rejected = command("transactions", "find-hanging", "--broker", 77)
+    assert rejected.complaint == "odradek: broker 77: there is no such broker"
 
 
 @pytest.fixture
 def leaderless(monkeypatch, topic):
     """One that is among all that the cluster tells of."""
-    told = AdminClient.list_topics
+    original = AdminClient.list_topics
 
     def list_topics(*arguments, **options):
-        metadata = told(*arguments, **options)
+        metadata = original(*arguments, **options)
         metadata.topics[topic].partitions[1].leader = NO_LEADER
         return metadata
 
     monkeypatch.setattr(AdminClient, "list_topics", list_topics)
-    return Place(topic, 1)
+    return TopicAndPartition(topic, 1)
 
 
-def test_what_has_no_leader_is_told_of_and_all_else_is_searched(
+def test_partition_without_leader_is_reported_and_the_others_are_searched(
     command, new_producer, topic, name, leaderless
 ):
     hang(new_producer(name), topic, b"1", partition=2)
-    ran = command("transactions", "find-hanging", "--json")
-    no_leader = f"odradek: not searched: {leaderless}: there is no such partition, or no leader"
-    assert (ran.status, ran.err) == (1, f"{no_leader} of it\n")
-    found = [json.loads(line) for line in ran.out.splitlines()]
-    assert [row["partition"] for row in found if row["topic"] == topic] == [2]
+    result = command("transactions", "find-hanging", "--json")
+    no_leader = f"{leaderless}: there is no such partition, or it has no leader"
+    assert (result.status, result.err) == (1, f"odradek: not searched: {no_leader}\n")
+    rows = [json.loads(line) for line in result.out.splitlines()]
+    assert [row["partition"] for row in rows if row["topic"] == topic] == [2]
     assert len(hanging(command, topic, "--broker", coordinator_of(command, name))) == 1
 
 
-def test_what_hangs_is_aborted_by_the_offset_where_it_begins(
+def test_hanging_transaction_is_aborted_by_start_offset(
     command, new_producer, topic, name, partition
 ):
     producer, other = new_producer(name), new_producer(f"{name}-b")
@@ -271,12 +274,14 @@ def test_what_hangs_is_aborted_by_the_offset_where_it_begins(
     assert hanging(command, topic) == []
 
 
-def test_or_by_its_producer(command, new_producer, topic, name, partition):
+def test_hanging_transaction_is_aborted_by_producer(command, new_producer, topic, name, partition):
     producer = new_producer(name)
     hang(producer, topic, b"hanging")
-    named = ("--producer-id", producer.id, "--producer-epoch", producer.epoch)
-    ran = command("transactions", "abort", f"{topic}:0", *named, "--coordinator-epoch", -1)
-    assert ran.lines == [f"{topic}:0: transaction of producer {producer.id} aborted"]
+    producer_options = ("--producer-id", producer.id, "--producer-epoch", producer.epoch)
+    result = command(
+        "transactions", "abort", f"{topic}:0", *producer_options, "--coordinator-epoch", -1
+    )
+    assert result.lines == [f"{topic}:0: transaction of producer {producer.id} aborted"]
     assert (stable_end(partition), committed_values(partition)) == (2, [])
 
 
@@ -293,19 +298,21 @@ def test_or_by_its_producer(command, new_producer, topic, name, partition):
         (["{topic}:0", "--property", "security.protocol=ssl"], "cannot speak ssl"),
     ],
 )
-def test_what_cannot_be_aborted_is_told_in_one_line(command, topic, arguments, complaint):
-    written = [word.format(topic=topic) for word in arguments]
-    told = command("transactions", "abort", *written).complaint
-    assert complaint.format(topic=topic) in told
+def test_failed_abort_is_reported_in_one_line(command, topic, arguments, complaint):
+    formatted = [word.format(topic=topic) for word in arguments]
+    message = command("transactions", "abort", *formatted).complaint
+    assert complaint.format(topic=topic) in message
 
 
-def test_an_epoch_from_before_aborts_nothing(command, new_producer, topic, name, partition):
+def test_abort_with_an_old_epoch_is_rejected(command, new_producer, topic, name, partition):
     hang(new_producer(name), topic, b"old")
     producer = new_producer(name)
     producer.write(topic, b"new")
-    named = ("--producer-id", producer.id, "--producer-epoch", producer.epoch - 1)
-    refused = command("transactions", "abort", f"{topic}:0", *named, "--coordinator-epoch", 0)
-    assert f"{topic}:0: INVALID_PRODUCER_EPOCH: " in refused.complaint
+    producer_options = ("--producer-id", producer.id, "--producer-epoch", producer.epoch - 1)
+    rejected = command(
+        "transactions", "abort", f"{topic}:0", *producer_options, "--coordinator-epoch", 0
+    )
+    assert f"{topic}:0: INVALID_PRODUCER_EPOCH: " in rejected.complaint
     assert (partition.offset_at(LATEST), stable_end(partition)) == (2, 0)
     producer.commit()
     # Nobody has ended what was begun before, so that it is part of what the partition has open.

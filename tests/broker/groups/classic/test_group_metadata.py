@@ -2,16 +2,16 @@
 
 import pytest
 
-from odradek.broker.groups.classic.roster import Roster
-from odradek.broker.groups.classic.state import GroupState
+from odradek.broker.groups.classic.group_metadata import GroupMetadata
+from odradek.broker.groups.classic.state import ClassicGroupState
 from odradek.broker.groups.classic.subscriptions import subscribed_topics
 from odradek.broker.groups.records import group_value, read_group_value
+from odradek.protocol.internal.coordinator_record import encode_version_prefixed
 from odradek.protocol.internal.group_log import GroupMetadataValue
-from odradek.protocol.internal.log_record import encode_part
 from tests.support.group_scene import subscription
 
 
-def stored(*members, protocol="range", leader="a", **fields):
+def record_value(*members, protocol="range", leader="a", **fields):
     return GroupMetadataValue(
         protocol_type="consumer",
         generation=3,
@@ -35,38 +35,48 @@ def stored(*members, protocol="range", leader="a", **fields):
     )
 
 
-def test_what_was_stored_is_what_is_restored():
-    value = stored("a", "b")
-    roster = Roster.restored(value)
-    assert roster.stored() == value
+def test_metadata_survives_a_round_trip():
+    value = record_value("a", "b")
+    metadata = GroupMetadata.from_record_value(value)
+    assert metadata.to_record_value() == value
     assert read_group_value(group_value(value)) == value
-    assert (roster.state, roster.leader, roster.generation) == (GroupState.STABLE, "a", 3)
-    assert roster.instances == {"static-a": "a", "static-b": "b"}
-    assert roster.subscribed == {"events"}
+    assert (metadata.state, metadata.leader, metadata.generation) == (
+        ClassicGroupState.STABLE,
+        "a",
+        3,
+    )
+    assert metadata.static_members == {"static-a": "a", "static-b": "b"}
+    assert metadata.subscribed_topics == {"events"}
 
 
-def test_a_group_without_members_is_empty():
-    roster = Roster.restored(stored(protocol=None, leader=None))
-    assert (roster.state, roster.leader, roster.subscribed) == (GroupState.EMPTY, None, frozenset())
-    assert roster.state_since_ms == 77
+def test_group_without_members_is_empty():
+    metadata = GroupMetadata.from_record_value(record_value(protocol=None, leader=None))
+    assert (metadata.state, metadata.leader, metadata.subscribed_topics) == (
+        ClassicGroupState.EMPTY,
+        None,
+        frozenset(),
+    )
+    assert metadata.current_state_timestamp_ms == 77
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_group_that_any_broker_stored_is_read(version):
-    roster = Roster.restored(read_group_value(encode_part(stored("a"), version)))
-    (member,) = roster.members.values()
+def test_all_record_versions_are_read(version):
+    metadata = GroupMetadata.from_record_value(
+        read_group_value(encode_version_prefixed(record_value("a"), version))
+    )
+    (member,) = metadata.members.values()
     assert member.timeouts == ((8, 8) if version == 0 else (8, 9))
     assert member.instance_id == ("static-a" if version >= 3 else None)
-    assert roster.state_since_ms == (77 if version >= 2 else -1)
+    assert metadata.current_state_timestamp_ms == (77 if version >= 2 else -1)
 
 
-def test_a_group_that_was_stored_without_a_leader_has_none():
-    assert Roster.restored(stored("a", "b", leader=None)).leader is None
+def test_group_stored_without_a_leader_has_none():
+    assert GroupMetadata.from_record_value(record_value("a", "b", leader=None)).leader is None
 
 
-def test_subscriptions_of_all_members_count_together():
-    told = [subscription("a", "b"), subscription("b", "c")]
-    assert subscribed_topics(told) == {"a", "b", "c"}
-    assert subscribed_topics([*told, b"\0"]) is None
+def test_subscribed_topics_are_the_union_of_all_members():
+    subscriptions = [subscription("a", "b"), subscription("b", "c")]
+    assert subscribed_topics(subscriptions) == {"a", "b", "c"}
+    assert subscribed_topics([*subscriptions, b"\0"]) is None
     newer = b"\0\3" + subscription("d")[2:] + b"whatever else"
     assert subscribed_topics([newer]) == {"d"}

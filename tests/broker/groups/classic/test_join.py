@@ -6,7 +6,7 @@ from odradek.protocol.errors import KafkaStorageError, RequestTimedOut
 from tests.support.group_scene import GROUP, REBALANCE_MS, SESSION_MS, offers
 
 
-def test_the_first_member_leads_a_group_of_its_own(scene):
+def test_first_member_is_the_leader(scene):
     joining = scene.join(topics=("events",))
     assert joining.error == "waiting"
     scene.pass_ms(1)
@@ -18,40 +18,40 @@ def test_the_first_member_leads_a_group_of_its_own(scene):
     assert scene.state == "CompletingRebalance"
 
 
-def test_a_new_member_is_first_given_its_id(scene):
-    first = scene.join(requires_id=True)
+def test_new_member_gets_its_id_first(scene):
+    first = scene.join(requires_known_member_id=True)
     assert first.error == "MEMBER_ID_REQUIRED"
     assert first.result.member_id == "reader-1"
     assert scene.state == "Empty"
-    again = scene.join(first.result.member_id, requires_id=True)
+    rejoining = scene.join(first.result.member_id, requires_known_member_id=True)
     scene.pass_ms(1)
-    assert again.result.member_id == "reader-1"
+    assert rejoining.result.member_id == "reader-1"
 
 
-def test_an_id_that_never_comes_back_is_forgotten_after_a_session(scene):
-    pending = scene.join(requires_id=True).result.member_id
+def test_unused_member_id_expires_after_a_session(scene):
+    pending = scene.join(requires_known_member_id=True).result.member_id
     scene.pass_ms(SESSION_MS + 1)
     assert scene.join(pending).error == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_rebalance_waits_for_ids_that_were_handed_out(scene):
+def test_rebalance_waits_for_pending_member_ids(scene):
     (leader,) = scene.stable()
-    pending = scene.join(requires_id=True).result.member_id
+    pending = scene.join(requires_known_member_id=True).result.member_id
     rejoining = scene.join(leader)
     assert rejoining.error == "waiting"
     other = scene.join(pending)
     assert (rejoining.error, other.error) == ("NONE", "NONE")
 
 
-def test_an_id_that_was_handed_out_may_be_given_back(scene):
+def test_pending_member_id_can_leave(scene):
     (leader,) = scene.stable()
-    pending = scene.join(requires_id=True).result.member_id
+    pending = scene.join(requires_known_member_id=True).result.member_id
     rejoining = scene.join(leader)
     assert scene.leave(pending) == "NONE"
     assert rejoining.error == "NONE"
 
 
-def test_those_who_come_within_the_initial_delay_are_in_the_first_generation(new_scene):
+def test_members_within_the_initial_rebalance_delay_join_the_first_generation(new_scene):
     scene = new_scene(initial_rebalance_delay_ms=3000)
     first = scene.join()
     scene.pass_ms(2000)
@@ -64,7 +64,7 @@ def test_those_who_come_within_the_initial_delay_are_in_the_first_generation(new
     assert second.result.members == ()
 
 
-def test_the_initial_delay_ends_with_the_rebalance_timeout(new_scene):
+def test_initial_delay_ends_at_the_rebalance_timeout(new_scene):
     scene = new_scene(initial_rebalance_delay_ms=3000)
     joins = []
     for _ in range(5):
@@ -74,70 +74,70 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout(new_scene):
     assert len(joins[0].result.members) == 4
 
 
-def test_somebody_who_joins_a_stable_group_makes_everybody_join_again(scene):
+def test_new_member_of_a_stable_group_starts_a_rebalance(scene):
     first, second = scene.stable(2)
     third = scene.join()
     assert scene.state == "PreparingRebalance"
     assert scene.heartbeat(first) == "REBALANCE_IN_PROGRESS"
-    again = [scene.join(first), scene.join(second)]
-    assert {each.result.generation for each in [third, *again]} == {2}
-    assert {each.result.leader for each in [third, *again]} == {first}
+    rejoins = [scene.join(first), scene.join(second)]
+    assert {each.result.generation for each in [third, *rejoins]} == {2}
+    assert {each.result.leader for each in [third, *rejoins]} == {first}
 
 
-def test_who_does_not_join_in_time_is_out(scene):
+def test_member_that_does_not_rejoin_in_time_is_removed(scene):
     first, second = scene.stable(2)
     third = scene.join()
-    again = scene.join(first)
+    rejoining = scene.join(first)
     for _ in range(int(REBALANCE_MS / SESSION_MS) + 1):
         scene.heartbeat(second)
         scene.pass_ms(SESSION_MS - 1)
-    assert [again.error, third.error] == ["NONE", "NONE"]
-    assert set(scene.group.roster.members) == {first, third.result.member_id}
+    assert [rejoining.error, third.error] == ["NONE", "NONE"]
+    assert set(scene.group.metadata.members) == {first, third.result.member_id}
     assert scene.heartbeat(second) == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_leader_that_does_not_join_is_followed_by_one_that_did(scene):
+def test_leader_that_does_not_rejoin_is_replaced(scene):
     first, second = scene.stable(2)
-    third, again = scene.join(), scene.join(second)
+    third, rejoining = scene.join(), scene.join(second)
     scene.pass_ms(SESSION_MS + 1)
-    assert again.result.leader == second
+    assert rejoining.result.leader == second
     assert third.result.leader == second
-    assert first not in scene.group.roster.members
+    assert first not in scene.group.metadata.members
 
 
-def test_a_follower_that_joins_again_as_it_was_is_told_of_the_generation(scene):
+def test_unchanged_follower_that_rejoins_gets_the_current_generation(scene):
     _, follower = scene.stable(2)
-    again = scene.join(follower)
-    assert (again.result.generation, again.result.members) == (1, ())
+    rejoining = scene.join(follower)
+    assert (rejoining.result.generation, rejoining.result.members) == (1, ())
     assert scene.state == "Stable"
 
 
 @pytest.mark.parametrize("change", [{"topics": ("other",)}, {"offered": ("range", "roundrobin")}])
-def test_a_follower_that_offers_something_else_starts_a_rebalance(scene, change):
+def test_follower_with_changed_metadata_starts_a_rebalance(scene, change):
     leader, follower = scene.stable(2)
-    again = scene.join(follower, **change)
+    rejoining = scene.join(follower, **change)
     assert scene.state == "PreparingRebalance"
     assert scene.join(leader).result.generation == 2
-    assert again.result.generation == 2
+    assert rejoining.result.generation == 2
 
 
-def test_a_leader_that_joins_again_starts_a_rebalance(scene):
+def test_leader_that_rejoins_starts_a_rebalance(scene):
     leader, follower = scene.stable(2)
-    again = scene.join(leader)
+    rejoining = scene.join(leader)
     assert scene.state == "PreparingRebalance"
-    assert again.error == "waiting"
+    assert rejoining.error == "waiting"
     scene.join(follower)
-    assert again.result.generation == 2
+    assert rejoining.result.generation == 2
 
 
-def test_a_member_that_missed_the_answer_is_answered_again(scene):
+def test_member_that_missed_the_response_gets_it_again(scene):
     joining = scene.join()
     scene.pass_ms(1)
-    again = scene.join(joining.result.member_id)
-    assert again.result == joining.result
+    rejoining = scene.join(joining.result.member_id)
+    assert rejoining.result == joining.result
 
 
-def test_the_protocol_is_the_one_that_most_prefer_of_those_that_all_offer(scene):
+def test_protocol_with_most_votes_among_common_ones_is_chosen(scene):
     scene.join(offered=("sticky", "range", "roundrobin"))
     scene.join(offered=("roundrobin", "range"))
     joining = scene.join(offered=("range", "roundrobin", "odd"))
@@ -147,32 +147,32 @@ def test_the_protocol_is_the_one_that_most_prefer_of_those_that_all_offer(scene)
     assert joining.result.protocol == "roundrobin"
 
 
-def test_who_offers_nothing_that_all_others_do_is_refused(scene):
+def test_member_without_a_common_protocol_is_rejected(scene):
     scene.join(offered=("range", "sticky"))
     scene.join(offered=("range",))
     assert scene.join(offered=("sticky",)).error == "INCONSISTENT_GROUP_PROTOCOL"
     assert scene.join(protocol_type="connect").error == "INCONSISTENT_GROUP_PROTOCOL"
 
 
-@pytest.mark.parametrize("empty", [{"protocol_type": ""}, {"offers": []}])
-def test_who_offers_nothing_at_all_begins_no_group(scene, empty):
+@pytest.mark.parametrize("empty", [{"protocol_type": ""}, {"protocols": []}])
+def test_member_without_protocols_creates_no_group(scene, empty):
     assert scene.join(**empty).error == "INCONSISTENT_GROUP_PROTOCOL"
     assert GROUP not in scene.shard.groups
 
 
-def test_a_member_that_nobody_knows_is_told_so(scene):
+def test_unknown_member_id_is_rejected(scene):
     assert scene.join("stranger").error == "UNKNOWN_MEMBER_ID"
     scene.stable()
     assert scene.join("stranger").error == "UNKNOWN_MEMBER_ID"
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
-def test_a_session_must_be_within_bounds(scene, session_ms):
+def test_session_timeout_out_of_range_is_rejected(scene, session_ms):
     assert scene.join(session_ms=session_ms).error == "INVALID_SESSION_TIMEOUT"
     assert not scene.shard.groups
 
 
-def test_a_full_group_takes_nobody_else(new_scene):
+def test_full_group_rejects_new_members(new_scene):
     scene = new_scene(max_size=2)
     first, second = scene.stable(2)
     assert scene.join().error == "GROUP_MAX_SIZE_REACHED"
@@ -180,7 +180,7 @@ def test_a_full_group_takes_nobody_else(new_scene):
     assert scene.heartbeat(second) == scene.heartbeat(first) == "NONE"
 
 
-def test_of_a_group_that_is_too_large_the_last_to_join_are_out(new_scene):
+def test_last_member_of_an_oversized_group_is_rejected(new_scene):
     scene = new_scene(max_size=2)
     first, second, third = [scene.join(offered=("range",)) for _ in range(3)]
     assert third.error == "GROUP_MAX_SIZE_REACHED"
@@ -188,17 +188,17 @@ def test_of_a_group_that_is_too_large_the_last_to_join_are_out(new_scene):
     assert (first.error, second.error) == ("NONE", "NONE")
 
 
-def test_a_new_member_whose_client_has_gone_is_out_after_five_minutes(scene):
+def test_new_member_without_client_is_removed_after_five_minutes(scene):
     (leader,) = scene.stable(rebalance_ms=1_000_000)
     joining = scene.join(rebalance_ms=1_000_000)
     for _ in range(40):
         scene.pass_ms(SESSION_MS - 1)
         scene.heartbeat(leader)
     assert joining.error == "UNKNOWN_MEMBER_ID"
-    assert list(scene.group.roster.members) == [leader]
+    assert list(scene.group.metadata.members) == [leader]
 
 
-def test_a_member_that_is_new_to_a_group_of_another_generation_has_its_session_when_told(scene):
+def test_session_of_a_new_member_starts_with_its_join_response(scene):
     (member,) = scene.stable()
     scene.pass_ms(SESSION_MS - 1)
     assert scene.heartbeat(member) == "NONE"
@@ -209,16 +209,16 @@ def test_a_member_that_is_new_to_a_group_of_another_generation_has_its_session_w
 class TestStaticMembers:
     """KIP-345."""
 
-    def test_one_that_comes_back_has_its_assignment_without_a_rebalance(self, scene):
+    def test_returning_member_gets_its_assignment_without_a_rebalance(self, scene):
         (old,) = scene.stable(instance_id="one")
-        back = scene.join(instance_id="one")
-        joined = back.result
+        rejoining = scene.join(instance_id="one")
+        joined = rejoining.result
         assert joined.generation == 1
         assert joined.member_id != old
         assert scene.state == "Stable"
         assert scene.sync(joined.member_id, instance_id="one").result.assignment == old.encode()
 
-    def test_its_old_id_is_fenced(self, scene):
+    def test_old_member_id_is_fenced(self, scene):
         (old,) = scene.stable(instance_id="one")
         scene.join(instance_id="one")
         assert scene.heartbeat(old, instance_id="one") == "FENCED_INSTANCE_ID"
@@ -227,48 +227,48 @@ class TestStaticMembers:
         assert scene.leave(old, instance_id="one") == "FENCED_INSTANCE_ID"
         assert scene.heartbeat(old) == "UNKNOWN_MEMBER_ID"
 
-    def test_an_instance_that_nobody_has_is_no_member(self, scene):
+    def test_unknown_instance_id_is_rejected(self, scene):
         (old,) = scene.stable(instance_id="one")
         assert scene.heartbeat(old, instance_id="two") == "UNKNOWN_MEMBER_ID"
 
-    def test_whoever_waits_under_the_old_id_is_fenced_at_once(self, scene):
+    def test_waiting_join_of_the_old_member_id_is_fenced(self, scene):
         (leader,) = scene.stable(instance_id="one")
         waiting = scene.join(instance_id="two")
         scene.join(instance_id="two")
         assert waiting.error == "FENCED_INSTANCE_ID"
         assert scene.join(leader, instance_id="one").error == "NONE"
 
-    def test_a_leader_that_comes_back_leads_and_need_not_assign(self, scene):
+    def test_returning_leader_leads_and_skips_the_assignment(self, scene):
         scene.stable(instance_id="one")
         joined = scene.join(instance_id="one").result
         assert joined.leader == joined.member_id
         assert joined.skip_assignment
         assert len(joined.members) == 1
 
-    def test_an_older_client_is_kept_from_assigning_by_its_old_name(self, scene):
+    def test_returning_leader_with_an_older_client_sees_its_old_member_id_as_leader(self, scene):
         (old,) = scene.stable(instance_id="one")
-        joined = scene.join(instance_id="one", can_skip_assignment=False).result
+        joined = scene.join(instance_id="one", supports_skipping_assignment=False).result
         assert (joined.leader, joined.skip_assignment, joined.members) == (old, False, ())
 
-    def test_one_that_changes_the_protocol_of_all_starts_a_rebalance(self, scene):
+    def test_returning_member_that_changes_the_protocol_starts_a_rebalance(self, scene):
         scene.stable(instance_id="one", offered=("range", "sticky"))
-        back = scene.join(instance_id="one", offered=("sticky",))
-        assert back.result.generation == 2
-        assert back.result.protocol == "sticky"
+        rejoining = scene.join(instance_id="one", offered=("sticky",))
+        assert rejoining.result.generation == 2
+        assert rejoining.result.protocol == "sticky"
 
-    def test_the_new_id_survives_the_coordinator(self, scene):
+    def test_new_member_id_survives_a_reload(self, scene):
         scene.stable(instance_id="one")
         new = scene.join(instance_id="one").result.member_id
         scene.reload()
         assert scene.heartbeat(new, instance_id="one") == "NONE"
 
-    def test_a_new_id_that_cannot_be_stored_is_not_given(self, scene):
+    def test_new_member_id_is_not_used_if_it_cannot_be_stored(self, scene):
         (old,) = scene.stable(instance_id="one")
         scene.log.failure = KafkaStorageError()
         assert scene.join(instance_id="one").error == "NOT_COORDINATOR"
         assert scene.heartbeat(old, instance_id="one") == "NONE"
 
-    def test_whoever_asks_for_one_that_cannot_be_stored_was_heard(self, scene):
+    def test_failed_replacement_extends_the_session_of_the_old_member_id(self, scene):
         (old,) = scene.stable(instance_id="one")
         scene.pass_ms(SESSION_MS - 1)
         scene.log.failure = KafkaStorageError()
@@ -276,50 +276,50 @@ class TestStaticMembers:
         scene.pass_ms(SESSION_MS - 1)
         assert scene.heartbeat(old, instance_id="one") == "NONE"
 
-    def test_a_new_id_is_told_when_it_is_replicated(self, scene):
+    def test_join_response_waits_for_replication(self, scene):
         scene.stable(instance_id="one")
         scene.log.is_held = True
-        back = scene.join(instance_id="one")
-        assert back.error == "waiting"
+        rejoining = scene.join(instance_id="one")
+        assert rejoining.error == "waiting"
         scene.log.release()
-        assert back.error == "NONE"
+        assert rejoining.error == "NONE"
 
-    def test_one_that_is_replaced_again_is_told_when_its_own_record_is_replicated(self, scene):
+    def test_replaced_join_waits_for_its_own_record(self, scene):
         scene.stable(instance_id="one")
         scene.log.is_held = True
         first = scene.join(instance_id="one")
-        second_from = scene.log.end_offset
+        second_offset = scene.log.log_end_offset
         second = scene.join(instance_id="one")
         assert (first.error, second.error) == ("FENCED_INSTANCE_ID", "waiting")
-        scene.log.release_before(second_from)
+        scene.log.release_before(second_offset)
         assert second.error == "waiting"
-        scene.log.release_before(scene.log.end_offset)
+        scene.log.release_before(scene.log.log_end_offset)
         assert second.error == "NONE"
 
-    @pytest.mark.parametrize("failure", [None, RequestTimedOut()])
-    def test_a_session_that_ended_while_it_waited_for_replicas_begins_anew(self, scene, failure):
+    @pytest.mark.parametrize("error", [None, RequestTimedOut()])
+    def test_session_restarts_after_it_expired_during_replication(self, scene, error):
         scene.stable(instance_id="one")
         scene.log.is_held = True
-        back = scene.join(instance_id="one")
+        rejoining = scene.join(instance_id="one")
         scene.pass_ms(SESSION_MS + 1)
-        assert back.error == "waiting"
-        scene.log.release(failure)
-        assert back.is_answered
+        assert rejoining.error == "waiting"
+        scene.log.release(error)
+        assert rejoining.is_answered
         scene.pass_ms(SESSION_MS - 1)
         assert scene.state == "Stable"
         scene.pass_ms(2)
         assert scene.state == "Empty"
 
-    def test_a_group_whose_members_are_all_away_waits_for_their_sessions(self, scene):
+    def test_group_with_all_members_away_waits_for_their_sessions(self, scene):
         scene.stable(instance_id="one", session_ms=30_000, rebalance_ms=10_000)
-        scene.leave(scene.join(requires_id=True).result.member_id)
+        scene.leave(scene.join(requires_known_member_id=True).result.member_id)
         scene.group.prepare_rebalance("an operator's whim")
         scene.pass_ms(25_000)
         assert scene.state == "PreparingRebalance"
         scene.pass_ms(10_000)
         assert scene.state == "Empty"
 
-    def test_whoever_joins_a_group_whose_members_are_all_away_is_answered(self, scene):
+    def test_new_member_of_a_group_with_all_members_away_gets_a_response(self, scene):
         timeouts = {"session_ms": 100_000, "rebalance_ms": 10_000}
         scene.stable(instance_id="one", **timeouts)
         scene.group.prepare_rebalance("an operator's whim")
@@ -329,17 +329,20 @@ class TestStaticMembers:
         scene.pass_ms(10_001)
         assert joined.result.generation == 2
 
-    def test_one_that_is_away_keeps_its_place_in_a_rebalance(self, scene):
+    def test_member_that_is_away_stays_in_the_group_during_a_rebalance(self, scene):
         (old,) = scene.stable(instance_id="one", session_ms=100_000, rebalance_ms=10_000)
         other = scene.join(instance_id="two", session_ms=100_000, rebalance_ms=10_000)
         scene.pass_ms(10_001)
         assert other.result.generation == 2
-        assert set(scene.group.roster.members) == {old, other.result.member_id}
+        assert set(scene.group.metadata.members) == {old, other.result.member_id}
 
 
-def test_a_static_member_that_comes_back_with_other_topics_is_known_by_those(scene):
+def test_returning_static_member_updates_the_subscribed_topics(scene):
     scene.stable(instance_id="static")
     scene.join(instance_id="static", topics=("events", "other"))
     assert scene.state == "Stable"
     assert scene.group.is_subscribed_to("other")
-    assert scene.group.roster.subscribed == scene.replayed().groups[GROUP].roster.subscribed
+    assert (
+        scene.group.metadata.subscribed_topics
+        == scene.replayed().groups[GROUP].metadata.subscribed_topics
+    )

@@ -18,7 +18,7 @@ def two(scene):
     return [each.result.member_id for each in joins]
 
 
-def test_whoever_asks_first_waits_for_the_leader(scene, two):
+def test_follower_waits_for_the_leaders_assignment(scene, two):
     leader, follower = two
     early = scene.sync(follower)
     assert early.error == "waiting"
@@ -28,14 +28,14 @@ def test_whoever_asks_first_waits_for_the_leader(scene, two):
     assert scene.state == "Stable"
 
 
-def test_whoever_asks_later_is_told_at_once_and_again(scene, two):
+def test_later_sync_gets_the_assignment_at_once_and_repeatedly(scene, two):
     leader, follower = two
     scene.sync(leader, {leader: b"left", follower: b"right"})
     for _ in range(2):
         assert scene.sync(follower).result.assignment == b"right"
 
 
-def test_a_member_that_the_leader_forgot_gets_nothing_and_a_stranger_is_ignored(scene, two):
+def test_member_without_an_assignment_gets_none_and_unknown_members_are_ignored(scene, two):
     leader, follower = two
     scene.sync(leader, {leader: b"all", "stranger": b"more"})
     assert scene.sync(follower).result.assignment == b""
@@ -52,15 +52,15 @@ def test_a_member_that_the_leader_forgot_gets_nothing_and_a_stranger_is_ignored(
         ({"instance_id": "nobody"}, "UNKNOWN_MEMBER_ID"),
     ],
 )
-def test_only_a_member_of_this_generation_and_protocol_is_let_in(scene, two, fields, error):
+def test_member_with_another_generation_or_protocol_is_rejected(scene, two, fields, error):
     assert scene.sync(two[1], **fields).error == error
 
 
-def test_a_stranger_is_told_so(scene, two):
+def test_unknown_member_is_rejected(scene, two):
     assert scene.sync("stranger").error == "UNKNOWN_MEMBER_ID"
 
 
-def test_during_a_rebalance_members_are_sent_away_to_join(scene, two):
+def test_sync_during_a_rebalance_gets_rebalance_in_progress(scene, two):
     leader, follower = two
     early = scene.sync(follower)
     scene.join()
@@ -69,23 +69,23 @@ def test_during_a_rebalance_members_are_sent_away_to_join(scene, two):
 
 
 @pytest.mark.parametrize(
-    ("failure", "error"),
+    ("log_error", "error"),
     [
         (KafkaStorageError(), "NOT_COORDINATOR"),
         (NotEnoughReplicas(), "COORDINATOR_NOT_AVAILABLE"),
         (MessageTooLarge(), "UNKNOWN_SERVER_ERROR"),
     ],
 )
-def test_an_assignment_that_cannot_be_stored_is_nobodys(scene, two, failure, error):
+def test_assignment_that_cannot_be_stored_is_discarded(scene, two, log_error, error):
     leader, follower = two
     early = scene.sync(follower)
-    scene.log.failure = failure
+    scene.log.failure = log_error
     own = scene.sync(leader, {leader: b"left", follower: b"right"})
     assert (own.error, early.error) == (error, error)
     assert scene.state == "PreparingRebalance"
 
 
-def test_it_is_handed_out_when_it_is_replicated(scene, two):
+def test_assignment_is_sent_after_replication(scene, two):
     leader, follower = two
     scene.log.is_held = True
     waiting = [scene.sync(follower), scene.sync(leader, {leader: b"left", follower: b"right"})]
@@ -94,7 +94,7 @@ def test_it_is_handed_out_when_it_is_replicated(scene, two):
     assert [each.result.assignment for each in waiting] == [b"right", b"left"]
 
 
-def test_one_that_was_not_replicated_in_time_is_nobodys(scene, two):
+def test_assignment_that_is_not_replicated_in_time_is_discarded(scene, two):
     leader, follower = two
     scene.log.is_held = True
     waiting = scene.sync(leader, {leader: b"left", follower: b"right"})
@@ -103,7 +103,7 @@ def test_one_that_was_not_replicated_in_time_is_nobodys(scene, two):
     assert scene.state == "PreparingRebalance"
 
 
-def test_who_never_asks_for_its_part_is_out_after_the_rebalance_timeout(scene, two):
+def test_member_that_never_syncs_is_removed_after_the_rebalance_timeout(scene, two):
     leader, follower = two
     scene.sync(leader, {leader: b"left", follower: b"right"})
     for _ in range(int(REBALANCE_MS / SESSION_MS) + 1):
@@ -114,7 +114,7 @@ def test_who_never_asks_for_its_part_is_out_after_the_rebalance_timeout(scene, t
     assert scene.state == "PreparingRebalance"
 
 
-def test_a_leader_that_never_assigns_is_out_and_another_leads(scene, two):
+def test_leader_that_never_assigns_is_replaced(scene, two):
     leader, follower = two
     early = scene.sync(follower)
     for _ in range(int(REBALANCE_MS / SESSION_MS) + 1):
@@ -124,7 +124,7 @@ def test_a_leader_that_never_assigns_is_out_and_another_leads(scene, two):
     assert scene.join(follower).result.leader == follower
 
 
-def test_who_waits_for_replicas_is_sent_away_when_another_rebalance_begins(scene, two):
+def test_sync_waiting_for_replication_fails_when_a_new_rebalance_starts(scene, two):
     leader, follower = two
     scene.log.is_held = True
     waiting = [scene.sync(follower), scene.sync(leader, {leader: b"left", follower: b"right"})]
@@ -134,7 +134,7 @@ def test_who_waits_for_replicas_is_sent_away_when_another_rebalance_begins(scene
     assert scene.state == "PreparingRebalance"
 
 
-def test_who_waits_for_its_part_and_is_made_to_leave_is_told_so(scene):
+def test_waiting_sync_of_a_removed_member_gets_an_error(scene):
     joins = [scene.join(), scene.join(instance_id="static")]
     scene.pass_ms(1)
     follower = joins[1].result.member_id
@@ -143,7 +143,7 @@ def test_who_waits_for_its_part_and_is_made_to_leave_is_told_so(scene):
     assert waiting.error == "UNKNOWN_MEMBER_ID"
 
 
-def test_whoever_asks_before_it_is_replicated_waits_too(scene, two):
+def test_sync_before_replication_waits_too(scene, two):
     leader, follower = two
     scene.log.is_held = True
     scene.sync(leader, {leader: b"left", follower: b"right"})

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odradek.broker.groups.consumer.group import GroupState
+from odradek.broker.groups.consumer.group import ConsumerGroupState
 from odradek.broker.groups.consumer.member import MemberState
 from odradek.protocol.errors import FencedMemberEpoch, UnreleasedInstanceId
 from tests.support.consumer_group_scene import GroupScene, compacted, parts, replayed
@@ -74,7 +74,7 @@ class GroupHistory(RuleBasedStateMachine):
             return
         self.clients[client.id] = client
 
-    def some(self, data):
+    def draw_client(self, data):
         return self.clients[data.draw(st.sampled_from(sorted(self.clients)))]
 
     @precondition(lambda self: self.clients)
@@ -95,7 +95,7 @@ class GroupHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), names=SUBSCRIPTIONS)
     def subscribe(self, data, names):
-        client = self.some(data)
+        client = self.draw_client(data)
         try:
             client.subscribe(*names)
         except FencedMemberEpoch:  # it missed an answer
@@ -106,7 +106,7 @@ class GroupHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(data=st.data())
     def leave(self, data):
-        client = self.some(data)
+        client = self.draw_client(data)
         self.scene.heartbeat(client.id, -1)
         del self.clients[client.id]
 
@@ -129,12 +129,14 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
     def grow(self, topic, more):
-        known = self.scene.cluster.picture.topics.get(topic)
-        self.scene.set_topic(topic, more + (0 if known is None else len(known.partitions)))
+        topic_metadata = self.scene.cluster.snapshot.topics.get(topic)
+        self.scene.set_topic(
+            topic, more + (0 if topic_metadata is None else len(topic_metadata.partitions))
+        )
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete(self, topic):
-        if topic in self.scene.cluster.picture.topics:
+        if topic in self.scene.cluster.snapshot.topics:
             self.scene.set_topic(topic, 0)
 
     @rule()
@@ -160,16 +162,20 @@ class GroupHistory(RuleBasedStateMachine):
         away = self.scene.group.members.keys() - self.clients.keys()
         if away or not self.clients:
             return
-        assert self.scene.group.state is GroupState.STABLE
+        assert self.scene.group.state is ConsumerGroupState.STABLE
         for client in self.clients.values():
-            assert client.owned == self.scene.group.target_of(client.id)
+            assert client.owned == self.scene.group.target_assignment_of(client.id)
 
     # What is always so
 
     @invariant()
     def g10_no_partition_is_held_by_two(self):
-        held = [each.current.held for each in self.scene.group.members.values()]
-        assert sum(map(len, held)) == len(frozenset().union(*held)) == len(self.scene.group.holders)
+        held = [each.current_assignment.held for each in self.scene.group.members.values()]
+        assert (
+            sum(map(len, held))
+            == len(frozenset().union(*held))
+            == len(self.scene.group.partition_owners)
+        )
 
     @invariant()
     def g10_no_partition_is_read_by_two(self):
@@ -192,22 +198,26 @@ class GroupHistory(RuleBasedStateMachine):
     @invariant()
     def targets_are_of_members(self):
         group = self.scene.group
-        assert group.target.keys() <= group.members.keys()
+        assert group.target_assignment.keys() <= group.members.keys()
         for member in group.members.values():
-            if member.current.state is not MemberState.UNREVOKED_PARTITIONS:
-                assert not member.current.to_revoke
+            if member.current_assignment.state is not MemberState.UNREVOKED_PARTITIONS:
+                assert not member.current_assignment.pending_revocation
 
     @invariant()
     def a_current_target_is_complete(self):
         group, topics = self.scene.group, self.scene.topics
-        if group.seen is not topics or group.epoch != group.assignment_epoch or not group.members:
+        if (
+            group.last_seen_topics is not topics
+            or group.epoch != group.assignment_epoch
+            or not group.members
+        ):
             return
         subscribers = {
             each.id: subscriber(*topics.partition_counts(group.topics_of(each.subscription)))
             for each in group.members.values()
         }
         counts = topics.partition_counts(group.subscribed_topics())
-        target = {each: group.target_of(each) for each in group.members}
+        target = {each: group.target_assignment_of(each) for each in group.members}
         check_complete(subscribers, counts, target)
 
 

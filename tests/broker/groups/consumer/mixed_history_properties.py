@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odradek.broker.groups.classic.state import GroupState
-from odradek.broker.groups.consumer.live_group import LiveGroup
-from odradek.broker.groups.consumer.partitions import of_topic
+from odradek.broker.groups.classic.state import ClassicGroupState
+from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
+from odradek.broker.groups.consumer.partitions import topic_partitions
 from odradek.protocol.errors import KafkaError, KafkaStorageError
 from tests.support.consumer_group_scene import parts
 from tests.support.group_scene import GROUP
@@ -24,7 +24,7 @@ from tests.support.migrating_clients import ClassicConsumer, NewConsumer
 SUBSCRIPTIONS = st.sampled_from([("a",), ("a",), ("a", "b")])
 KINDS = st.sampled_from(["new", "eager", "cooperative"])
 NUMBERS = st.integers(0, 9)
-MOST = 4
+MAX_CLIENTS = 4
 #: Longer than it takes until all are missed who are silent, and the others have shared.
 ROUNDS, ROUND_MS = 60, 3_000
 
@@ -59,7 +59,7 @@ class MixedHistory(RuleBasedStateMachine):
 
     @property
     def live(self):
-        return self.group if isinstance(self.group, LiveGroup) else None
+        return self.group if isinstance(self.group, ConsumerGroupRuntime) else None
 
     # Members
 
@@ -82,20 +82,20 @@ class MixedHistory(RuleBasedStateMachine):
 
     @rule(kind=KINDS, is_static=st.booleans(), topics=SUBSCRIPTIONS)
     def join(self, kind, is_static, topics):
-        if len(self.clients) < MOST:
+        if len(self.clients) < MAX_CLIENTS:
             self.instances += is_static
             instance_id = f"i{self.instances}" if is_static else None
             self.clients.append(self.new(kind, topics, instance_id))
 
     @precondition(lambda self: self.clients)
-    @rule(number=NUMBERS, kind=KINDS, says_so=st.booleans())
-    def restart(self, number, kind, says_so):
+    @rule(number=NUMBERS, kind=KINDS, leaves_first=st.booleans())
+    def restart(self, number, kind, leaves_first):
         """As one of this kind; it may have been killed before.
 
         To the same topics: classic groups do not rebalance for a static member, whatever it says.
         """
-        before = self.taken_out(number)
-        if says_so:
+        before = self.pop_client(number)
+        if leaves_first:
             before.stop(for_good=False)
         else:
             self.silent.append(before)
@@ -104,43 +104,43 @@ class MixedHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(number=NUMBERS)
     def leave(self, number):
-        self.taken_out(number).stop(for_good=True)
+        self.pop_client(number).stop(for_good=True)
 
     @precondition(lambda self: self.clients)
     @rule(number=NUMBERS)
     def fall_silent(self, number):
-        self.silent.append(self.taken_out(number))
+        self.silent.append(self.pop_client(number))
 
-    def taken_out(self, number):
+    def pop_client(self, number):
         return self.clients.pop(number % len(self.clients))
 
     @precondition(lambda self: self.clients)
-    @rule(numbers=st.lists(NUMBERS, min_size=3, max_size=12), is_sick=st.booleans())
-    def step(self, numbers, is_sick):
+    @rule(numbers=st.lists(NUMBERS, min_size=3, max_size=12), is_log_failing=st.booleans())
+    def step(self, numbers, is_log_failing):
         """The log is well again after the first, if it was not."""
         for number in numbers:
-            self.scene.base.log.failure = KafkaStorageError() if is_sick else None
+            self.scene.base.log.failure = KafkaStorageError() if is_log_failing else None
             self.clients[number % len(self.clients)].step()
-            self.scene.base.log.failure, is_sick = None, False
+            self.scene.base.log.failure, is_log_failing = None, False
             self.g10_no_partition_is_read_by_two_who_can_commit()
 
     @rule(
         number=NUMBERS,
         kind=KINDS,
-        says_so=st.booleans(),
+        leaves_first=st.booleans(),
         disturbances=st.lists(st.sampled_from(DISTURBANCES), max_size=2),
         numbers=st.lists(NUMBERS, min_size=1, max_size=12),
     )
-    def migrate(self, number, kind, says_so, disturbances, numbers):
+    def migrate(self, number, kind, leaves_first, disturbances, numbers):
         """One member restarts in a group that was at rest, and is about to be disturbed."""
         self.settle()
         for disturb in disturbances:
             disturb(self)
             if self.clients:
-                self.step(numbers, is_sick=False)
+                self.step(numbers, is_log_failing=False)
         if self.clients:
-            self.restart(number, kind, says_so)
-            self.step(numbers, is_sick=False)
+            self.restart(number, kind, leaves_first)
+            self.step(numbers, is_log_failing=False)
         self.settle()
 
     # Surroundings
@@ -152,10 +152,12 @@ class MixedHistory(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(["a", "b"]), more=st.integers(1, 2))
     def grow(self, topic, more):
         if topic not in self.deleted:
-            known = self.scene.cluster.picture.topics.get(topic)
-            self.scene.set_topic(topic, more + (0 if known is None else len(known.partitions)))
+            topic_metadata = self.scene.cluster.snapshot.topics.get(topic)
+            self.scene.set_topic(
+                topic, more + (0 if topic_metadata is None else len(topic_metadata.partitions))
+            )
 
-    @precondition(lambda self: "b" in self.scene.cluster.picture.topics)
+    @precondition(lambda self: "b" in self.scene.cluster.snapshot.topics)
     @rule()
     def delete(self):
         """For good: classic members commit by name, for whatever topic has it."""
@@ -181,15 +183,22 @@ class MixedHistory(RuleBasedStateMachine):
     @property
     def is_shared(self):
         """Whoever has partitions of a topic that is gone need not be told."""
-        names = self.scene.cluster.picture.names
-        owned = [place for client in self.clients for place in client.owned if place[0] in names]
+        names = self.scene.cluster.snapshot.topic_names
+        owned = [
+            partition
+            for client in self.clients
+            for partition in client.owned
+            if partition[0] in names
+        ]
         return len(owned) == len(set(owned)) and set(owned) == self.subscribed()
 
     def subscribed(self):
-        topics = self.scene.cluster.picture.topics
+        topics = self.scene.cluster.snapshot.topics
         names = {name for client in self.clients for name in client.topics if name in topics}
         return {
-            place for name in names for place in of_topic(topics[name].id, topics[name].partitions)
+            partition
+            for name in names
+            for partition in topic_partitions(topics[name].id, topics[name].partitions)
         }
 
     def shares(self):
@@ -200,7 +209,7 @@ class MixedHistory(RuleBasedStateMachine):
     @invariant()
     def g10_no_partition_is_held_by_two(self):
         if self.live:
-            held = [each.current.held for each in self.live.group.members.values()]
+            held = [each.current_assignment.held for each in self.live.group.members.values()]
             assert sum(map(len, held)) == len(frozenset().union(*held))
 
     @invariant()
@@ -213,7 +222,7 @@ class MixedHistory(RuleBasedStateMachine):
             return False
         with suppress(KafkaError):
             # In classic groups others would be a sign of life.
-            self.group.check_commit(client.committer, is_transactional=not self.live)
+            self.group.validate_offset_commit(client.committer, is_transactional=not self.live)
             return True
         return False
 
@@ -223,10 +232,10 @@ class MixedHistory(RuleBasedStateMachine):
         assert replayed.keys() <= self.scene.shard.groups.keys()
         if self.live:
             assert parts(replayed[GROUP].group) == parts(self.live.group)
-        elif self.group is not None and self.group.roster.state is GroupState.STABLE:
+        elif self.group is not None and self.group.metadata.state is ClassicGroupState.STABLE:
             assert stored(replayed[GROUP]) == stored(self.group)
         elif GROUP in replayed:
-            assert replayed[GROUP].roster.generation <= self.group.roster.generation
+            assert replayed[GROUP].metadata.generation <= self.group.metadata.generation
 
     @invariant()
     def epochs_only_grow(self):
@@ -236,13 +245,13 @@ class MixedHistory(RuleBasedStateMachine):
             assert all(each.epoch <= group.assignment_epoch for each in group.members.values())
 
     @invariant()
-    def nothing_fails_unseen(self):
+    def no_task_fails_unnoticed(self):
         assert not self.scene.base.loop.unseen
 
 
 def stored(classic):
     """Who came back and was refused has gone to the end: the order says nothing."""
-    value = classic.roster.stored()
+    value = classic.metadata.to_record_value()
     value.members.sort(key=lambda member: member.member_id)
     return value
 

@@ -2,20 +2,20 @@
 
 import pytest
 
-from odradek.broker.groups.consumer.assignors import Assignors, assignors_of
+from odradek.broker.groups.consumer.assignors import Assignors, parse_assignors
 
 
-def test_the_setting_may_name_kafkas_classes():
+def test_setting_accepts_kafka_class_names():
     setting = ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "uniform")
-    assert assignors_of(setting).names == ("range", "uniform")
+    assert parse_assignors(setting).names == ("range", "uniform")
 
 
-def test_an_assignor_that_there_is_not_is_refused():
+def test_unknown_assignor_is_rejected():
     with pytest.raises(ValueError, match="round-robin is none of uniform, range"):
-        assignors_of(("round-robin",))
+        parse_assignors(("round-robin",))
 
 
-def test_most_votes_win_and_the_default_where_there_are_none():
+def test_assignor_with_most_votes_wins_and_the_default_without_votes():
     assignors = Assignors()
     assert assignors.preferred([]) == "uniform"
     assert assignors.preferred(["range", None, None]) == "range"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.groups.classic.outcomes import Offer
+from odradek.broker.groups.classic.messages import MemberProtocol
 from tests.support.group_scene import SESSION_MS as CLASSIC_SESSION_MS
 from tests.support.live_group_scene import subscribed
 from tests.support.migrating_groups import heard, offering, told
@@ -13,15 +13,15 @@ def scene(live_scene):
     return live_scene
 
 
-def test_a_classic_member_without_an_id_is_given_one(scene):
+def test_classic_member_without_id_gets_one(scene):
     scene.join("new", "a")
-    asked = scene.base.join(**offering("a"), requires_id=True)
-    assert asked.error == "MEMBER_ID_REQUIRED"
-    assert asked.result.member_id not in scene.live.group.members
-    assert scene.base.join(asked.result.member_id, **offering("a")).error == "NONE"
+    response = scene.base.join(**offering("a"), requires_known_member_id=True)
+    assert response.error == "MEMBER_ID_REQUIRED"
+    assert response.result.member_id not in scene.live.group.members
+    assert scene.base.join(response.result.member_id, **offering("a")).error == "NONE"
 
 
-def test_who_was_missed_and_reads_on_has_to_give_up_before_it_comes_back(scene):
+def test_expired_member_must_give_up_its_partitions_before_it_rejoins(scene):
     """What it reads is another's by now, and it could commit that once it is in again."""
     scene.join("new", "a")
     late = scene.base.join("missed", **offering("a", owned={"a": [2]}))
@@ -30,15 +30,21 @@ def test_who_was_missed_and_reads_on_has_to_give_up_before_it_comes_back(scene):
     assert scene.base.join("missed", **offering("a", owned={"a": [2]})).error == "NONE"
 
 
-def test_who_was_missed_and_never_stops_naming_what_it_had_is_refused_once(scene):
+def test_expired_member_that_keeps_naming_its_old_partitions_is_rejected_once(scene):
     """As franz-go and librdkafka do in their ways: they would come again and again."""
     scene.join("new", "a")
-    had = offering("a", owned={"a": [2]})
-    assert scene.base.join("missed", **had, requires_id=True).error == "UNKNOWN_MEMBER_ID"
-    asked = scene.base.join("", **had, requires_id=True)
-    assert asked.error == "MEMBER_ID_REQUIRED"
-    assert scene.base.join(asked.result.member_id, **had, requires_id=True).error == "NONE"
-    static = scene.base.join("", **had, requires_id=True, instance_id="i")
+    fields = offering("a", owned={"a": [2]})
+    assert (
+        scene.base.join("missed", **fields, requires_known_member_id=True).error
+        == "UNKNOWN_MEMBER_ID"
+    )
+    response = scene.base.join("", **fields, requires_known_member_id=True)
+    assert response.error == "MEMBER_ID_REQUIRED"
+    assert (
+        scene.base.join(response.result.member_id, **fields, requires_known_member_id=True).error
+        == "NONE"
+    )
+    static = scene.base.join("", **fields, requires_known_member_id=True, instance_id="i")
     assert static.error == "NONE"
 
 
@@ -46,18 +52,18 @@ def test_who_was_missed_and_never_stops_naming_what_it_had_is_refused_once(scene
     "fields",
     [
         {"protocol_type": "connect"},
-        {"offers": [Offer("sticky", subscribed("a"))]},
-        {"offers": []},
-        {"offers": [Offer("range", b"x")]},
+        {"protocols": [MemberProtocol("sticky", subscribed("a"))]},
+        {"protocols": []},
+        {"protocols": [MemberProtocol("range", b"x")]},
     ],
 )
-def test_a_classic_member_must_speak_as_the_others_do(scene, fields):
+def test_classic_member_needs_a_common_protocol(scene, fields):
     scene.join("new", "a")
     scene.base.join(**offering("a"))
     assert scene.base.join(**{**offering("a"), **fields}).error == "INCONSISTENT_GROUP_PROTOCOL"
 
 
-def test_a_protocol_that_a_member_offers_twice_counts_once(scene):
+def test_protocol_that_a_member_offers_twice_counts_once(scene):
     scene.join("new", "a")
     scene.base.join(**offering("a", names=("range", "range")))
     scene.base.join(**offering("a", names=("range", "sticky")))
@@ -67,17 +73,17 @@ def test_a_protocol_that_a_member_offers_twice_counts_once(scene):
     )
 
 
-def test_a_classic_member_that_joins_has_no_expression_matched_and_the_next_heartbeat_has(scene):
+def test_join_of_a_classic_member_leaves_regex_matching_to_the_next_heartbeat(scene):
     """Of many topics that takes long, and JoinGroup does not wait for it."""
     scene.join("new", subscribed_topic_regex="b.*")
     scene.set_topic("b1", 1)
     scene.base.join(**offering("a"))
-    assert scene.live.group.expressions["b.*"].topics == frozenset()
+    assert scene.live.group.resolved_regexes["b.*"].topics == frozenset()
     scene.beat("new", 1)
-    assert scene.live.group.expressions["b.*"].topics == {"b1"}
+    assert scene.live.group.resolved_regexes["b.*"].topics == {"b1"}
 
 
-def test_no_classic_member_joins_a_full_group_of_the_new_protocol(new_live_scene):
+def test_full_consumer_group_rejects_classic_members(new_live_scene):
     scene = new_live_scene(max_size=2)
     scene.join("new", "a")
     joined = scene.base.join(**offering("a"))
@@ -87,13 +93,13 @@ def test_no_classic_member_joins_a_full_group_of_the_new_protocol(new_live_scene
     assert len(scene.live.group.members) == 2
 
 
-def test_members_of_the_new_protocol_do_not_speak_the_classic_one(scene):
+def test_consumer_member_cannot_use_the_classic_apis(scene):
     scene.join("new", "a")
     assert heard(scene, "new", 1) == "UNKNOWN_MEMBER_ID"
     assert scene.base.sync("new", generation=1).error == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_classic_member_of_another_generation_is_told_so(scene):
+def test_classic_member_with_another_generation_is_rejected(scene):
     scene.join("new", "a")
     member_id = scene.base.join(**offering("a")).result.member_id
     assert heard(scene, member_id, 77) == "ILLEGAL_GENERATION"
@@ -104,7 +110,7 @@ def test_a_classic_member_of_another_generation_is_told_so(scene):
     )
 
 
-def test_a_sync_after_another_epoch_has_begun_is_sent_to_join_again(scene):
+def test_sync_after_a_new_epoch_gets_rebalance_in_progress(scene):
     scene.join("new", "a")
     joined = scene.base.join(**offering("a")).result
     scene.join("newer", "a")
@@ -114,7 +120,7 @@ def test_a_sync_after_another_epoch_has_begun_is_sent_to_join_again(scene):
     )
 
 
-def test_a_classic_member_that_does_not_join_again_in_time_is_out(scene):
+def test_classic_member_that_does_not_rejoin_in_time_is_removed(scene):
     scene.join("new", "a")
     joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
     scene.base.sync(joined.member_id, generation=joined.generation)
@@ -128,7 +134,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out(scene):
     assert joined.member_id not in scene.live.group.members
 
 
-def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out(scene):
+def test_classic_member_that_does_not_sync_in_time_is_removed(scene):
     scene.join("new", "a")
     joined = scene.base.join(**offering("a"), rebalance_ms=5_000).result
     scene.base.pass_ms(4_000)
@@ -137,7 +143,7 @@ def test_a_classic_member_that_does_not_ask_for_its_assignment_is_out(scene):
     assert joined.member_id not in scene.live.group.members
 
 
-def test_a_classic_member_has_the_session_it_asked_for(scene):
+def test_classic_member_has_the_session_timeout_it_requested(scene):
     scene.join("new", "a")
     member_id = scene.base.join(**offering("a")).result.member_id
     scene.base.pass_ms(CLASSIC_SESSION_MS + 1)
@@ -145,7 +151,7 @@ def test_a_classic_member_has_the_session_it_asked_for(scene):
     assert heard(scene, member_id, 2) == "UNKNOWN_MEMBER_ID"
 
 
-def test_members_are_removed_by_id_or_by_instance(scene):
+def test_members_are_removed_by_member_id_or_instance_id(scene):
     scene.join("new", "a", instance_id="i")
     member_id = scene.base.join(**offering("a")).result.member_id
     assert scene.base.leave("nobody") == "UNKNOWN_MEMBER_ID"

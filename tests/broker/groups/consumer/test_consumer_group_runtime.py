@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from odradek.broker.groups.committing import (
-    InTransaction,
-    NewCommit,
-    commit,
-    commit_in_transaction,
-)
 from odradek.broker.groups.group import Committer, GroupType
+from odradek.broker.groups.offset_commits import (
+    OffsetCommitEntry,
+    TransactionalProducer,
+    commit_offsets,
+    commit_transactional_offsets,
+)
 from odradek.broker.groups.offset_expiry import delete_group
 from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.protocol.error_codes import ErrorCode
@@ -37,14 +37,14 @@ def scene(live_scene):
 
 
 def commit_at(scene, epoch, *, member_id="m1", **fields):
-    place = NewCommit(("a", 0), 5, -1, "", 0)
-    return commit(scene.shard, GROUP, Committer(member_id, None, epoch, **fields), [place])
+    entry = OffsetCommitEntry(("a", 0), 5, -1, "", 0)
+    return commit_offsets(scene.shard, GROUP, Committer(member_id, None, epoch, **fields), [entry])
 
 
 # Sessions
 
 
-def test_a_member_that_is_not_heard_is_out(scene):
+def test_member_without_heartbeats_is_removed(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     scene.base.pass_ms(SESSION_MS - 1_000)
@@ -55,7 +55,7 @@ def test_a_member_that_is_not_heard_is_out(scene):
     assert scene.refusal("m1", 1) == "UNKNOWN_MEMBER_ID"
 
 
-def test_heartbeats_keep_a_member_in_the_group(scene):
+def test_heartbeats_extend_the_session(scene):
     scene.join("m1", "a")
     for _ in range(5):
         scene.base.pass_ms(SESSION_MS - 1_000)
@@ -63,7 +63,7 @@ def test_heartbeats_keep_a_member_in_the_group(scene):
     assert list(scene.live.group.members) == ["m1"]
 
 
-def test_a_refused_heartbeat_keeps_nobody(scene):
+def test_rejected_heartbeat_does_not_extend_the_session(scene):
     scene.join("m1", "a")
     scene.base.pass_ms(SESSION_MS - 1_000)
     assert scene.refusal("m1", 7) == "FENCED_MEMBER_EPOCH"
@@ -71,7 +71,7 @@ def test_a_refused_heartbeat_keeps_nobody(scene):
     assert not scene.live.group.members
 
 
-def test_a_member_that_does_not_give_up_in_time_is_out_although_it_is_heard(scene):
+def test_member_that_does_not_revoke_in_time_is_removed_despite_heartbeats(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     scene.beat("m1", 1)
@@ -82,7 +82,7 @@ def test_a_member_that_does_not_give_up_in_time_is_out_although_it_is_heard(scen
     assert list(scene.live.group.members) == ["m2"]
 
 
-def test_a_member_that_has_given_up_stays(scene):
+def test_member_that_has_revoked_stays(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     scene.beat("m1", 1)
@@ -91,14 +91,14 @@ def test_a_member_that_has_given_up_stays(scene):
     assert set(scene.live.group.members) == {"m1", "m2"}
 
 
-def test_a_static_member_that_does_not_come_back_is_out(scene):
+def test_static_member_that_does_not_return_is_removed(scene):
     scene.join("m1", "a", instance_id="i")
     scene.beat("m1", -2, instance_id="i")
     scene.base.pass_ms(SESSION_MS + 1)
     assert scene.live.is_empty
 
 
-def test_where_the_log_cannot_be_written_a_member_is_removed_later(scene):
+def test_expired_member_is_removed_later_if_the_log_cannot_be_written(scene):
     scene.join("m1", "a")
     scene.base.log.failure = NotEnoughReplicas()
     scene.base.pass_ms(SESSION_MS + 1)
@@ -108,7 +108,7 @@ def test_where_the_log_cannot_be_written_a_member_is_removed_later(scene):
     assert scene.live.is_empty
 
 
-def test_where_the_log_cannot_be_written_who_does_not_give_up_is_removed_later(scene):
+def test_member_that_does_not_revoke_is_removed_later_if_the_log_cannot_be_written(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     scene.beat("m1", 1)
@@ -124,24 +124,24 @@ def test_where_the_log_cannot_be_written_who_does_not_give_up_is_removed_later(s
     assert "m1" not in scene.live.group.members
 
 
-def test_where_the_log_cannot_be_written_nothing_changes(scene):
+def test_heartbeat_changes_nothing_if_the_log_cannot_be_written(scene):
     scene.join("m1", "a")
     before = parts(scene.live.group.copy())
     scene.base.log.failure = NotEnoughReplicas()
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as caught:
         scene.join("m2", "a")
-    assert refused.value.error is CoordinatorNotAvailable.error
+    assert caught.value.error_code is CoordinatorNotAvailable.error_code
     assert parts(scene.live.group) == before
 
 
-def test_nothing_is_left_of_a_group_that_could_not_be_begun(scene):
+def test_failed_first_join_leaves_no_group(scene):
     scene.base.log.failure = NotEnoughReplicas()
     with pytest.raises(KafkaError):
         scene.join("m1", "a")
     assert not scene.shard.groups
 
 
-def test_a_group_may_have_a_session_of_its_own(scene):
+def test_group_can_have_its_own_session_timeout(scene):
     scene.configured[GROUP] = OneGroupSettings(session_timeout_ms=60_000)
     scene.join("m1", "a")
     scene.base.pass_ms(59_000)
@@ -155,15 +155,15 @@ def test_a_group_may_have_a_session_of_its_own(scene):
 # What it costs
 
 
-def calls_made(act):
+def count_calls(act):
     """How many functions were called meanwhile, Python's and C's: no clock is as steady."""
     count = 0
 
-    def note(frame, event, argument):
+    def count_call(frame, event, argument):
         nonlocal count
         count += event in ("call", "c_call")
 
-    sys.setprofile(note)
+    sys.setprofile(count_call)
     try:
         act()
     finally:
@@ -172,39 +172,39 @@ def calls_made(act):
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_a_join_takes_few_calls_for_a_partition(scene, assignor):
+def test_join_needs_less_than_two_calls_per_partition(scene, assignor):
     partitions = 4_000
     scene.set_topic("large", partitions)
     for number in range(9):
         scene.join(f"m{number}", "large", server_assignor=assignor)
-    count = calls_made(lambda: scene.join("last", "large", server_assignor=assignor))
-    assert sum(map(len, scene.live.group.target.values())) == partitions
+    count = count_calls(lambda: scene.join("last", "large", server_assignor=assignor))
+    assert sum(map(len, scene.live.group.target_assignment.values())) == partitions
     assert count < 2 * partitions
 
 
-def test_a_heartbeat_that_changes_nothing_takes_as_many_calls_in_a_large_group(scene):
-    def calls_in_a_group_of(size):
+def test_heartbeat_without_changes_costs_the_same_in_a_large_group(scene):
+    def calls_with_partitions(size):
         scene.set_topic("large", size)
         scene.join("m", "large")
         epoch = scene.member("m").epoch
-        return calls_made(lambda: scene.beat("m", epoch))
+        return count_calls(lambda: scene.beat("m", epoch))
 
-    assert calls_in_a_group_of(5) == calls_in_a_group_of(4_000)
+    assert calls_with_partitions(5) == calls_with_partitions(4_000)
 
 
 # Loading
 
 
-def test_a_loaded_group_goes_on_as_it_was(scene):
+def test_loaded_group_continues_unchanged(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     before = parts(scene.live.group)
     scene.base.reload()
     assert parts(scene.live.group) == before
-    assert scene.beat("m1", 1).epoch == 1
+    assert scene.beat("m1", 1).member_epoch == 1
 
 
-def test_sessions_and_revocations_of_a_loaded_group_begin_anew(scene):
+def test_sessions_and_revocations_restart_after_loading(scene):
     scene.join("m1", "a")
     scene.join("m2", "a")
     scene.beat("m1", 1)
@@ -221,7 +221,7 @@ def test_sessions_and_revocations_of_a_loaded_group_begin_anew(scene):
 # What any group can tell
 
 
-def test_what_is_told_of_it(scene):
+def test_group_describes_itself(scene):
     scene.join("m1", "a")
     assert (scene.live.type, scene.live.protocol_type) == (GroupType.CONSUMER, "consumer")
     assert (scene.live.state_name, scene.live.is_empty) == ("Stable", False)
@@ -229,7 +229,7 @@ def test_what_is_told_of_it(scene):
     assert not scene.live.is_subscribed_to("b")
 
 
-def test_a_group_is_subscribed_to_what_its_members_are_at_the_moment(scene):
+def test_subscribed_topics_follow_the_current_members(scene):
     scene.join("m1", "a")
     scene.join("m2", "b")
     assert scene.live.is_subscribed_to("b")
@@ -239,7 +239,7 @@ def test_a_group_is_subscribed_to_what_its_members_are_at_the_moment(scene):
     assert (scene.live.is_subscribed_to("a"), scene.live.is_subscribed_to("c")) == (False, True)
 
 
-def test_members_commit_in_their_epoch(scene):
+def test_member_commits_in_its_epoch(scene):
     scene.join("m1", "a")
     assert commit_at(scene, 1) is not None
     for epoch in (0, 2, -1):
@@ -248,10 +248,10 @@ def test_members_commit_in_their_epoch(scene):
     with pytest.raises(UnknownMemberId):
         commit_at(scene, 1, member_id="m2")
     with pytest.raises(UnsupportedVersion):
-        commit_at(scene, 1, knows_epochs=False)
+        commit_at(scene, 1, supports_member_epochs=False)
 
 
-def test_nobody_commits_from_outside_unless_the_group_is_empty(scene):
+def test_simple_consumer_commits_only_to_an_empty_group(scene):
     scene.join("m1", "a")
     with pytest.raises(UnknownMemberId):
         commit_at(scene, -1, member_id="")
@@ -260,7 +260,7 @@ def test_nobody_commits_from_outside_unless_the_group_is_empty(scene):
 
 
 #: Whether the group has members, who commits -> what Kafka 4.1.1 answers to TxnOffsetCommit
-IN_TRANSACTIONS = {
+TXN_OFFSET_COMMIT_ERRORS = {
     (True, Committer("", None, -1)): "NONE",
     (True, Committer("", None, 1)): "UNKNOWN_MEMBER_ID",
     (True, Committer("m1", None, 1)): "NONE",
@@ -275,40 +275,42 @@ IN_TRANSACTIONS = {
 }
 
 
-@pytest.mark.parametrize(("told", "expected"), IN_TRANSACTIONS.items())
-def test_who_commits_in_a_transaction_is_answered_as_by_kafka(scene, told, expected):
-    has_members, committer = told
+@pytest.mark.parametrize(("case", "expected"), TXN_OFFSET_COMMIT_ERRORS.items())
+def test_transactional_commit_gets_the_error_of_kafka(scene, case, expected):
+    has_members, committer = case
     scene.join("m1", "a")
     if not has_members:
         scene.beat("m1", -1)
-    place, answered = NewCommit(("a", 0), 5, -1, "", 0), "NONE"
+    entry, error_name = OffsetCommitEntry(("a", 0), 5, -1, "", 0), "NONE"
     try:
-        commit_in_transaction(scene.shard, GROUP, committer, InTransaction(1, 0), [place])
-    except KafkaError as refused:
-        answered = refused.error.name
-    assert answered == expected
+        commit_transactional_offsets(
+            scene.shard, GROUP, committer, TransactionalProducer(1, 0), [entry]
+        )
+    except KafkaError as error:
+        error_name = error.error_code.name
+    assert error_name == expected
 
 
-def test_what_is_larger_than_a_batch_is_refused_as_by_kafka_and_nothing_has_changed(scene):
+def test_oversized_update_gets_the_error_of_kafka_and_changes_nothing(scene):
     scene.base.log.failure = MessageTooLarge()
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as caught:
         scene.join("m1", "a")
-    assert refused.value.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert caught.value.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not scene.shard.groups
 
 
-def test_members_ask_for_offsets_in_their_epoch(scene):
+def test_member_fetches_offsets_in_its_epoch(scene):
     scene.join("m1", "a")
-    scene.live.check_fetch("m1", 1)
-    scene.live.check_fetch(None, -1)
+    scene.live.validate_offset_fetch("m1", 1)
+    scene.live.validate_offset_fetch(None, -1)
     with pytest.raises(StaleMemberEpoch):
-        scene.live.check_fetch("m1", 0)
+        scene.live.validate_offset_fetch("m1", 0)
     for member_id in ("m2", ""):
         with pytest.raises(UnknownMemberId):
-            scene.live.check_fetch(member_id, -1)
+            scene.live.validate_offset_fetch(member_id, -1)
 
 
-def test_a_group_with_members_is_not_deleted_and_an_empty_one_leaves_nothing(scene):
+def test_only_an_empty_group_is_deleted_and_leaves_no_records(scene):
     scene.join("m1", "a", subscribed_topic_regex="a.*")
     with pytest.raises(NonEmptyGroup):
         delete_group(scene.shard, GROUP)
@@ -318,19 +320,19 @@ def test_a_group_with_members_is_not_deleted_and_an_empty_one_leaves_nothing(sce
     assert scene.refusal("m1", 1) == "GROUP_ID_NOT_FOUND"
 
 
-def test_switched_off_the_protocol_is_not_spoken(new_live_scene):
+def test_disabled_consumer_protocol_is_unsupported(new_live_scene):
     scene = new_live_scene(rebalance_protocols=("classic",))
     assert scene.refusal("m1", 1) == "UNSUPPORTED_VERSION"
 
 
-def test_who_does_not_join_begins_no_group(scene):
+def test_only_a_join_creates_a_group(scene):
     for epoch in (5, -1):
         with pytest.raises(GroupIdNotFound):
             scene.beat("m1", epoch)
     assert not scene.shard.groups
 
 
-def test_a_classic_member_of_another_generation_is_told_so(scene):
+def test_commit_of_a_classic_member_with_another_generation_is_rejected(scene):
     scene.join("m1", "a")
     scene.base.join(topics=("a",))
     (classic,) = [each for each in scene.live.group.members.values() if each.is_classic]

@@ -5,15 +5,15 @@ import pytest
 from odradek.broker.groups.consumer.assignors import Assignors
 from odradek.broker.groups.consumer.heartbeat_request import (
     check_request,
-    heartbeat_of,
     is_leaving,
+    parse_heartbeat,
 )
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.errors import InvalidRequest, UnsupportedAssignor
 from tests.support.subscriptions import A, partitions
 
 
-def request(**said):
+def request(**fields):
     joining = {
         "group_id": "g",
         "member_id": "m",
@@ -22,15 +22,15 @@ def request(**said):
         "subscribed_topic_names": ["a"],
         "topic_partitions": [],
     }
-    return ConsumerGroupHeartbeatRequest(**joining | said)
+    return ConsumerGroupHeartbeatRequest(**joining | fields)
 
 
-def checked(*, version=1, **said):
-    check_request(request(**said), version=version, assignors=Assignors())
+def check(*, version=1, **fields):
+    check_request(request(**fields), version=version, assignors=Assignors())
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {},
         {"subscribed_topic_names": []},
@@ -42,12 +42,12 @@ def checked(*, version=1, **said):
         {"member_id": "", "version": 0},
     ],
 )
-def test_these_make_sense(said):
-    checked(**said)
+def test_valid_requests_are_accepted(fields):
+    check(**fields)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"group_id": ""},
         {"instance_id": ""},
@@ -61,42 +61,47 @@ def test_these_make_sense(said):
         {"subscribed_topic_names": None},
     ],
 )
-def test_these_make_none(said):
+def test_invalid_requests_are_rejected(fields):
     with pytest.raises(InvalidRequest):
-        checked(**said)
+        check(**fields)
 
 
-def test_who_joins_owns_nothing():
+def test_joining_member_must_not_own_partitions():
     owned = ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=A, partitions=[0])
     with pytest.raises(InvalidRequest):
-        checked(topic_partitions=[owned])
+        check(topic_partitions=[owned])
 
 
-def test_an_assignor_that_there_is_not_is_refused():
+def test_unknown_assignor_is_rejected():
     with pytest.raises(UnsupportedAssignor, match="none of uniform, range"):
-        checked(server_assignor="sticky")
+        check(server_assignor="sticky")
 
 
-def test_what_is_not_said_is_none():
-    beat = heartbeat_of(
+def test_missing_fields_are_none():
+    heartbeat = parse_heartbeat(
         ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3),
         member_id="m",
         client_id="c",
         client_host="h",
     )
-    assert (beat.names, beat.owned, beat.rebalance_timeout_ms, beat.expression) == (None,) * 4
-    assert not beat.is_full
+    assert (
+        heartbeat.subscribed_topic_names,
+        heartbeat.owned_partitions,
+        heartbeat.rebalance_timeout_ms,
+        heartbeat.subscribed_topic_regex,
+    ) == (None,) * 4
+    assert not heartbeat.is_full_request
 
 
-def test_what_is_owned_is_a_set_of_partitions():
+def test_owned_partitions_are_parsed_as_a_set():
     owned = ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=A, partitions=[0, 2])
-    beat = heartbeat_of(
+    heartbeat = parse_heartbeat(
         request(topic_partitions=[owned]), member_id="m", client_id="c", client_host="h"
     )
-    assert beat.owned == partitions(A, 0, 2)
+    assert heartbeat.owned_partitions == partitions(A, 0, 2)
 
 
-def test_minus_one_and_minus_two_leave():
+def test_epochs_minus_one_and_minus_two_mean_leaving():
     assert [is_leaving(request(member_epoch=each)) for each in (-2, -1, 0, 1)] == [
         True,
         True,

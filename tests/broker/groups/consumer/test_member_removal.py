@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.groups.consumer.group import GroupState
+from odradek.broker.groups.consumer.group import ConsumerGroupState
 from odradek.protocol.errors import FencedInstanceId, UnknownMemberId
 from tests.support.consumer_group_scene import GroupScene, of
 
@@ -15,37 +15,37 @@ def scene():
     return scene
 
 
-def test_what_a_member_held_is_free_when_it_has_left(scene):
-    told = scene.heartbeat("m1", -1)
-    assert (told.member_id, told.epoch, told.assigned) == ("m1", -1, None)
+def test_partitions_of_a_leaving_member_are_released(scene):
+    response = scene.heartbeat("m1", -1)
+    assert (response.member_id, response.member_epoch, response.assigned) == ("m1", -1, None)
     assert scene.group.epoch == 3
     assert scene.heartbeat("m2", 2).assigned == of("a", 0, 1)
 
 
-def test_the_last_member_leaves_an_empty_group_behind(scene):
+def test_group_is_empty_after_its_last_member_leaves(scene):
     scene.heartbeat("m1", -1)
     scene.heartbeat("m2", -1)
-    assert scene.group.state is GroupState.EMPTY
+    assert scene.group.state is ConsumerGroupState.EMPTY
     assert scene.group.metadata_hash == 0
-    assert not scene.group.holders
-    assert not scene.group.target
+    assert not scene.group.partition_owners
+    assert not scene.group.target_assignment
 
 
-def test_a_member_that_is_not_heard_is_removed_like_one_that_leaves(scene):
+def test_expired_member_is_removed_like_a_leaving_one(scene):
     scene.expire("m1")
     assert scene.heartbeat("m2", 2).assigned == of("a", 0, 1)
     with pytest.raises(UnknownMemberId):
         scene.heartbeat("m1", 1)
 
 
-def test_only_members_leave(scene):
+def test_unknown_member_cannot_leave(scene):
     with pytest.raises(UnknownMemberId):
         scene.heartbeat("m3", -1)
     with pytest.raises(UnknownMemberId):
         scene.heartbeat("m1", -2, instance_id="i")
 
 
-def test_a_static_member_may_leave_for_good(scene):
+def test_static_member_can_leave_permanently(scene):
     scene.join("m3", "a", instance_id="i")
     with pytest.raises(FencedInstanceId):
         scene.heartbeat("m1", -1, instance_id="i")
@@ -54,11 +54,11 @@ def test_a_static_member_may_leave_for_good(scene):
     assert scene.group.static_member("i") is None
 
 
-def test_who_goes_has_no_expression_matched_and_the_next_heartbeat_has(scene):
+def test_member_removal_leaves_regex_matching_to_the_next_heartbeat(scene):
     """Of many topics that takes long, and nobody is there who could wait."""
     scene.join("m3", expression="b.*")
     scene.set_topic("b1", 1)
-    for leaving in (lambda: scene.expire("m1"), lambda: scene.heartbeat("m2", -1)):
-        leaving()
-        assert scene.group.expressions["b.*"].topics == frozenset()
+    for remove in (lambda: scene.expire("m1"), lambda: scene.heartbeat("m2", -1)):
+        remove()
+        assert scene.group.resolved_regexes["b.*"].topics == frozenset()
     assert scene.heartbeat("m3", 3).assigned == of("b1", 0)

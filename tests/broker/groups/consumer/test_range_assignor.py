@@ -1,17 +1,17 @@
 """Tests of broker/groups/consumer/assign_range.py."""
 
-from odradek.broker.groups.consumer.assign_range import assign
+from odradek.broker.groups.consumer.range_assignor import assign
 from tests.support.subscriptions import A, B, partitions, subscriber
 
 
-def test_each_topic_is_cut_into_runs():
+def test_each_topic_is_split_into_consecutive_ranges():
     assert assign({"m0": subscriber(A), "m1": subscriber(A)}, {A: 5}) == {
         "m0": partitions(A, 0, 1, 2),
         "m1": partitions(A, 3, 4),
     }
 
 
-def test_topics_with_equally_many_partitions_are_cut_alike():
+def test_topics_with_the_same_partition_count_are_split_alike():
     members = {"m0": subscriber(A, B), "m1": subscriber(A, B)}
     assert assign(members, {A: 2, B: 2}) == {
         "m0": partitions(A, 0) | partitions(B, 0),
@@ -19,7 +19,7 @@ def test_topics_with_equally_many_partitions_are_cut_alike():
     }
 
 
-def test_static_members_stand_in_the_order_of_their_instances():
+def test_static_members_are_ordered_by_instance_id():
     members = {
         "x": subscriber(A, instance_id="i2"),
         "y": subscriber(A, instance_id="i1"),
@@ -32,18 +32,18 @@ def test_static_members_stand_in_the_order_of_their_instances():
     }
 
 
-def test_only_subscribers_are_given_a_topic():
+def test_only_subscribers_get_partitions_of_a_topic():
     assert assign({"m0": subscriber(A), "m1": subscriber(A, B)}, {A: 2, B: 2}) == {
         "m0": partitions(A, 0),
         "m1": partitions(A, 1) | partitions(B, 0, 1),
     }
 
 
-def test_more_members_than_partitions_leave_some_without():
+def test_surplus_members_get_no_partitions():
     members = {f"m{number}": subscriber(A) for number in range(3)}
     assert assign(members, {A: 1})["m2"] == frozenset()
 
 
-def test_nobody_subscribes_and_nobody_is_there():
+def test_empty_groups_and_subscriptions_get_empty_assignments():
     assert assign({}, {}) == {}
     assert assign({"m0": subscriber()}, {}) == {"m0": frozenset()}

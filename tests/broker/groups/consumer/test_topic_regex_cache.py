@@ -4,138 +4,141 @@ import asyncio
 
 import pytest
 
-from odradek.broker.groups.consumer import expressions
-from odradek.broker.groups.consumer.expressions import Expressions
-from odradek.broker.turns import FEW, Turn
+from odradek.broker.groups.consumer import topic_regex_cache
+from odradek.broker.groups.consumer.topic_regex_cache import TopicRegexCache
+from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.errors import InvalidRegularExpression
 from tests.support.turn_counting import in_turns
 
 
-def named(*names):
+def topic_names(*names):
     return dict.fromkeys(names)
 
 
 @pytest.fixture
 def looked_at(monkeypatch):
     """The names that were matched with an expression, one after the other."""
-    seen = []
+    matched = []
 
-    def compiled(expression):
-        matches = expressions_compiled(expression)
-        return lambda name: seen.append(name) or matches(name)
+    def compile_and_record(expression):
+        matches = compile_regex(expression)
+        return lambda name: matched.append(name) or matches(name)
 
-    expressions_compiled = expressions.compiled
-    monkeypatch.setattr(expressions, "compiled", compiled)
-    return seen
+    compile_regex = topic_regex_cache.compile_regex
+    monkeypatch.setattr(topic_regex_cache, "compile_regex", compile_and_record)
+    return matched
 
 
-def test_each_name_is_looked_at_once(looked_at):
-    known, first = Expressions(), named("a1", "a2", "b")
-    assert known.found("a.", first) == known.found("a.", first) == {"a1", "a2"}
-    assert known.found("a.", named("a2", "b", "a3", "c")) == {"a2", "a3"}
+def test_each_topic_name_is_matched_once(looked_at):
+    cache, first = TopicRegexCache(), topic_names("a1", "a2", "b")
+    assert cache.matching_topics("a.", first) == cache.matching_topics("a.", first) == {"a1", "a2"}
+    assert cache.matching_topics("a.", topic_names("a2", "b", "a3", "c")) == {"a2", "a3"}
     assert sorted(looked_at) == ["a1", "a2", "a3", "b", "c"]
 
 
 @pytest.mark.usefixtures("short_turns")
-async def test_many_are_looked_at_in_turns_and_then_no_more(looked_at):
-    known, names = Expressions(), named(*map(str, range(1_000)))
-    assert known.would_take_long([".*7"], names)
-    _, turns = await in_turns(known.find_in_turns(".*7", names, Turn()))
-    assert turns >= 1_000
-    assert not known.would_take_long([".*7"], names)
-    assert len(known.found(".*7", names)) == 100
+async def test_many_names_are_matched_in_time_slices_and_then_cached(looked_at):
+    cache, names = TopicRegexCache(), topic_names(*map(str, range(1_000)))
+    assert cache.exceeds_inline_limit([".*7"], names)
+    _, slices = await in_turns(cache.match_sliced(".*7", names, TimeSlice()))
+    assert slices >= 1_000
+    assert not cache.exceeds_inline_limit([".*7"], names)
+    assert len(cache.matching_topics(".*7", names)) == 100
     assert len(looked_at) == 1_000
 
 
 @pytest.mark.usefixtures("short_turns")
-async def test_names_that_come_and_go_while_others_are_looked_at_are_not_mixed_up(looked_at):
-    known, old = Expressions(), named("a-old", "b")
-    assert known.found("a.*", old) == {"a-old"}
-    new = named(*(f"a{number}" for number in range(1_000)), "a-old")
+async def test_topics_created_and_deleted_during_matching_are_not_mixed_up(looked_at):
+    cache, old = TopicRegexCache(), topic_names("a-old", "b")
+    assert cache.matching_topics("a.*", old) == {"a-old"}
+    new = topic_names(*(f"a{number}" for number in range(1_000)), "a-old")
     async with asyncio.TaskGroup() as group:
-        finding = group.create_task(known.find_in_turns("a.*", new, Turn()))
+        matching = group.create_task(cache.match_sliced("a.*", new, TimeSlice()))
         await asyncio.sleep(0)
         assert looked_at
-        assert not finding.done()
-        assert known.found("a.*", named("a-other")) == {"a-other"}
-    assert known.found("a.*", new) == new.keys()
+        assert not matching.done()
+        assert cache.matching_topics("a.*", topic_names("a-other")) == {"a-other"}
+    assert cache.matching_topics("a.*", new) == new.keys()
 
 
-def test_one_that_is_refused_does_not_take_long():
-    known = Expressions()
-    assert not known.would_take_long(["("], named(*map(str, range(1000))))
+def test_invalid_regex_does_not_exceed_the_inline_limit():
+    cache = TopicRegexCache()
+    assert not cache.exceeds_inline_limit(["("], topic_names(*map(str, range(1000))))
     with pytest.raises(InvalidRegularExpression):
-        known.found("(", named("a"))
+        cache.matching_topics("(", topic_names("a"))
 
 
-def test_one_that_is_not_asked_for_does_not_keep_what_was_long_ago():
-    known = Expressions()
-    generations = [named(str(number), "a") for number in range(expressions.CHANGES_KEPT + 1)]
-    known.names_changed(generations[0])
+def test_unused_regex_is_evicted_after_many_topic_changes():
+    cache = TopicRegexCache()
+    generations = [
+        topic_names(str(number), "a")
+        for number in range(topic_regex_cache.MAX_CACHED_TOPIC_CHANGES + 1)
+    ]
+    cache.on_topic_names_changed(generations[0])
     for each in ("a", "1", "2"):
-        known.found(each, generations[0])
+        cache.matching_topics(each, generations[0])
     for names in generations[1:]:
-        known.names_changed(names)
-        assert known.found("a", names) == {"a"}
-    assert len(known) == 1
+        cache.on_topic_names_changed(names)
+        assert cache.matching_topics("a", names) == {"a"}
+    assert len(cache) == 1
 
 
-async def test_one_that_is_refused_is_left_for_whoever_asks():
-    known = Expressions()
-    await known.find_in_turns("(", named("a"), Turn())
-    assert not len(known)
+async def test_invalid_regex_is_not_cached():
+    cache = TopicRegexCache()
+    await cache.match_sliced("(", topic_names("a"), TimeSlice())
+    assert not len(cache)
 
 
-def test_many_that_look_at_few_names_each_take_long_together():
-    known, names = Expressions(), named("a", "b")
-    several = [f"a{number}" for number in range(FEW)]
-    assert known.would_take_long(several, names)
-    assert not known.would_take_long(several[: FEW // 3], names)
-    for each in several:
-        known.found(each, names)
-    assert not known.would_take_long(several, names)
+def test_many_regexes_over_few_names_exceed_the_inline_limit_together():
+    cache, names = TopicRegexCache(), topic_names("a", "b")
+    regexes = [f"a{number}" for number in range(INLINE_ENTRIES_MAX)]
+    assert cache.exceeds_inline_limit(regexes, names)
+    assert not cache.exceeds_inline_limit(regexes[: INLINE_ENTRIES_MAX // 3], names)
+    for each in regexes:
+        cache.matching_topics(each, names)
+    assert not cache.exceeds_inline_limit(regexes, names)
     # Each has to be gone through once more, though there is no name that it has not seen.
-    assert not known.would_take_long(several, named("a"))
-    assert known.would_take_long([*several, "one more"], named("a"))
+    assert not cache.exceeds_inline_limit(regexes, topic_names("a"))
+    assert cache.exceeds_inline_limit([*regexes, "one more"], topic_names("a"))
 
 
 @pytest.mark.usefixtures("short_turns")
-async def test_names_are_looked_at_once_for_all_who_ask_at_the_same_time(looked_at):
-    known, names = Expressions(), named(*map(str, range(1_000)))
+async def test_concurrent_matching_matches_each_name_once(looked_at):
+    cache, names = TopicRegexCache(), topic_names(*map(str, range(1_000)))
     async with asyncio.TaskGroup() as group:
         for _ in range(5):
-            group.create_task(known.find_in_turns(".*7", names, Turn()))
-    assert len(known.found(".*7", names)) == 100
+            group.create_task(cache.match_sliced(".*7", names, TimeSlice()))
+    assert len(cache.matching_topics(".*7", names)) == 100
     assert len(looked_at) == 1_000
 
 
 @pytest.mark.usefixtures("short_turns")
-async def test_if_whoever_looks_at_names_is_gone_others_do():
-    known, names = Expressions(), named(*map(str, range(1_000)))
+async def test_matching_continues_when_the_first_task_is_cancelled():
+    cache, names = TopicRegexCache(), topic_names(*map(str, range(1_000)))
     async with asyncio.TaskGroup() as group:
-        first = group.create_task(known.find_in_turns(".*7", names, Turn()))
+        first = group.create_task(cache.match_sliced(".*7", names, TimeSlice()))
         await asyncio.sleep(0)
-        group.create_task(known.find_in_turns(".*7", names, Turn()))
+        group.create_task(cache.match_sliced(".*7", names, TimeSlice()))
         await asyncio.sleep(0)
         first.cancel()
-    assert not known.would_take_long([".*7"], names)
+    assert not cache.exceeds_inline_limit([".*7"], names)
 
 
-def test_of_many_those_are_forgotten_that_nobody_uses(monkeypatch, looked_at):
-    monkeypatch.setattr(expressions, "EXPRESSIONS_KEPT", 3)
-    known, names = Expressions(), named("a1")
+def test_unused_regexes_are_evicted_above_the_capacity(monkeypatch, looked_at):
+    monkeypatch.setattr(topic_regex_cache, "MAX_CACHED_REGEXES", 3)
+    cache, names = TopicRegexCache(), topic_names("a1")
     for number in range(10):
-        known.found(f"a{number}", names)
-        assert known.are_many is (number >= 3)
+        cache.matching_topics(f"a{number}", names)
+        assert cache.is_over_capacity is (number >= 3)
     used = {f"a{number}" for number in range(4)}
-    known.forget_all_but(used)
-    assert len(known) == 4
+    cache.retain_only(used)
+    assert len(cache) == 4
     looked_at.clear()
     for each in used:
-        known.found(each, names)
+        cache.matching_topics(each, names)
     assert looked_at == []
     # There is room for as many again: it is not worth while to look for them each time.
     for number in range(4, 9):
-        assert not known.are_many
-        known.found(f"a{number}", names)
-    assert known.are_many
+        assert not cache.is_over_capacity
+        cache.matching_topics(f"a{number}", names)
+    assert cache.is_over_capacity

@@ -6,25 +6,25 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.controller.assignment import Assignment
+from odradek.controller.replica_assignment import ReplicaAssignment
 from odradek.controller.store.paths import ConfigEntity, EntityType
 from odradek.controller.store.payloads.admin import PreferredReplicaElection, ReassignPartitions
 from odradek.controller.store.payloads.broker import (
     BrokerRegistration,
     Endpoint,
-    FeatureVersions,
     SecurityProtocol,
+    SupportedVersionRange,
 )
 from odradek.controller.store.payloads.cluster import (
     ClusterId,
     FeatureStatus,
     FinalizedFeatures,
-    ProducerIdBlock,
+    ProducerIdsBlock,
 )
-from odradek.controller.store.payloads.config import ConfigChange, EntityConfig
+from odradek.controller.store.payloads.config import ConfigChangeNotification, EntityConfig
 from odradek.controller.store.payloads.consumer_offset import ConsumerOffset
 from odradek.controller.store.payloads.controller import ControllerEpoch, ControllerRegistration
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.controller.store.payloads.notifications import IsrChange, LogDirEvent
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import TopicPartition, Uuid
@@ -38,7 +38,7 @@ partitions = st.builds(TopicPartition, st.text(), int32s)
 partition_lists = st.lists(partitions, max_size=5, unique=True).map(tuple)
 node_names = st.text(min_size=1).filter(lambda name: "/" not in name)
 
-anything = st.recursive(
+any_json = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
@@ -48,7 +48,7 @@ anything = st.recursive(
     max_leaves=6,
 )
 # No payload has a field whose name begins so.
-extra = st.dictionaries(st.text().map("x-".__add__), anything, max_size=2)
+extra = st.dictionaries(st.text().map("x-".__add__), any_json, max_size=2)
 
 endpoints = st.builds(
     Endpoint,
@@ -58,7 +58,7 @@ endpoints = st.builds(
     security_protocol=st.sampled_from(SecurityProtocol),
 )
 feature_versions = st.tuples(naturals, naturals).map(
-    lambda pair: FeatureVersions(min(pair), max(pair))
+    lambda pair: SupportedVersionRange(min(pair), max(pair))
 )
 entities = st.builds(ConfigEntity, st.sampled_from(EntityType), node_names) | st.builds(
     ConfigEntity, st.just(EntityType.USER), node_names, node_names
@@ -77,7 +77,9 @@ every_payload = st.one_of(
     st.builds(
         TopicAssignment,
         partitions=st.dictionaries(
-            naturals, st.builds(Assignment, broker_lists, broker_lists, broker_lists), max_size=30
+            naturals,
+            st.builds(ReplicaAssignment, broker_lists, broker_lists, broker_lists),
+            max_size=30,
         ),
         topic_id=st.none() | st.binary(min_size=16, max_size=16).map(Uuid),
         extra=extra,
@@ -87,7 +89,7 @@ every_payload = st.one_of(
     st.builds(ControllerEpoch, naturals),
     st.builds(ConsumerOffset, st.integers(0, 2**63 - 1)),
     st.builds(EntityConfig, st.dictionaries(st.text(), st.text(), max_size=20), extra),
-    st.builds(ConfigChange, entities, extra),
+    st.builds(ConfigChangeNotification, entities, extra),
     st.builds(IsrChange, partition_lists, extra),
     st.builds(LogDirEvent, int32s, int32s, extra),
     st.builds(
@@ -104,50 +106,50 @@ every_payload = st.one_of(
         extra,
     ),
     st.tuples(int32s, st.integers(0, 2**62), st.integers(0, 2**62 - 1), extra).map(
-        lambda of: ProducerIdBlock(of[0], of[1], of[1] + of[2], of[3])
+        lambda parts: ProducerIdsBlock(parts[0], parts[1], parts[1] + parts[2], parts[3])
     ),
 )
 
 
 @given(every_payload)
-def test_what_is_written_is_read_again(payload):
+def test_payload_survives_a_round_trip(payload):
     value = payload.encode()
     assert type(payload).decode(value) == payload
     assert type(payload).decode(value).encode() == value
 
 
 @given(every_payload, every_payload, st.integers(0, 2**32))
-def test_damaged_bytes_are_refused_or_read_and_written_again(payload, other, seed):
+def test_damaged_bytes_are_rejected_or_survive_a_round_trip(payload, other, seed):
     value = mutated(payload.encode(), other.encode(), Random(seed))
-    assert_refused_or_kept(type(payload), value)
+    assert_rejected_or_round_trips(type(payload), value)
 
 
 @given(every_payload, every_payload)
-def test_another_nodes_value_is_refused_or_read(payload, other):
-    assert_refused_or_kept(type(payload), other.encode())
+def test_value_of_another_znode_is_rejected_or_decoded(payload, other):
+    assert_rejected_or_round_trips(type(payload), other.encode())
 
 
 @given(every_payload, st.binary())
-def test_any_bytes_are_refused_or_read(payload, value):
-    assert_refused_or_kept(type(payload), value)
+def test_any_bytes_are_rejected_or_decoded(payload, value):
+    assert_rejected_or_round_trips(type(payload), value)
 
 
-@given(every_payload, anything, st.randoms(use_true_random=False))
-def test_a_field_of_any_type_is_refused_or_read(payload, found, choice):
+@given(every_payload, any_json, st.randoms(use_true_random=False))
+def test_field_of_any_type_is_rejected_or_decoded(payload, field_value, random):
     fields = json.loads(payload.encode())
     if isinstance(fields, dict):
-        fields[choice.choice(list(fields))] = found
-    assert_refused_or_kept(type(payload), json.dumps(fields).encode())
+        fields[random.choice(list(fields))] = field_value
+    assert_rejected_or_round_trips(type(payload), json.dumps(fields).encode())
 
 
-def assert_refused_or_kept(payload_class, value):
-    payload = read_if_sound(payload_class, value)
+def assert_rejected_or_round_trips(payload_class, value):
+    payload = decode_if_valid(payload_class, value)
     if payload is not None:
         assert payload_class.decode(payload.encode()) == payload
 
 
-def read_if_sound(payload_class, value):
+def decode_if_valid(payload_class, value):
     try:
         return payload_class.decode(value)
-    except PayloadDamaged:
+    except CorruptPayload:
         return None

@@ -5,16 +5,16 @@ import pytest
 from odradek.controller.store.payloads.broker import (
     BrokerRegistration,
     Endpoint,
-    FeatureVersions,
     SecurityProtocol,
+    SupportedVersionRange,
 )
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
 PLAINTEXT = Endpoint("PLAINTEXT", "h", 9092, SecurityProtocol.PLAINTEXT)
 SSL = Endpoint("SSL", "h", 9093, SecurityProtocol.SSL)
 TIME_MS = 1700000000000
 
-WRITTEN = [
+ENCODED = [
     (
         BrokerRegistration((PLAINTEXT,), timestamp_ms=TIME_MS),
         b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -44,9 +44,9 @@ WRITTEN = [
         BrokerRegistration(
             (PLAINTEXT,),
             features={
-                "metadata.version": FeatureVersions(1, 5),
-                "group.version": FeatureVersions(0, 1),
-                "alpha": FeatureVersions(0, 1),
+                "metadata.version": SupportedVersionRange(1, 5),
+                "group.version": SupportedVersionRange(0, 1),
+                "alpha": SupportedVersionRange(0, 1),
             },
             timestamp_ms=TIME_MS,
         ),
@@ -60,13 +60,13 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("registration", "value"), WRITTEN)
-def test_a_registration_is_written_as_kafka_writes_it(registration, value):
+@pytest.mark.parametrize(("registration", "value"), ENCODED)
+def test_registration_is_encoded_as_in_kafka(registration, value):
     assert registration.encode() == value
     assert BrokerRegistration.decode(value) == registration
 
 
-def test_a_registration_is_written_for_older_brokers():
+def test_registration_is_encoded_for_older_brokers():
     registration = BrokerRegistration((PLAINTEXT,), rack="r1", timestamp_ms=TIME_MS)
     assert registration.encode(version=4) == (
         b'{"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -75,7 +75,7 @@ def test_a_registration_is_written_for_older_brokers():
     )
 
 
-OLDER = [
+OLDER_VERSIONS = [
     (
         b'{"version":1,"host":"h","port":9092,"jmx_port":9999,"timestamp":"2233345666"}',
         BrokerRegistration((PLAINTEXT,), jmx_port=9999, timestamp_ms=2233345666),
@@ -100,12 +100,12 @@ OLDER = [
 ]
 
 
-@pytest.mark.parametrize(("value", "registration"), OLDER)
-def test_older_versions_are_read(value, registration):
+@pytest.mark.parametrize(("value", "registration"), OLDER_VERSIONS)
+def test_older_versions_are_decoded(value, registration):
     assert BrokerRegistration.decode(value) == registration
 
 
-def test_a_listener_is_known_in_capitals():
+def test_listener_name_is_uppercased():
     value = (
         b'{"version":4,"jmx_port":-1,"endpoints":["client://h:1"],'
         b'"listener_security_protocol_map":{"CLIENT":"SSL"}}'
@@ -114,7 +114,7 @@ def test_a_listener_is_known_in_capitals():
     assert endpoint == Endpoint("CLIENT", "h", 1, SecurityProtocol.SSL)
 
 
-def test_neither_rack_nor_features_need_be_there_or_be_more_than_null():
+def test_rack_and_features_may_be_missing_or_null():
     value = (
         b'{"version":5,"jmx_port":-1,"timestamp":7,"endpoints":["PLAINTEXT://h:9092"],'
         b'"rack":null,"features":null}'
@@ -122,11 +122,11 @@ def test_neither_rack_nor_features_need_be_there_or_be_more_than_null():
     assert BrokerRegistration.decode(value) == BrokerRegistration((PLAINTEXT,), timestamp_ms=7)
 
 
-def test_a_later_version_is_read_as_far_as_it_is_the_same_and_its_fields_are_kept():
-    written = WRITTEN[0][1][:-1] + b',"zone":{"a":[1]}}'
-    registration = BrokerRegistration.decode(written.replace(b'"version":5', b'"version":6'))
+def test_later_version_is_decoded_and_its_unknown_fields_are_kept():
+    encoded = ENCODED[0][1][:-1] + b',"zone":{"a":[1]}}'
+    registration = BrokerRegistration.decode(encoded.replace(b'"version":5', b'"version":6'))
     assert registration.endpoints == (PLAINTEXT,)
-    assert registration.encode() == written
+    assert registration.encode() == encoded
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_a_later_version_is_read_as_far_as_it_is_the_same_and_its_fields_are_kep
         b'"version":5,"endpoints":[],"features":{"f":{"min_version":-1,"max_version":1}}',
     ],
 )
-def test_a_registration_that_no_broker_made_is_refused(fields):
-    with pytest.raises(PayloadDamaged, match=r"^/brokers/ids/1: "):
+def test_malformed_registration_is_rejected(fields):
+    with pytest.raises(CorruptPayload, match=r"^/brokers/ids/1: "):
         BrokerRegistration.decode(b'{"jmx_port":-1,' + fields + b"}", "/brokers/ids/1")

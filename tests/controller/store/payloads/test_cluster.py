@@ -6,11 +6,11 @@ from odradek.controller.store.payloads.cluster import (
     ClusterId,
     FeatureStatus,
     FinalizedFeatures,
-    ProducerIdBlock,
+    ProducerIdsBlock,
 )
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
-WRITTEN = [
+ENCODED = [
     (ClusterId("abcdefghijklmnopqrstuv"), b'{"version":"1","id":"abcdefghijklmnopqrstuv"}'),
     (
         FinalizedFeatures(FeatureStatus.ENABLED),
@@ -22,32 +22,32 @@ WRITTEN = [
         b'"version":2,"status":0}',
     ),
     (
-        ProducerIdBlock(1, block_start=1000, block_end=1999),
+        ProducerIdsBlock(1, block_start=1000, block_end=1999),
         b'{"version":1,"broker":1,"block_start":"1000","block_end":"1999"}',
     ),
 ]
 
 
-@pytest.mark.parametrize(("payload", "value"), WRITTEN)
-def test_it_is_written_as_kafka_writes_it(payload, value):
+@pytest.mark.parametrize(("payload", "value"), ENCODED)
+def test_payload_is_encoded_as_in_kafka(payload, value):
     assert payload.encode() == value
     assert type(payload).decode(value) == payload
 
 
-@pytest.mark.parametrize(("payload", "value"), WRITTEN)
+@pytest.mark.parametrize(("payload", "value"), ENCODED)
 def test_unknown_fields_are_kept(payload, value):
     newer = value[:-1] + b',"later":{"a":null}}'
     assert type(payload).decode(newer).encode() == newer
 
 
-def test_features_of_version_1_are_read():
+def test_features_of_version_1_are_decoded():
     value = (
         b'{"features":{"x":{"max_version_level":3,"min_version_level":1}},"version":1,"status":1}'
     )
     assert FinalizedFeatures.decode(value) == FinalizedFeatures(FeatureStatus.ENABLED, {"x": 3})
 
 
-def test_features_are_written_for_older_brokers():
+def test_features_are_encoded_for_older_brokers():
     features = FinalizedFeatures(FeatureStatus.ENABLED, {"x": 3})
     value = (
         b'{"features":{"x":{"max_version_level":3,"min_version_level":3}},"version":1,"status":1}'
@@ -74,14 +74,14 @@ def test_features_are_written_for_older_brokers():
         b'{"version":1,"status":1,"features":{"x":{"max_version_level":3,"min_version_level":0}}}',
     ],
 )
-def test_features_that_cannot_be_are_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/feature: "):
+def test_malformed_features_are_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/feature: "):
         FinalizedFeatures.decode(value)
 
 
 @pytest.mark.parametrize("value", [b"", b"abc", b"{}", b'{"id":1}'])
-def test_what_is_no_id_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/cluster/id: "):
+def test_malformed_cluster_id_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/cluster/id: "):
         ClusterId.decode(value)
 
 
@@ -98,6 +98,6 @@ def test_what_is_no_id_is_refused(value):
         b'"broker":1,"block_start":"0","block_end":"9223372036854775808"',
     ],
 )
-def test_what_is_no_block_of_producer_ids_is_refused(fields):
-    with pytest.raises(PayloadDamaged, match=r"^/latest_producer_id_block: "):
-        ProducerIdBlock.decode(b"{" + fields + b"}")
+def test_malformed_producer_id_block_is_rejected(fields):
+    with pytest.raises(CorruptPayload, match=r"^/latest_producer_id_block: "):
+        ProducerIdsBlock.decode(b"{" + fields + b"}")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from odradek.controller.store.paths import topic_config, user_client_config
-from odradek.controller.store.payloads.config import ConfigChange, EntityConfig
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.config import ConfigChangeNotification, EntityConfig
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
 OFFSETS_TOPIC = {
     "segment.bytes": "104857600",
@@ -27,17 +27,17 @@ OFFSETS_TOPIC = {
         ),
     ],
 )
-def test_a_configuration_is_written_as_kafka_writes_it(config, value):
+def test_config_is_encoded_as_in_kafka(config, value):
     assert EntityConfig(config).encode() == value
     assert EntityConfig.decode(value).config == config
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"version":1}', b'{"version":1,"config":null}'])
-def test_a_node_without_a_configuration_has_an_empty_one(value):
+def test_znode_without_a_config_decodes_to_an_empty_config(value):
     assert EntityConfig.decode(value) == EntityConfig({})
 
 
-def test_unknown_fields_outlive_a_change():
+def test_unknown_fields_survive_a_change():
     config = EntityConfig.decode(b'{"version":1,"config":{"a":"1"},"note":"x"}')
     changed = replace(config, config={"b": "2"})
     assert changed.encode() == b'{"version":1,"config":{"b":"2"},"note":"x"}'
@@ -46,12 +46,12 @@ def test_unknown_fields_outlive_a_change():
 @pytest.mark.parametrize(
     "value", [b"x", b"[]", b'{"config":[]}', b'{"config":{"a":1}}', b'{"config":{"a":null}}']
 )
-def test_what_is_no_configuration_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/config/topics/t: "):
+def test_malformed_config_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/config/topics/t: "):
         EntityConfig.decode(value, "/config/topics/t")
 
 
-def test_a_configuration_does_not_show_its_secrets():
+def test_repr_of_a_config_shows_no_password():
     assert "secret" not in repr(EntityConfig({"ssl.keystore.password": "secret"}))
 
 
@@ -65,17 +65,17 @@ def test_a_configuration_does_not_show_its_secrets():
         ),
     ],
 )
-def test_a_change_is_written_as_kafka_writes_it(entity, value):
-    assert ConfigChange(entity).encode() == value
-    assert ConfigChange.decode(value) == ConfigChange(entity)
+def test_change_notification_is_encoded_as_in_kafka(entity, value):
+    assert ConfigChangeNotification(entity).encode() == value
+    assert ConfigChangeNotification.decode(value) == ConfigChangeNotification(entity)
 
 
 @pytest.mark.parametrize(
-    ("kind", "path"), [("topics", "/config/topics/T"), ("clients", "/config/clients/T")]
+    ("entity_type", "path"), [("topics", "/config/topics/T"), ("clients", "/config/clients/T")]
 )
-def test_a_change_of_version_1_is_read(kind, path):
-    value = f'{{"version":1,"entity_type":"{kind}","entity_name":"T"}}'.encode()
-    assert ConfigChange.decode(value).entity.path == path
+def test_change_notification_of_version_1_is_decoded(entity_type, path):
+    value = f'{{"version":1,"entity_type":"{entity_type}","entity_name":"T"}}'.encode()
+    assert ConfigChangeNotification.decode(value).entity.path == path
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_a_change_of_version_1_is_read(kind, path):
         b'{"version":1,"entity_type":"topics","entity_name":""}',
     ],
 )
-def test_what_is_no_change_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/config/changes/config_change_0000000001: "):
-        ConfigChange.decode(value, "/config/changes/config_change_0000000001")
+def test_malformed_change_notification_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/config/changes/config_change_0000000001: "):
+        ConfigChangeNotification.decode(value, "/config/changes/config_change_0000000001")

@@ -3,12 +3,12 @@
 import pytest
 
 from odradek.controller.store.payloads.controller import ControllerEpoch, ControllerRegistration
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 
 VALUE = b'{"version":2,"brokerid":1,"timestamp":"1700000000000","kraftControllerEpoch":-1}'
 
 
-def test_the_controller_is_written_as_kafka_writes_it():
+def test_controller_is_encoded_as_in_kafka():
     registration = ControllerRegistration(1, timestamp_ms=1700000000000)
     assert registration.encode() == VALUE
     assert ControllerRegistration.decode(VALUE) == registration
@@ -26,11 +26,11 @@ def test_the_controller_is_written_as_kafka_writes_it():
         (b'{"version":1,"brokerid":3}', ControllerRegistration(3)),
     ],
 )
-def test_older_versions_are_read(value, registration):
+def test_older_versions_are_decoded(value, registration):
     assert ControllerRegistration.decode(value) == registration
 
 
-def test_a_controller_of_kraft_is_seen():
+def test_kraft_controller_epoch_is_decoded():
     value = VALUE.replace(b":-1", b":12")
     assert ControllerRegistration.decode(value).kraft_controller_epoch == 12
 
@@ -54,18 +54,18 @@ def test_unknown_fields_are_kept():
         b'{"brokerid":1,"kraftControllerEpoch":null}',
     ],
 )
-def test_what_names_no_controller_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/controller: "):
+def test_malformed_controller_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/controller: "):
         ControllerRegistration.decode(value)
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 2147483647])
-def test_the_epoch_is_a_number_in_digits(epoch):
+def test_epoch_is_encoded_as_decimal_digits(epoch):
     assert ControllerEpoch(epoch).encode() == str(epoch).encode()
     assert ControllerEpoch.decode(str(epoch).encode()) == ControllerEpoch(epoch)
 
 
 @pytest.mark.parametrize("value", [b"", b"-1", b"1 ", b"2147483648", b'{"epoch":1}'])
-def test_what_is_no_epoch_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/controller_epoch: "):
+def test_malformed_epoch_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/controller_epoch: "):
         ControllerEpoch.decode(value)

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.controller.store.payloads.fields import (
-    Fields,
-    PayloadDamaged,
+from odradek.controller.store.payloads.json_object import (
+    CorruptPayload,
+    JsonObject,
     parse_number,
     write_json,
 )
 
 
-def fields_of(json):
-    return Fields.parse(json.encode(), "/a/node")
+def parse(json):
+    return JsonObject.parse(json.encode(), "/a/node")
 
 
 @pytest.mark.parametrize(
@@ -33,106 +33,106 @@ def fields_of(json):
         b'{"a":' + b"1" * 5000 + b"}",
     ],
 )
-def test_what_is_not_json_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/a/node: not JSON"):
-        Fields.parse(value, "/a/node")
+def test_malformed_json_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/a/node: not JSON"):
+        JsonObject.parse(value, "/a/node")
 
 
 @pytest.mark.parametrize("value", [b"[]", b"1", b'"a"', b"null", b"true"])
-def test_json_that_is_no_object_is_refused(value):
-    with pytest.raises(PayloadDamaged, match="not a JSON object"):
-        Fields.parse(value, "/a/node")
+def test_json_that_is_not_an_object_is_rejected(value):
+    with pytest.raises(CorruptPayload, match="not a JSON object"):
+        JsonObject.parse(value, "/a/node")
 
 
-def test_a_refusal_says_where_and_why():
-    with pytest.raises(PayloadDamaged) as refusal:
-        fields_of('{"leader":"1"}').int32("leader")
-    assert refusal.value.node == "/a/node"
-    assert refusal.value.why == "leader is no number of 32 bits: '1'"
+def test_error_names_the_path_and_the_reason():
+    with pytest.raises(CorruptPayload) as error:
+        parse('{"leader":"1"}').int32("leader")
+    assert error.value.path == "/a/node"
+    assert error.value.reason == "leader is no number of 32 bits: '1'"
 
 
-@pytest.mark.parametrize("found", ['"1"', "1.0", "true", "null", "[1]", "2147483648"])
-def test_only_a_whole_number_of_32_bits_is_one(found):
-    with pytest.raises(PayloadDamaged):
-        fields_of(f'{{"a":{found}}}').int32("a", default=5)
+@pytest.mark.parametrize("field", ['"1"', "1.0", "true", "null", "[1]", "2147483648"])
+def test_only_a_32_bit_integer_is_accepted_as_int32(field):
+    with pytest.raises(CorruptPayload):
+        parse(f'{{"a":{field}}}').int32("a", default=5)
 
 
-def test_a_number_that_is_not_there_has_its_default_or_is_refused():
-    assert fields_of("{}").int32("a", default=5) == 5
-    with pytest.raises(PayloadDamaged):
-        fields_of("{}").int32("a")
+def test_missing_number_takes_its_default_or_is_rejected():
+    assert parse("{}").int32("a", default=5) == 5
+    with pytest.raises(CorruptPayload):
+        parse("{}").int32("a")
 
 
-@pytest.mark.parametrize("found", ['"1700000000000"', "1700000000000"])
-def test_a_number_in_quotes_may_lack_them(found):
-    assert fields_of(f'{{"a":{found}}}').int64_in_text("a") == 1700000000000
+@pytest.mark.parametrize("field", ['"1700000000000"', "1700000000000"])
+def test_quotes_around_a_quoted_number_are_optional(field):
+    assert parse(f'{{"a":{field}}}').int64_from_text("a") == 1700000000000
 
 
 @pytest.mark.parametrize(
-    "found", ['""', '"x"', '" 1"', '"1.5"', "1.5", "null", '"9223372036854775808"', '"\\u0661"']
+    "field", ['""', '"x"', '" 1"', '"1.5"', "1.5", "null", '"9223372036854775808"', '"\\u0661"']
 )
-def test_other_text_is_no_number(found):
-    with pytest.raises(PayloadDamaged):
-        fields_of(f'{{"a":{found}}}').int64_in_text("a")
+def test_text_that_is_not_a_number_is_rejected(field):
+    with pytest.raises(CorruptPayload):
+        parse(f'{{"a":{field}}}').int64_from_text("a")
 
 
 @pytest.mark.parametrize(
-    ("found", "read"),
+    ("field", "read"),
     [
-        ("1", Fields.text),
-        ("null", Fields.text),
-        ('{"0":1}', Fields.int32s),
-        ('[1,"2"]', Fields.int32s),
-        ("null", Fields.int32s),
-        ("[1]", Fields.texts),
-        ("[]", Fields.text_map),
-        ('{"k":1}', Fields.text_map),
-        ('{"0":1}', Fields.int32s_map),
-        ('{"0":[null]}', Fields.int32s_map),
-        ("[]", Fields.objects_map),
-        ('{"k":1}', Fields.objects_map),
-        ("{}", Fields.objects),
-        ("[1]", Fields.objects),
+        ("1", JsonObject.text),
+        ("null", JsonObject.text),
+        ('{"0":1}', JsonObject.int32_list),
+        ('[1,"2"]', JsonObject.int32_list),
+        ("null", JsonObject.int32_list),
+        ("[1]", JsonObject.text_list),
+        ("[]", JsonObject.text_map),
+        ('{"k":1}', JsonObject.text_map),
+        ('{"0":1}', JsonObject.int32_list_map),
+        ('{"0":[null]}', JsonObject.int32_list_map),
+        ("[]", JsonObject.object_map),
+        ('{"k":1}', JsonObject.object_map),
+        ("{}", JsonObject.object_list),
+        ("[1]", JsonObject.object_list),
     ],
 )
-def test_a_field_of_another_type_is_refused(found, read):
-    with pytest.raises(PayloadDamaged):
-        read(fields_of(f'{{"a":{found}}}'), "a")
+def test_field_of_another_type_is_rejected(field, read):
+    with pytest.raises(CorruptPayload):
+        read(parse(f'{{"a":{field}}}'), "a")
 
 
 @pytest.mark.parametrize("json", ["{}", '{"a":null}'])
-def test_a_map_that_is_not_there_is_empty(json):
-    assert fields_of(json).text_map("a") == {}
-    assert fields_of(json).int32s_map("a") == {}
-    assert fields_of(json).objects_map("a") == {}
+def test_missing_map_is_empty(json):
+    assert parse(json).text_map("a") == {}
+    assert parse(json).int32_list_map("a") == {}
+    assert parse(json).object_map("a") == {}
 
 
-def test_the_last_of_two_fields_with_one_name_counts():
-    assert fields_of('{"a":1,"a":2}').int32("a") == 2
+def test_last_of_two_fields_with_the_same_name_wins():
+    assert parse('{"a":1,"a":2}').int32("a") == 2
 
 
 @pytest.mark.parametrize("value", [b"0", b"7", b"2147483647"])
-def test_a_number_by_itself_is_read(value):
-    assert parse_number(value, "/n", largest=2**31 - 1) == int(value)
+def test_bare_number_is_parsed(value):
+    assert parse_number(value, "/n", max_value=2**31 - 1) == int(value)
 
 
 @pytest.mark.parametrize("value", [b"", b"-1", b"+1", b" 1", b"1\n", b"x", b"2147483648", b"\xff"])
-def test_what_is_no_number_by_itself_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/n: "):
-        parse_number(value, "/n", largest=2**31 - 1)
+def test_malformed_bare_number_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/n: "):
+        parse_number(value, "/n", max_value=2**31 - 1)
 
 
-def test_text_is_escaped_as_kafka_escapes_it():
+def test_text_is_escaped_as_in_kafka():
     text = 'a"b\\c\n\x01\x1f\x7fé\u2028😀/\\u001f'
     assert write_json({"k": text}, {}) == (
         b'{"k":"a\\"b\\\\c\\n\\u0001\\u001F\x7f\xc3\xa9\xe2\x80\xa8\\uD83D\\uDE00/\\\\u001f"}'
     )
 
 
-def test_what_is_unknown_comes_after_what_is_known():
+def test_unknown_fields_are_written_after_known_fields():
     assert write_json({"b": 1}, {"a": [None, 1.5]}) == b'{"b":1,"a":[null,1.5]}'
 
 
 @given(st.text())
-def test_any_text_is_read_as_it_was_written(text):
-    assert Fields.parse(write_json({"k": text}, {}), "/n").text("k") == text
+def test_any_text_survives_a_round_trip(text):
+    assert JsonObject.parse(write_json({"k": text}, {}), "/n").text("k") == text

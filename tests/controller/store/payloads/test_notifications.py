@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.controller.store.payloads.notifications import IsrChange, LogDirEvent
 from odradek.protocol.types import TopicPartition
 
@@ -10,18 +10,18 @@ ISR_CHANGE = b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"
 LOG_DIR_EVENT = b'{"version":1,"broker":3,"event":1}'
 
 
-def test_a_change_of_in_sync_replicas_is_written_as_kafka_writes_it():
+def test_isr_change_is_encoded_as_in_kafka():
     change = IsrChange((TopicPartition("t", 0), TopicPartition("u", 3)))
     assert change.encode() == ISR_CHANGE
     assert IsrChange.decode(ISR_CHANGE) == change
 
 
-def test_a_partition_that_is_named_twice_has_changed_once():
+def test_duplicate_partition_is_decoded_once():
     value = b'{"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":0}]}'
     assert IsrChange.decode(value).partitions == (TopicPartition("t", 0),)
 
 
-def test_an_event_of_a_log_directory_is_written_as_kafka_writes_it():
+def test_log_dir_event_is_encoded_as_in_kafka():
     assert LogDirEvent(3).encode() == LOG_DIR_EVENT
     assert LogDirEvent.decode(LOG_DIR_EVENT) == LogDirEvent(3)
 
@@ -45,12 +45,12 @@ def test_unknown_fields_are_kept():
         b'{"partitions":[{"topic":"t","partition":"0"}]}',
     ],
 )
-def test_what_is_no_change_of_in_sync_replicas_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/n: "):
+def test_malformed_isr_change_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/n: "):
         IsrChange.decode(value, "/n")
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"broker":"3"}', b'{"broker":3,"event":"1"}'])
-def test_what_is_no_event_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/n: "):
+def test_malformed_log_dir_event_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/n: "):
         LogDirEvent.decode(value, "/n")

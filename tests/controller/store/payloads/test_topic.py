@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.controller.assignment import Assignment
-from odradek.controller.store.payloads.fields import PayloadDamaged
+from odradek.controller.replica_assignment import ReplicaAssignment
+from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import Uuid
 
@@ -14,17 +14,19 @@ ID = b'"topic_id":"AAAAAAAAAAEAAAAAAAAAAg"'
 
 TOPICS = [
     (
-        TopicAssignment({0: Assignment((1, 2)), 1: Assignment((2, 1))}, TOPIC_ID),
+        TopicAssignment({0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 1))}, TOPIC_ID),
         b'{"partitions":{"0":[1,2],"1":[2,1]},' + ID + b',"adding_replicas":{},'
         b'"removing_replicas":{},"version":3}',
     ),
     (
-        TopicAssignment({0: Assignment((3, 1, 2), (3,), (1,)), 1: Assignment((1,))}, TOPIC_ID),
+        TopicAssignment(
+            {0: ReplicaAssignment((3, 1, 2), (3,), (1,)), 1: ReplicaAssignment((1,))}, TOPIC_ID
+        ),
         b'{"partitions":{"0":[3,1,2],"1":[1]},' + ID + b',"adding_replicas":{"0":[3]},'
         b'"removing_replicas":{"0":[1]},"version":3}',
     ),
     (
-        TopicAssignment({0: Assignment((1,))}),
+        TopicAssignment({0: ReplicaAssignment((1,))}),
         b'{"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{},"version":3}',
     ),
     (
@@ -35,13 +37,13 @@ TOPICS = [
 
 
 @pytest.mark.parametrize(("topic", "value"), TOPICS)
-def test_a_topic_is_written_as_kafka_writes_it(topic, value):
+def test_topic_is_encoded_as_in_kafka(topic, value):
     assert topic.encode() == value
     assert TopicAssignment.decode(value) == topic
 
 
-def test_twelve_partitions_are_written_in_the_order_of_kafkas_map():
-    value = TopicAssignment({number: Assignment((1,)) for number in range(12)}).encode()
+def test_twelve_partitions_are_encoded_in_the_order_of_kafkas_map():
+    value = TopicAssignment({number: ReplicaAssignment((1,)) for number in range(12)}).encode()
     assert value.startswith(b'{"partitions":{"11":[1],"0":[1],"1":[1]')
 
 
@@ -50,29 +52,29 @@ def test_twelve_partitions_are_written_in_the_order_of_kafkas_map():
     [
         (
             b'{"version":1,"partitions":{"1":[2],"0":[1,2]}}',
-            TopicAssignment({0: Assignment((1, 2)), 1: Assignment((2,))}),
+            TopicAssignment({0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2,))}),
         ),
         (
             b'{"version":2,"partitions":{"0":[1,2]},"adding_replicas":{"0":[2]},'
             b'"removing_replicas":{}}',
-            TopicAssignment({0: Assignment((1, 2), adding=(2,))}),
+            TopicAssignment({0: ReplicaAssignment((1, 2), adding_replicas=(2,))}),
         ),
         (b'{"version":1}', TopicAssignment({})),
     ],
 )
-def test_older_versions_of_a_topic_are_read(value, topic):
+def test_older_versions_of_a_topic_are_decoded(value, topic):
     assert TopicAssignment.decode(value) == topic
 
 
-def test_what_is_being_added_to_no_partition_is_left_out():
+def test_adding_replicas_of_an_unknown_partition_are_ignored():
     value = b'{"version":2,"partitions":{"0":[1]},"adding_replicas":{"9":[2]}}'
-    assert TopicAssignment.decode(value) == TopicAssignment({0: Assignment((1,))})
+    assert TopicAssignment.decode(value) == TopicAssignment({0: ReplicaAssignment((1,))})
 
 
-def test_unknown_fields_of_a_topic_outlive_a_change():
+def test_unknown_topic_fields_survive_a_change():
     topic = TopicAssignment.decode(TOPICS[2][1][:-1] + b',"owner":{"name":"a"}}')
-    grown = replace(topic, partitions={**topic.partitions, 1: Assignment((2,))})
-    assert grown.encode() == (
+    expanded = replace(topic, partitions={**topic.partitions, 1: ReplicaAssignment((2,))})
+    assert expanded.encode() == (
         b'{"partitions":{"0":[1],"1":[2]},"adding_replicas":{},"removing_replicas":{},'
         b'"version":3,"owner":{"name":"a"}}'
     )
@@ -100,8 +102,8 @@ def test_unknown_fields_of_a_topic_outlive_a_change():
         '{"partitions":{},"topic_id":"AAAAAAAAAAEAAAAAAAAAAé"}'.encode(),
     ],
 )
-def test_what_is_no_topic_is_refused(value):
-    with pytest.raises(PayloadDamaged, match=r"^/brokers/topics/t: "):
+def test_malformed_topic_is_rejected(value):
+    with pytest.raises(CorruptPayload, match=r"^/brokers/topics/t: "):
         TopicAssignment.decode(value, "/brokers/topics/t")
 
 
@@ -123,17 +125,17 @@ STATES = [
 
 
 @pytest.mark.parametrize(("state", "value"), STATES)
-def test_a_state_is_written_as_kafka_writes_it(state, value):
+def test_partition_state_is_encoded_as_in_kafka(state, value):
     assert state.encode() == value
     assert LeaderAndIsr.decode(value) == state
 
 
-def test_a_recovered_leader_may_be_said_to_be_so():
+def test_explicit_recovered_state_is_decoded():
     value = STATES[0][1][:-1] + b',"leader_recovery_state":0}'
     assert LeaderAndIsr.decode(value) == STATES[0][0]
 
 
-def test_unknown_fields_of_a_state_outlive_a_change():
+def test_unknown_partition_state_fields_survive_a_change():
     state = LeaderAndIsr.decode(STATES[0][1][:-1] + b',"witness":7}')
     assert replace(state, isr=(1,)).encode() == (
         b'{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":4,"isr":[1],"witness":7}'
@@ -143,17 +145,17 @@ def test_unknown_fields_of_a_state_outlive_a_change():
 @pytest.mark.parametrize(
     "missing", [b'"controller_epoch":3,', b'"leader":1,', b'"leader_epoch":4,']
 )
-def test_a_state_without_one_of_its_numbers_is_refused(missing):
-    with pytest.raises(PayloadDamaged, match=missing.split(b'"')[1].decode()):
+def test_partition_state_without_a_required_number_is_rejected(missing):
+    with pytest.raises(CorruptPayload, match=missing.split(b'"')[1].decode()):
         LeaderAndIsr.decode(STATES[0][1].replace(missing, b""))
 
 
 @pytest.mark.parametrize("isr", [b"null", b"1", b'"1"', b"[1.0]", b"{}"])
-def test_a_state_without_in_sync_replicas_is_refused(isr):
-    with pytest.raises(PayloadDamaged, match="isr"):
+def test_partition_state_without_an_isr_is_rejected(isr):
+    with pytest.raises(CorruptPayload, match="isr"):
         LeaderAndIsr.decode(STATES[0][1].replace(b"[1,2]", isr))
 
 
-def test_an_unknown_way_of_recovering_is_refused():
-    with pytest.raises(PayloadDamaged, match="leader_recovery_state is unknown: 2"):
+def test_unknown_leader_recovery_state_is_rejected():
+    with pytest.raises(CorruptPayload, match="leader_recovery_state is unknown: 2"):
         LeaderAndIsr.decode(STATES[0][1][:-1] + b',"leader_recovery_state":2}')

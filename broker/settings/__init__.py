@@ -1,23 +1,25 @@
-"""What a server can be told: every setting, where it is written, and how it changes.
+"""The settings of a broker: their declarations, their sources and their changes at run time.
+
+Kafka: KafkaConfig, DynamicBrokerConfig and DynamicConfig.
 
 The tables (those of logs are in storage/, those of the controller in controller/):
 
-    server.py           the broker as such
+    broker.py           general settings of a broker
     network.py          listeners, connections, requests
-    replication.py      replicas
+    replication.py      replication
     groups.py           groups and committed offsets
     consumer_groups.py  groups of the consumer protocol
     transactions.py     transactions and transactional ids
-    internal_topics.py  how the topics of both are made
+    internal_topics.py  creation of the internal topics
 
-All together:
+Common modules:
 
-    server_settings.py  every table, read from the same layers
-    sources.py          the file, the environment, the command line
-    kafka_names.py      the settings that Kafka has
-    updates.py          what may be changed while the broker runs
-    stored.py           what the store has configured
-    dynamic.py          the settings in force, and who listens
-    topic_configs.py    topics that come and go
-    reference.py        docs/configuration.md
+    server_settings.py  all tables, read from the same sources
+    sources.py          reads the file, the environment and the command line
+    kafka_config_names.py  the names of Kafka's broker settings
+    dynamic_config_rules.py  which settings may change at run time, and how
+    config_store.py     reads configurations from the metadata store
+    dynamic_settings.py  the current settings and the listeners for their changes
+    topic_configs.py    configurations of topics that are created and deleted
+    reference.py        generates docs/configuration.md
 """

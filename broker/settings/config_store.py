@@ -1,4 +1,4 @@
-"""What is configured in the store: of topics, brokers, users, clients and addresses."""
+"""Reads the configurations of topics, brokers, users, clients and addresses from the store."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from odradek.controller.store.paths import ConfigEntity, EntityType
 from odradek.controller.store.payloads.config import EntityConfig
 from odradek.controller.store.payloads.json_object import CorruptPayload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 ConfigMap = Mapping[str, str]
 
 
 async def read_all_configs(store: MetadataStore) -> dict[ConfigEntity, ConfigMap]:
-    """Everything that is configured; what cannot be read is logged and left out."""
+    """Read all configurations.  Those that cannot be decoded are logged and omitted."""
     type_paths = [entity_type.path for entity_type in EntityType]
     names = zip(EntityType, await _run(store, map(GetChildren, type_paths)), strict=True)
     entities = [
@@ -49,7 +49,7 @@ async def read_all_configs(store: MetadataStore) -> dict[ConfigEntity, ConfigMap
 async def read_configs(
     store: MetadataStore, entities: Sequence[ConfigEntity]
 ) -> dict[ConfigEntity, ConfigMap]:
-    """Nothing, where there is none or it cannot be read."""
+    """Read these configurations; missing or undecodable ones are empty."""
     nodes = await _run(store, [GetData(entity.path) for entity in entities])
     return {
         entity: _decode_config(entity, node) for entity, node in zip(entities, nodes, strict=True)
@@ -74,5 +74,5 @@ def _decode_config(entity: ConfigEntity, node: Outcome) -> ConfigMap:
     try:
         return EntityConfig.decode(node.value, entity.path).config
     except CorruptPayload as error:
-        log.error("A configuration has no effect: %s", error)
+        log.error("Ignoring corrupt configuration: %s", error)
         return {}

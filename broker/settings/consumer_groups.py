@@ -1,6 +1,6 @@
-"""The settings of groups of the consumer protocol (KIP-848): of all, and of a single one.
+"""Settings of groups of the consumer protocol (KIP-848): for all groups, and for single groups.
 
-Names, ranges and defaults are Kafka's, those of 4.1 where 3.9 has the protocol switched off.
+Names, ranges and defaults are Kafka's: those of 4.1 where 3.9 disables the protocol.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from odradek.config.definition import SettingError, UpdateMode, choice, integer, text_list
 from odradek.config.settings import Settings
 
-#: Whether groups may pass from one protocol to the other while they have members.
+#: Whether groups may change the protocol while they have members.
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 CONSUMER = "consumer"
-#: Kafka's own, which stand for `uniform` and `range`.
+#: Kafka's class names for `uniform` and `range`.
 _ASSIGNOR_CLASSES = (
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
@@ -19,69 +19,69 @@ _ASSIGNOR_CLASSES = (
 
 
 class ConsumerGroupSettings(Settings):
-    """Groups whose members the broker assigns to: the consumer protocol (KIP-848)."""
+    """Settings for all groups of the consumer protocol (KIP-848)."""
 
     rebalance_protocols: tuple[str, ...] = text_list(
         "group.coordinator.rebalance.protocols",
         default=("classic", CONSUMER),
         one_of=("classic", CONSUMER, "share", "streams", "unknown"),
-        doc="Which protocols groups may use.  Without `consumer`, ConsumerGroupHeartbeat is "
-        "refused; `classic` is always there.",
+        doc="The enabled group protocols: without `consumer`, ConsumerGroupHeartbeat is rejected; "
+        "`classic` is always enabled.",
     )
     migration_policy: str = choice(
         "group.consumer.migration.policy",
         MIGRATION_POLICIES,
         default="bidirectional",
-        doc="Whether a classic group is upgraded when a consumer of the new protocol joins, and "
-        "downgraded when the last one leaves and consumers of the classic protocol stay.",
+        doc="Whether a classic group is upgraded when a member of the consumer protocol joins, and "
+        "downgraded when the last such member leaves and classic members remain.",
     )
     assignors: tuple[str, ...] = text_list(
         "group.consumer.assignors",
         default=_ASSIGNOR_CLASSES,
         one_of=("uniform", "range", *_ASSIGNOR_CLASSES),
-        doc="The assignors that members may ask for; the first is for those who do not.",
+        doc="The assignors that members may request; the first is the default.",
     )
     max_size: int = integer(
         "group.consumer.max.size",
         default=2**31 - 1,
         at_least=1,
-        doc="How many members a group may have.",
+        doc="The maximum number of members of a group.",
     )
     session_timeout_ms: int = integer(
         "group.consumer.session.timeout.ms",
         default=45_000,
         at_least=1,
-        doc="How long a member may be silent.",
+        doc="The time without a heartbeat after which a member is removed.",
     )
     min_session_timeout_ms: int = integer(
         "group.consumer.min.session.timeout.ms",
         default=45_000,
         at_least=1,
-        doc="The shortest session that may be set.",
+        doc="The minimum for `group.consumer.session.timeout.ms`.",
     )
     max_session_timeout_ms: int = integer(
         "group.consumer.max.session.timeout.ms",
         default=60_000,
         at_least=1,
-        doc="The longest session that may be set.",
+        doc="The maximum for `group.consumer.session.timeout.ms`.",
     )
     heartbeat_interval_ms: int = integer(
         "group.consumer.heartbeat.interval.ms",
         default=5_000,
         at_least=1,
-        doc="How often members are told to send heartbeats.",
+        doc="The heartbeat interval that members receive.",
     )
     min_heartbeat_interval_ms: int = integer(
         "group.consumer.min.heartbeat.interval.ms",
         default=5_000,
         at_least=1,
-        doc="The shortest interval that may be set.",
+        doc="The minimum for `group.consumer.heartbeat.interval.ms`.",
     )
     max_heartbeat_interval_ms: int = integer(
         "group.consumer.max.heartbeat.interval.ms",
         default=15_000,
         at_least=1,
-        doc="The longest interval that may be set.",
+        doc="The maximum for `group.consumer.heartbeat.interval.ms`.",
     )
 
     @property
@@ -101,25 +101,25 @@ class ConsumerGroupSettings(Settings):
 
 
 class OneGroupSettings(Settings, update=UpdateMode.GROUP):
-    """Of a single group of the consumer protocol, in place of what the broker has for all."""
+    """Settings of a single group of the consumer protocol, which override the broker's."""
 
     session_timeout_ms: int = integer(
         "consumer.session.timeout.ms",
         default=45_000,
         at_least=1,
         synonym="group.consumer.session.timeout.ms",
-        doc="How long a member may be silent.",
+        doc="The time without a heartbeat after which a member is removed.",
     )
     heartbeat_interval_ms: int = integer(
         "consumer.heartbeat.interval.ms",
         default=5_000,
         at_least=1,
         synonym="group.consumer.heartbeat.interval.ms",
-        doc="How often members are told to send heartbeats.",
+        doc="The heartbeat interval that members receive.",
     )
 
     def check_within(self, server: ConsumerGroupSettings) -> None:
-        """Whether it may be set so: stored values count even if the server's bounds have moved."""
+        """Check new values only: stored values stay valid if the broker's bounds change."""
         check_bounds(self, server, prefix="consumer.")
 
 
@@ -129,7 +129,7 @@ def check_bounds(
     *,
     prefix: str,
 ) -> None:
-    """Raises SettingError; ``prefix`` is that of the names of what is given."""
+    """Raises SettingError.  ``prefix`` precedes the setting names of ``settings``."""
     for name in ("session.timeout.ms", "heartbeat.interval.ms"):
         attribute = name.replace(".", "_")
         value = getattr(settings, attribute)

@@ -1,11 +1,11 @@
-"""What may be changed while the broker runs, and how far at once?
+"""Rules for changing settings at run time.  Kafka: DynamicBrokerConfig.
 
-    read-only      only by a restart
-    per-broker     for a broker by itself
-    cluster-wide   for a broker by itself, or for all that have nothing of their own
+    read-only      requires a restart
+    per-broker     can be set for a single broker
+    cluster-wide   can be set for a single broker, or as the default of all brokers
 
-A name that no table declares is kept without effect, as in Kafka, which cannot know what plug-ins
-there are; but Kafka's own rules hold for the names that are Kafka's.
+A name that no table declares is stored without effect, as in Kafka, because it may belong to a
+plugin.  Kafka's names follow Kafka's rules even if no table declares them.
 
 Owner: none; immutable, any thread.
 """
@@ -20,12 +20,12 @@ from odradek.broker.settings.replication import ReplicationQuotas
 from odradek.broker.settings.server_settings import SETTINGS_BY_NAME, ServerSettings
 from odradek.config.definition import ConfigSource, Setting, SettingError, UpdateMode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: Before the settings of one listener: ``listener.name.internal.max.connections``.
+#: The prefix of settings for one listener: ``listener.name.internal.max.connections``.
 LISTENER_PREFIX = "listener.name."
 
-#: Threads that may be doubled or halved at once, not more: a slip of the finger would be costly.
+#: Thread counts may be at most doubled or halved in one change, as a protection against typos.
 THREAD_COUNTS = (
     "background.threads",
     "log.cleaner.threads",
@@ -35,7 +35,7 @@ THREAD_COUNTS = (
     "num.replica.fetchers",
 )
 
-#: Of Kafka's settings that can be changed for single brokers only.
+#: Kafka's settings that can be changed for single brokers only.
 _PER_BROKER = frozenset(
     {
         "advertised.listeners",
@@ -45,27 +45,37 @@ _PER_BROKER = frozenset(
     }
 )
 _PER_BROKER_PREFIXES = ("sasl.", "ssl.")
-#: Of a listener's settings, those that can be changed for all brokers at once.
+#: The settings of a listener that can be changed for all brokers at once.
 _CLUSTER_WIDE_LISTENER_CONFIGS = frozenset(
     {"max.connection.creation.rate", "max.connections", "num.network.threads"}
 )
-#: These can be changed for single listeners only.
+#: Settings that can be changed for single listeners only.
 _LISTENER_ONLY_PREFIXES = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 
 
-#: What is known of a setting that can be changed dynamically, and what only can be.
+#: All declared settings, including those that can only be set dynamically.
 ALL_SETTINGS: Mapping[str, Setting] = {**SETTINGS_BY_NAME, **ReplicationQuotas.by_name}
 
 
 def check_update(name: str, text: str, source: ConfigSource) -> None:
-    """``layer`` is that of the broker or of all brokers.  Raises SettingError."""
+    """``source`` is that of the broker or of all brokers.  Raises SettingError."""
     listener, base = split_listener(name)
     if not listener:
         _check_unprefixed(name)
+    check_supported(name, text)
     if base in ALL_SETTINGS:
         ALL_SETTINGS[base].parse(text)
     if source is ConfigSource.CLUSTER and _is_per_broker(base, listener=listener):
-        raise SettingError(name, None, "can be changed for each broker by itself only")
+        raise SettingError(name, None, "can only be changed per broker")
+
+
+def check_supported(name: str, text: str) -> None:
+    """Raises SettingError for a plugin that this broker cannot run and must not ignore."""
+    _, base = split_listener(name)
+    allowed = kafka_config_names.PLUGINS.get(base)
+    if allowed is not None and text not in ("", allowed):
+        rule = "is not supported and would not be enforced; remove the setting"
+        raise SettingError(name, text, rule)
 
 
 def _check_unprefixed(name: str) -> None:
@@ -86,7 +96,7 @@ def _is_per_broker(base: str, *, listener: str) -> bool:
 
 
 def split_listener(name: str) -> tuple[str, str]:
-    """The listener that a setting is for, empty if it is for all; and its name without it."""
+    """Split a name into listener (empty if it is for all listeners) and name without prefix."""
     if not name.startswith(LISTENER_PREFIX):
         return "", name
     listener, _, base = name.removeprefix(LISTENER_PREFIX).partition(".")
@@ -94,7 +104,7 @@ def split_listener(name: str) -> tuple[str, str]:
 
 
 def is_password(name: str) -> bool:
-    """Whether Kafka encrypts it before it is stored.  (Mechanisms of a listener have their own.)"""
+    """Whether Kafka encrypts the value in the store, including each listener's SASL mechanisms."""
     listener, base = split_listener(name)
     is_mechanism_config = bool(listener) and base.endswith(".sasl.jaas.config")
     return base in kafka_config_names.PASSWORDS or is_mechanism_config
@@ -103,20 +113,20 @@ def is_password(name: str) -> bool:
 def filter_valid_configs(
     config: Mapping[str, str], source: ConfigSource, *, entity_name: str
 ) -> dict[str, str]:
-    """What of a stored configuration can be in force; what cannot is logged."""
+    """Return the valid part of a stored configuration; the rest is logged."""
     valid = {}
     for name, text in config.items():
         try:
             check_update(name, text, source)
         except SettingError as error:
-            log.error("The configuration of %s is ignored in part: %s", entity_name, error)
+            log.error("Ignoring invalid setting of %s: %s", entity_name, error)
         else:
             valid[name] = text
     return valid
 
 
 def check_thread_counts(before: ServerSettings, after: ServerSettings) -> None:
-    """Raises SettingError if one grows or shrinks too much at once."""
+    """Raises SettingError if a thread count changes too much at once."""
     for name in THREAD_COUNTS:
         old, new = _count(before, name), _count(after, name)
         lowest, highest = max(old // 2, 1), old * 2

@@ -1,25 +1,26 @@
-"""The settings in force, and those who have to know when they change.
+"""The current settings and the listeners for their changes.  Kafka: DynamicBrokerConfig.
 
     default < file < all brokers (/config/brokers/<default>) < this broker (/config/brokers/N)
-    and, of a topic's settings, the topic (/config/topics/T) before all of them; of those of a group
-    of the consumer protocol, the group (/config/groups/G)
+    A topic's own configuration (/config/topics/T) overrides all of these for the topic.  A group's
+    own configuration (/config/groups/G) does so for a group of the consumer protocol.
 
-Loaded from the store before the broker starts, and again whenever the store tells of a change:
+The settings are loaded from the store before the broker starts, and again after each change
+notification:
 
     settings = DynamicSettings(from_file, broker_id=1)
     await settings.load(store)
-    settings.listen(CleanerSettings, cleaner.change_settings)
-    settings.listen_to_topics(log_manager)
-    ConfigChanges(store, settings.take, ...)
+    settings.add_listener(CleanerSettings, cleaner.change_settings)
+    settings.add_topic_observer(log_manager)
+    DynamicConfigManager(store, settings.apply_config, ...)
 
-A stored value that breaks a rule is logged and ignored.  So is a broker's configuration whose
-values break a rule between them: what was in force stays so.  A change is one assignment,
-``current``; those who listen are told after it, each with the table that is another now.
+An invalid stored value is logged and ignored.  If the values of a broker's configuration contradict
+each other, the whole configuration is logged and ignored, and the former settings stay in force.  A
+change is one assignment to ``current``; after it, each listener is called with the changed table.
 
-A new topic is no change: its configuration is there before it is, and has to be read when its
-first log is made (``read_topics``).
+There is no change notification for a new topic: its configuration is stored before the topic, and
+is read when its first log is created (``read_topics``).
 
-The configurations of users, clients and addresses are only kept, for those who will honour them.
+The configurations of users, clients and addresses are stored here, but have no effect yet.
 
 Owner: the event loop.
 """
@@ -35,6 +36,7 @@ from typing import Any, Protocol, TypeVar
 from odradek.broker.settings.config_store import read_all_configs, read_configs
 from odradek.broker.settings.consumer_groups import OneGroupSettings
 from odradek.broker.settings.dynamic_config_rules import (
+    check_supported,
     check_thread_counts,
     check_update,
     filter_valid_configs,
@@ -49,27 +51,27 @@ from odradek.controller.store.paths import ConfigEntity, EntityType
 from odradek.storage.cleaner.settings import CleanerSettings
 from odradek.storage.settings import TopicSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 Table = TypeVar("Table", bound=Settings)
 
 
 class TopicConfigObserver(Protocol):
-    """The log manager, for one."""
+    """An observer of topic configurations, such as the log manager."""
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
-        """None: the topic has none of its own any more."""
+        """None means that the topic has no configuration any more."""
 
     def configure_defaults(self, defaults: TopicSettings) -> None: ...
 
 
 class DynamicSettings:
-    """What holds now, for this broker and each topic."""
+    """The current settings of this broker, of its topics and of its groups."""
 
     def __init__(self, settings: ServerSettings, *, broker_id: int) -> None:
         self.current = settings
         self.topic_defaults = settings.topic({})
-        #: Of users, clients and addresses, as they are stored.
+        #: The stored configurations of users, clients and addresses.
         self.unapplied_configs: dict[ConfigEntity, ConfigMap] = {}
         self._sources = {
             paths.broker_config(None): ConfigSource.CLUSTER,
@@ -77,7 +79,7 @@ class DynamicSettings:
         }
         self._topics: dict[str, TopicSettings] = {}
         self._topic_configs: dict[str, ConfigMap] = {}
-        #: The groups that have settings of their own.  Those of the server below them never change.
+        #: Groups with a configuration.  The broker's defaults for groups are read-only.
         self.groups: dict[str, OneGroupSettings] = {}
         self._listeners: defaultdict[type[Settings], list[Callable[[Any], None]]]
         self._listeners = defaultdict(list)
@@ -85,40 +87,44 @@ class DynamicSettings:
 
     @property
     def topics(self) -> Mapping[str, TopicSettings]:
-        """Those that have settings of their own."""
+        """The topics that have a configuration."""
         return self._topics
 
     def topic(self, name: str) -> TopicSettings:
         return self._topics.get(name, self.topic_defaults)
 
     def add_listener(self, table: type[Table], callback: Callable[[Table], None]) -> None:
-        """``told`` is called with the table whenever it is another than before."""
+        """``callback`` is called with the table after each change of it."""
         self._listeners[table].append(callback)
 
     def add_topic_observer(self, observer: TopicConfigObserver) -> None:
         self._topic_observers.append(observer)
 
     async def load(self, store: MetadataStore) -> None:
-        """All that is configured.  Thread counts may differ from the file's as they like."""
+        """Load all configurations.  Thread counts may differ from the file by any factor.
+
+        Raises BadSettings if a plugin is configured that this broker must not ignore.
+        """
         configs = await read_all_configs(store)
         for entity in self._sources:
+            _check_plugins(entity, configs.get(entity, {}))
             self._apply_broker_config(entity, configs.get(entity, {}), is_start=True)
         for entity, config in configs.items():
             if entity.entity_type is not EntityType.BROKER:
                 await self.apply_config(entity, config)
 
     async def read_topics(self, store: MetadataStore, topics: Collection[str]) -> None:
-        """Before their first logs are made here: nobody is told how a new topic is configured."""
+        """Call this before the first log of a new topic: there is no notification for it."""
         entities = [paths.topic_config(topic) for topic in topics]
         for entity, config in (await read_configs(store, entities)).items():
             self._apply_topic_config(entity.sanitized_name, config)
 
     def forget_topic(self, topic: str) -> None:
-        """It has been deleted."""
+        """Call this after the topic was deleted."""
         self._apply_topic_config(topic, {})
 
     async def apply_config(self, entity: ConfigEntity, config: ConfigMap) -> None:
-        """This is configured now."""
+        """Apply the current configuration of an entity."""
         if entity.entity_type is EntityType.BROKER:
             self._apply_broker_config(entity, config)
         elif entity.entity_type is EntityType.TOPIC:
@@ -131,7 +137,7 @@ class DynamicSettings:
                 self.unapplied_configs[entity] = config
 
     def check(self, source: ConfigSource, config: ConfigMap) -> None:
-        """Whether this may be configured for the broker, or for all.  Raises SettingError."""
+        """Raises SettingError if this must not be configured for the broker or for all brokers."""
         for name, text in config.items():
             check_update(name, text, source)
         check_thread_counts(self.current, self.current.with_configs(source, config))
@@ -143,7 +149,7 @@ class DynamicSettings:
     ) -> None:
         source = self._sources.get(entity)
         if source is None:
-            return  # another broker's
+            return  # the configuration of another broker
         try:
             after = self.current.with_configs(
                 source, filter_valid_configs(config, source, entity_name=str(entity))
@@ -151,14 +157,14 @@ class DynamicSettings:
             if not is_start:
                 check_thread_counts(self.current, after)
         except SettingError as error:
-            log.error("The configuration of %s has no effect: %s", entity, error)
+            log.error("Ignoring the configuration of %s: %s", entity, error)
             return
         before, self.current = self.current, after
         ignored = unknown_names(
             after.configs_from(source).keys() - before.configs_from(source).keys(), TABLES
         )
         if ignored:
-            log.warning("Of the configuration of %s has no effect: %s", entity, ", ".join(ignored))
+            log.warning("Ignoring unsupported settings of %s: %s", entity, ", ".join(ignored))
         self._notify_listeners(before)
 
     def _notify_listeners(self, before: ServerSettings) -> None:
@@ -169,7 +175,7 @@ class DynamicSettings:
         for table in changed:
             for callback in self._listeners[type(table)]:
                 callback(table)
-        # Also when no value is another: where it was written may have changed, and is described.
+        # Also if no value changed: the source of a value, which is described, may have changed.
         self._apply_topic_defaults()
 
     def _apply_topic_defaults(self) -> None:
@@ -196,28 +202,28 @@ class DynamicSettings:
     def _apply_group_config(self, entity: ConfigEntity, config: ConfigMap) -> None:
         group_id = paths.desanitize(entity.sanitized_name)
         if group_id is None:
-            return  # of all groups, which nobody can configure
+            return  # the default of all groups, which cannot be configured
         self.groups.pop(group_id, None)
         if config:
             self.groups[group_id] = self.build_group_settings(group_id, config)
 
     def build_group_settings(self, group_id: str, config: ConfigMap) -> OneGroupSettings:
-        """On the server's settings; what cannot be in force is logged and left out."""
+        """Build on the broker's settings.  Invalid values are logged and omitted."""
         return self.current.group(
             _filter_parseable(config, OneGroupSettings.by_name, f"group {group_id}")
         )
 
     def build_topic_settings(self, topic: str, config: ConfigMap) -> TopicSettings:
-        """On the server's settings; what cannot be in force is logged and left out."""
+        """Build on the broker's settings.  Invalid values are logged and omitted."""
         valid = _filter_parseable(config, TopicSettings.by_name, f"topic {topic}")
         try:
             return self.current.topic(valid)
         except SettingError as error:
-            log.error("The configuration of topic %s is ignored in part: %s", topic, error)
+            log.error("Ignoring conflicting settings of topic %s: %s", topic, error)
             return self._without_conflicting(valid)
 
     def _without_conflicting(self, config: ConfigMap) -> TopicSettings:
-        """Rules between settings concern few of them; the others must hold, or records might go."""
+        """Omit as few settings as possible: ignoring retention settings could delete records."""
         for count in range(1, len(config)):
             for omitted in combinations(config, count):
                 try:
@@ -225,27 +231,35 @@ class DynamicSettings:
                         {name: text for name, text in config.items() if name not in omitted}
                     )
                 except SettingError as error:
-                    log.debug("Nor without %s: %s", ", ".join(omitted), error)
+                    log.debug("Settings still conflict without %s: %s", ", ".join(omitted), error)
         return self.current.topic({})
 
 
-def _check_plugins(
-    entity: ConfigEntity, config: ConfigMap[str, Setting], entity_name: str
+def _check_plugins(entity: ConfigEntity, config: ConfigMap) -> None:
+    try:
+        for name, text in config.items():
+            check_supported(name, text)
+    except SettingError as error:
+        raise BadSettings(f"The stored configuration of {entity}: {error}") from error
+
+
+def _filter_parseable(
+    config: ConfigMap, settings: Mapping[str, Setting], entity_name: str
 ) -> dict[str, str]:
-    """What can be read of it; what cannot is logged."""
+    """Return the values that can be parsed; the others are logged."""
     valid = {}
     for name in config.keys() & settings.keys():
         try:
             settings[name].parse(config[name])
         except SettingError as error:
-            log.error("The configuration of %s is ignored in part: %s", entity_name, error)
+            log.error("Ignoring invalid setting of %s: %s", entity_name, error)
         else:
             valid[name] = config[name]
     return valid
 
 
 class MaintenanceSettings:
-    """What looking after the logs depends on, as it is at the moment."""
+    """The current settings for log maintenance."""
 
     def __init__(self, settings: DynamicSettings) -> None:
         self._settings = settings
@@ -260,7 +274,7 @@ class MaintenanceSettings:
 
 
 class ProducerStateManagerConfig:
-    """What the logs' memory of producers depends on, as it is at the moment."""
+    """The current settings for the producer state of the logs."""
 
     def __init__(self, settings: DynamicSettings) -> None:
         self._settings = settings

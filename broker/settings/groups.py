@@ -1,4 +1,4 @@
-"""The settings of the group coordinator.  The names, ranges and defaults are Kafka 3.9's."""
+"""Settings of the group coordinator.  Names, ranges and defaults are Kafka 3.9's."""
 
 from __future__ import annotations
 
@@ -8,77 +8,77 @@ from odradek.protocol.records.compression import Codec
 
 
 def _codec_rule(number: int) -> str | None:
-    return None if number in {*Codec} else "must be the number of a codec, 0 to 4"
+    return None if number in {*Codec} else "must be a compression codec number from 0 to 4"
 
 
 class GroupSettings(Settings):
-    """Groups of consumers, and the offsets that they commit."""
+    """Settings of groups and committed offsets."""
 
     min_session_timeout_ms: int = integer(
         "group.min.session.timeout.ms",
         default=6_000,
-        doc="The shortest session that a member may ask for.  A shorter one finds out sooner that "
-        "a member is gone, and makes for more heartbeats.",
+        doc="The minimum session timeout of a member; a shorter timeout detects failed members "
+        "sooner, but needs more heartbeats.",
     )
     max_session_timeout_ms: int = integer(
         "group.max.session.timeout.ms",
         default=1_800_000,
-        doc="The longest session that a member may ask for.",
+        doc="The maximum session timeout of a member.",
     )
     initial_rebalance_delay_ms: int = integer(
         "group.initial.rebalance.delay.ms",
         default=3_000,
-        doc="How long the first members of an empty group wait for others, and again for as long "
-        "whenever others have come.",
+        doc="How long the first rebalance of an empty group waits for more members; each new "
+        "member extends the wait by the same time.",
     )
     max_size: int = integer(
         "group.max.size",
         default=2**31 - 1,
         at_least=1,
-        doc="How many members a group may have.",
+        doc="The maximum number of members of a group.",
     )
     metadata_max_bytes: int = integer(
         "offset.metadata.max.bytes",
         default=4096,
         importance=Importance.HIGH,
-        doc="How long the text may be that goes with a committed offset.",
+        doc="The maximum size of the metadata of a committed offset.",
     )
     load_buffer_bytes: int = integer(
         "offsets.load.buffer.size",
         default=5 * 1024 * 1024,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How much is read at a time when the groups of a partition are loaded.",
+        doc="The number of bytes per read when a partition of `__consumer_offsets` is loaded.",
     )
     retention_minutes: int = integer(
         "offsets.retention.minutes",
         default=7 * 24 * 60,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How long offsets are kept once nobody uses them: since the group has become empty, or "
-        "since the commit where it no longer subscribes to the topic, or never had members.",
+        doc="How long unused committed offsets are kept: since the group became empty, or since "
+        "the commit if the group does not subscribe to the topic any more or never had members.",
     )
     retention_check_interval_ms: int = long(
         "offsets.retention.check.interval.ms",
         default=600_000,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How often it is looked for such offsets.",
+        doc="The interval of the check for expired offsets.",
     )
     codec_number: int = integer(
         "offsets.topic.compression.codec",
         default=0,
         check=_codec_rule,
         importance=Importance.HIGH,
-        doc="How records of `__consumer_offsets` are compressed: 0 not at all, 1 gzip, 2 snappy, "
-        "3 lz4, 4 zstd.",
+        doc="The compression codec of `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, "
+        "4 zstd.",
     )
     commit_timeout_ms: int = integer(
         "offsets.commit.timeout.ms",
         default=5_000,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How long an answer waits until all replicas in sync have what it tells of.",
+        doc="How long a response waits until all in-sync replicas have the records of its request.",
     )
 
     @property

@@ -1,7 +1,7 @@
-"""The settings of the topics in which brokers keep state: offsets of groups, transactions.
+"""Settings of the internal topics for committed offsets and for transactions.
 
-The names, ranges and defaults are Kafka 3.9's.  On the embedded store there is one broker for ever,
-so that the defaults could never be met: ``ONE_BROKER`` stands in their place there.
+Names, ranges and defaults are Kafka 3.9's.  The embedded store supports only one broker, which can
+never satisfy the default replication factors: ``STANDALONE_DEFAULTS`` replaces them there.
 """
 
 from __future__ import annotations
@@ -15,61 +15,64 @@ from odradek.controller.topic_planning import CreatableTopic
 
 
 class InternalTopicSettings(Settings):
-    """How ``__consumer_offsets`` and ``__transaction_state`` are made."""
+    """Settings for the creation of ``__consumer_offsets`` and ``__transaction_state``."""
 
     offsets_partitions: int = integer(
         "offsets.topic.num.partitions",
         default=50,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The partitions of `__consumer_offsets`.  Not to be changed once it is there.",
+        doc="The number of partitions of `__consumer_offsets`; do not change it after creation.",
     )
     offsets_replication_factor: int = short(
         "offsets.topic.replication.factor",
         default=3,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The replicas of each.  Without `zookeeper.connect` it is 1 unless it is set.",
+        doc="The replication factor of `__consumer_offsets`; 1 if neither it nor "
+        "`zookeeper.connect` is set.",
     )
     offsets_segment_bytes: int = integer(
         "offsets.topic.segment.bytes",
         default=100 * 1024 * 1024,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How large their segments may grow: small, since they are compacted, and read whole.",
+        doc="The segment size of `__consumer_offsets`; small segments make compaction and loading "
+        "faster.",
     )
     transactions_partitions: int = integer(
         "transaction.state.log.num.partitions",
         default=50,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The partitions of `__transaction_state`.  Not to be changed once it is there.",
+        doc="The number of partitions of `__transaction_state`; do not change it after creation.",
     )
     transactions_replication_factor: int = short(
         "transaction.state.log.replication.factor",
         default=3,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The replicas of each.  Without `zookeeper.connect` it is 1 unless it is set.",
+        doc="The replication factor of `__transaction_state`; 1 if neither it nor "
+        "`zookeeper.connect` is set.",
     )
     transactions_min_isr: int = integer(
         "transaction.state.log.min.isr",
         default=2,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How many of them must be in sync.  Without `zookeeper.connect` it is 1 unless it is "
-        "set.",
+        doc="The `min.insync.replicas` of `__transaction_state`; 1 if neither it nor "
+        "`zookeeper.connect` is set.",
     )
     transactions_segment_bytes: int = integer(
         "transaction.state.log.segment.bytes",
         default=100 * 1024 * 1024,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How large their segments may grow.",
+        doc="The segment size of `__transaction_state`.",
     )
 
     def creatable_topic(self, topic: str) -> CreatableTopic | None:
-        """As it is to be created; None if it is no topic of the broker's own."""
+        """Return the topic as it is to be created, or None if it is not an internal topic."""
         if topic == CONSUMER_OFFSETS:
             return self._offsets_topic
         return self._transaction_state_topic if topic == TRANSACTION_STATE else None
@@ -91,7 +94,7 @@ class InternalTopicSettings(Settings):
 
     @property
     def _transaction_state_topic(self) -> CreatableTopic:
-        # What was committed must not be lost, whatever other topics may.
+        # Committed transactions must not be lost, even if other topics allow unclean elections.
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",

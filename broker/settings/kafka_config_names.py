@@ -1,8 +1,8 @@
-"""What settings does a broker of Kafka 3.9 have?
+"""The names of all broker settings of Kafka 3.9.
 
-Whoever comes from Kafka brings a file that may name any of them.  The tables beside this file
-declare those that have an effect here; of the others it is worth knowing that they are no typing
-errors, and whether Kafka lets them be changed while the broker runs.
+A file from Kafka may contain any of them.  The tables beside this file declare the settings that
+have an effect here.  For the others, these lists distinguish Kafka's settings from typos, and tell
+whether Kafka allows to change them at run time.
 """
 
 _READ_ONLY = """
@@ -142,5 +142,16 @@ _PASSWORDS = """
 
 READ_ONLY = frozenset(_READ_ONLY.split())
 DYNAMIC = frozenset(_DYNAMIC.split())
-#: Of the latter, those that are secret.
+#: The dynamic settings that are secret.
 PASSWORDS = frozenset(_PASSWORDS.split())
+#: Plugins that enforce a rule, each with the value that means no plugin.  A broker that ignored
+#: one of them would allow actions that its operator has forbidden.
+PLUGINS = {
+    "alter.config.policy.class.name": "",
+    "authorizer.class.name": "",
+    "client.quota.callback.class": "",
+    "create.topic.policy.class.name": "",
+    "principal.builder.class": (
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    ),
+}

@@ -1,11 +1,11 @@
-"""The settings of the network: where the broker listens, and how much it takes from there.
+"""Settings of listeners, connections and requests.
 
 Names, ranges and defaults are Kafka's, with these differences:
 
-    num.network.threads   is 1, which needs no thread at all
-    num.io.threads        counts for each log directory, and for one pool beside them (disk.py)
-    both, and listeners   keep their values while the broker runs
-    PLAINTEXT             is all that can be spoken yet
+    num.network.threads   defaults to 1, which needs no extra thread
+    num.io.threads        applies to each log directory and to one shared pool (disk_executor.py)
+    both, and listeners   cannot change while the broker runs
+    security protocols    only PLAINTEXT is supported yet
 """
 
 from __future__ import annotations
@@ -39,152 +39,154 @@ Result = TypeVar("Result")
 
 
 class NetworkSettings(Settings):
-    """Listeners, connections, and what may be received of each."""
+    """Settings of listeners, connections and request sizes."""
 
     listeners: str = text(
         "listeners",
         default="PLAINTEXT://:9092",
         importance=Importance.HIGH,
-        doc="Where the broker listens: `NAME://host:port`, between commas.  No host: every "
-        "interface.  Port 0: any that is free.  A name that is no security protocol must stand in "
-        "`listener.security.protocol.map`.",
+        doc="The addresses that the broker binds, as comma-separated `NAME://host:port`: an empty "
+        "host means all interfaces, port 0 means any free port, and a name that is not a security "
+        "protocol must be in `listener.security.protocol.map`.",
     )
     advertised_listeners: str | None = text(
         "advertised.listeners",
         default=None,
         importance=Importance.HIGH,
-        doc="What clients and other brokers are told to connect to, where that is not `listeners`: "
-        "behind a load balancer, or with `0.0.0.0` there.  Ports may be there more than once.",
+        doc="The addresses that clients and other brokers connect to if they differ from "
+        "`listeners`, as behind a load balancer or with `0.0.0.0`; ports may occur more than once.",
     )
     listener_security_protocol_map: str = text(
         "listener.security.protocol.map",
         default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         importance=Importance.LOW,
-        doc="What each listener speaks: `NAME:PROTOCOL`, between commas.",
+        doc="The security protocol of each listener, as comma-separated `NAME:PROTOCOL`.",
     )
     inter_broker_listener_name: str | None = text(
         "inter.broker.listener.name",
         default=None,
-        doc="The listener on which brokers talk to each other; if it is not given, the one with "
-        "the name of `security.inter.broker.protocol`.",
+        doc="The listener for connections between brokers; by default the one named like "
+        "`security.inter.broker.protocol`.",
     )
     security_inter_broker_protocol: str | None = choice(
         "security.inter.broker.protocol",
         SECURITY_PROTOCOLS,
         default="PLAINTEXT",
-        doc="What brokers speak among each other; not together with `inter.broker.listener.name`.",
+        doc="The security protocol between brokers; not allowed together with "
+        "`inter.broker.listener.name`.",
     )
     control_plane_listener_name: str | None = text(
         "control.plane.listener.name",
         default=None,
         importance=Importance.HIGH,
-        doc="A listener for the controller alone, whose requests never wait behind others; it must "
-        "not be the one between brokers.",
+        doc="A separate listener for the controller, whose requests then never wait behind others; "
+        "it must differ from the inter-broker listener.",
     )
     num_network_threads: int = integer(
         "num.network.threads",
         default=1,
         at_least=1,
         importance=Importance.HIGH,
-        doc="Processors of each listener.  One reads and writes in the main thread; more have a "
-        "thread each, which seldom pays.",
+        doc="The number of processors of each listener: one uses the main thread; more use a "
+        "thread each, which is rarely faster.",
     )
     num_io_threads: int = integer(
         "num.io.threads",
         default=8,
         at_least=1,
         importance=Importance.HIGH,
-        doc="Threads for calls that wait for a disk: so many for each log directory, so that one "
-        "that hangs holds up no other, and as many again for all else.  They are started as they "
-        "are needed.",
+        doc="The number of threads for blocking disk calls, for each log directory and once more "
+        "for all other calls; a hanging disk does not block the others, and threads start when "
+        "needed.",
     )
     queued_max_requests: int = integer(
         "queued.max.requests",
         default=500,
         at_least=1,
         importance=Importance.HIGH,
-        doc="How many requests may be in progress, for each listener, before no more are read.  "
-        "Those that only wait (for records, replicas, leaders) are not counted.",
+        doc="The number of requests in progress on a listener above which no more are read; "
+        "delayed operations are not counted.",
     )
     queued_max_request_bytes: int = long(
         "queued.max.request.bytes",
         default=-1,
-        doc="How many bytes of requests may be in memory before no more are read; none or less: "
-        "no bound.  Processors share it evenly.",
+        doc="The number of bytes of requests in memory above which no more are read; 0 or less "
+        "means no limit, and processors share it evenly.",
     )
     socket_send_buffer_bytes: int = integer(
         "socket.send.buffer.bytes",
         default=102_400,
         at_least=-1,
         importance=Importance.HIGH,
-        doc="The SO_SNDBUF of connections; -1: as the system has it.",
+        doc="The SO_SNDBUF of connections; -1 uses the system default.",
     )
     socket_receive_buffer_bytes: int = integer(
         "socket.receive.buffer.bytes",
         default=102_400,
         at_least=-1,
         importance=Importance.HIGH,
-        doc="The SO_RCVBUF of connections; -1: as the system has it.",
+        doc="The SO_RCVBUF of connections; -1 uses the system default.",
     )
     socket_request_max_bytes: int = integer(
         "socket.request.max.bytes",
         default=104_857_600,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The largest request; one that says it is larger closes its connection.",
+        doc="The maximum size of a request; a larger one closes its connection.",
     )
     socket_listen_backlog_size: int = integer(
         "socket.listen.backlog.size",
         default=50,
         at_least=1,
-        doc="How many new connections may wait to be accepted; if more come at once, the rest are "
-        "late by a second or more.",
+        doc="The number of connections that may wait to be accepted; if more arrive at once, the "
+        "others are delayed by a second or more.",
     )
     connections_max_idle_ms: int = long(
         "connections.max.idle.ms",
         default=600_000,
-        doc="A connection on which nothing happened for so long is closed, even if it waits for "
-        "an answer; less than 0: never.",
+        doc="The idle time after which a connection is closed, even if it waits for a response; "
+        "a negative value means never.",
     )
     max_connections: int = integer(
         "max.connections",
         default=INT_MAX,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="The most connections at any time; further ones wait.  Brokers and the controller "
-        "always get in: the least recently used connection of another listener is closed for "
-        "them.  The broker's own controller is not counted, and gets in by any listener.",
+        doc="The maximum number of connections: further ones wait, except on the inter-broker and "
+        "control plane listeners, for which the least recently used connection of another listener "
+        "is closed; connections of this broker's own controller are not limited.",
     )
     max_connections_per_ip: int = integer(
         "max.connections.per.ip",
         default=INT_MAX,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="The most connections from one address; further ones are closed.",
+        doc="The maximum number of connections from one address; further ones are closed.",
     )
     max_connections_per_ip_overrides: str = text(
         "max.connections.per.ip.overrides",
         default="",
         update=UpdateMode.CLUSTER,
-        doc="Other numbers for single addresses or host names: `host:number`, between commas.",
+        doc="Exceptions from `max.connections.per.ip`, as comma-separated `host:number`, where "
+        "host is an address or a host name.",
     )
     max_connection_creation_rate: int = integer(
         "max.connection.creation.rate",
         default=INT_MAX,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="How many connections are accepted in a second; further ones wait, but no longer than "
-        "a second each.  Brokers and the controller are not counted.",
+        doc="The maximum number of connections accepted per second: further ones wait, but at most "
+        "one second each; inter-broker and control plane listeners are not counted.",
     )
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Where to listen, as written."""
+        """The endpoints to bind, as configured."""
         return parse_endpoints(self.listeners, self.security_protocols)
 
     @property
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """As written: hosts may be empty and ports 0."""
+        """As configured: hosts may be empty and ports may be 0."""
         if self.advertised_listeners is None:
             return self.endpoints
         return parse_endpoints(self.advertised_listeners, self.security_protocols)
@@ -212,7 +214,7 @@ class NetworkSettings(Settings):
         endpoints = self._parse("listeners", lambda: self.endpoints)
         self._parse("listeners", lambda: check_distinct_ports(endpoints))
         if not endpoints:
-            raise SettingError("listeners", self.listeners, "must have at least one")
+            raise SettingError("listeners", self.listeners, "must name at least one listener")
         advertised = self._parse("advertised.listeners", lambda: self.advertised_endpoints)
         self._check_security_protocols(endpoints)
         self._check_advertised(endpoints, advertised)
@@ -221,7 +223,7 @@ class NetworkSettings(Settings):
             "max.connections.per.ip.overrides", lambda: self.connections_per_host
         )
         if not self.max_connections_per_ip and not overrides:
-            rule = "needs max.connections.per.ip.overrides, or nobody could connect"
+            rule = "needs max.connections.per.ip.overrides, otherwise no client can connect"
             raise SettingError("max.connections.per.ip", "0", rule)
 
     def _parse(self, name: str, parse: Callable[[], Result]) -> Result:
@@ -248,25 +250,27 @@ class NetworkSettings(Settings):
             self._check_no_wildcard(endpoints)
             return
         if not advertised:
-            raise SettingError("advertised.listeners", text, "must have at least one")
+            raise SettingError("advertised.listeners", text, "must name at least one listener")
         names = [endpoint.listener for endpoint in endpoints]
         unknown = [each.listener for each in advertised if each.listener not in names]
         if unknown:
             rule = f"names {', '.join(unknown)}, but listeners has only {', '.join(names)}"
             raise SettingError("advertised.listeners", text, rule)
         if any(map(_is_wildcard, advertised)):
-            rule = "must give an address that others can connect to, which 0.0.0.0 is not"
+            rule = "must not use the nonroutable address 0.0.0.0; use a routable address"
             raise SettingError("advertised.listeners", text, rule)
 
     def _check_no_wildcard(self, endpoints: tuple[Endpoint, ...]) -> None:
         if any(map(_is_wildcard, endpoints)):
-            rule = "needs advertised.listeners, since nobody else can connect to 0.0.0.0"
+            rule = "needs advertised.listeners, because 0.0.0.0 is not routable"
             raise SettingError("listeners", self.listeners, rule)
 
     def _check_names(self, advertised: list[str]) -> None:
         name = "security.inter.broker.protocol"
         if self.inter_broker_listener_name and any(name in each for each in self._configs.values()):
-            raise SettingError(name, None, "must not be given beside inter.broker.listener.name")
+            raise SettingError(
+                name, None, "must not be set together with inter.broker.listener.name"
+            )
         rule = f"must be one of the advertised listeners, {', '.join(advertised)}"
         if self.inter_broker_listener not in advertised:
             raise SettingError("inter.broker.listener.name", self.inter_broker_listener, rule)
@@ -274,7 +278,7 @@ class NetworkSettings(Settings):
         if control_plane is not None and control_plane not in advertised:
             raise SettingError("control.plane.listener.name", control_plane, rule)
         if control_plane == self.inter_broker_listener:
-            rule = "must not be the listener between brokers"
+            rule = "must differ from the inter-broker listener"
             raise SettingError("control.plane.listener.name", control_plane, rule)
 
 

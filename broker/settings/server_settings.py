@@ -1,11 +1,11 @@
-"""All settings of a server: every table, read from the same layers of text.
+"""All settings of a broker: every table, read from the same sources.  Kafka: KafkaConfig.
 
-    settings = ServerSettings.read({Layer.FILE: {"log.segment.bytes": "1048576"}})
+    settings = ServerSettings.read({ConfigSource.FILE: {"log.segment.bytes": "1048576"}})
     settings.log.segment_bytes          # 1048576
-    settings.describe("log.roll.ms")    # as DescribeConfigs shows it
+    settings.describe("log.roll.ms")    # as DescribeConfigs returns it
 
-What no table declares is kept with the layers all the same: a plug-in's setting, or one of Kafka's
-that has no effect here, is shown to whoever asks, its value hidden, since it might be a secret.
+The sources also keep the settings that no table declares: those of plugins, and Kafka's settings
+that have no effect here.  DescribeConfigs returns them with a hidden value, which might be secret.
 
 Owner: none; immutable, any thread.
 """
@@ -47,18 +47,18 @@ TABLES: tuple[type[Settings], ...] = (
     ZooKeeperSettings,
 )
 
-#: Every setting of a server by its name.
+#: Every setting of a broker by its name.
 SETTINGS_BY_NAME: Mapping[str, Setting] = {
     name: setting for table in TABLES for name, setting in table.by_name.items()
 }
 
-#: Settings that fall back to one which Kafka does not call a synonym of theirs.
+#: Settings with a fallback to another setting that Kafka does not report as their synonym.
 _WITHOUT_SYNONYMS = frozenset({"log.dirs", "zookeeper.connection.timeout.ms"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The tables at one moment; they agree with one another."""
+    """The tables at one moment; they are consistent with each other."""
 
     broker: BrokerSettings
     network: NetworkSettings
@@ -71,14 +71,14 @@ class ServerSettings:
     internal_topics: InternalTopicSettings
     controller: ControllerSettings
     zookeeper: ZooKeeperSettings
-    #: In no table of a server: what a file says of them has no effect.
+    #: Not in TABLES: values in a file have no effect.
     quotas: ReplicationQuotas
-    #: With secrets in them.
+    #: These contain secrets.
     configs: Mapping[ConfigSource, ConfigMap] = field(repr=False)
 
     @classmethod
     def read(cls, configs: Mapping[ConfigSource, ConfigMap]) -> Self:
-        """Raises SettingError."""
+        """Raises SettingError if a value breaks a rule."""
         file = configs.get(ConfigSource.FILE, {})
         if not file.get("zookeeper.connect"):
             configs = {**configs, ConfigSource.DEFAULT: STANDALONE_DEFAULTS}
@@ -106,11 +106,11 @@ class ServerSettings:
         return settings
 
     def with_configs(self, source: ConfigSource, configs: ConfigMap) -> Self:
-        """After all that the layer says has become something else."""
+        """Replace all configurations from this source."""
         return self.read({**self.configs, source: configs})
 
     def check(self) -> None:
-        """The rules between tables."""
+        """Check the rules between tables.  Raises SettingError."""
         number, highest = self.broker.id, self.controller.reserved_broker_max_id
         if self.controller.broker_id_generation_enable:
             if not -1 <= number <= highest:
@@ -138,28 +138,28 @@ class ServerSettings:
 
     @property
     def topic_default_tables(self) -> tuple[Settings, ...]:
-        """The tables that a topic's settings stand on."""
+        """The tables that contain the defaults of topic settings."""
         return (self.log, self.cleaner)
 
     def topic(self, config: ConfigMap) -> TopicSettings:
-        """Of a topic that is configured so; raises SettingError."""
+        """The settings of a topic with this configuration.  Raises SettingError."""
         return TopicSettings.read(
             {ConfigSource.TOPIC: config}, server_tables=self.topic_default_tables
         )
 
     def group(self, config: ConfigMap) -> OneGroupSettings:
-        """Of a group of the consumer protocol that is configured so; raises SettingError."""
+        """The settings of a group with this configuration.  Raises SettingError."""
         return OneGroupSettings.read(
             {ConfigSource.GROUP: config}, server_tables=[self.consumer_groups]
         )
 
     @property
     def uses_embedded_store(self) -> bool:
-        """Whether the store is the embedded one, so that there is no other broker."""
+        """Whether the store is the embedded one; then there is no other broker."""
         return not self.zookeeper.connect
 
     def describe(self, name: str) -> ConfigDescription:
-        """KeyError if no table declares it."""
+        """Raises KeyError if no table declares the setting."""
         table = next((table for table in self.tables if name in table.by_name), None)
         if table is None:
             raise KeyError(name)
@@ -173,6 +173,6 @@ class ServerSettings:
         return self.configs.get(source, {})
 
     def undeclared_names(self) -> Iterator[str]:
-        """What is written somewhere, and in no table; each once."""
+        """Yield each configured name that no table declares, once."""
         names = dict.fromkeys(name for texts in self.configs.values() for name in texts)
         yield from unknown_names(names, TABLES)

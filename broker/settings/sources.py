@@ -1,14 +1,14 @@
-"""Where do a server's settings come from?  A file, the environment, the command line.
+"""Reads the settings of a broker from a file, the environment and the command line.
 
     server.properties               log.segment.bytes=1048576
     environment                     ODRADEK_LOG_SEGMENT_BYTES=1048576
     command line                    --port 9092, then --override log.segment.bytes=1048576
 
-Each goes before the ones above it.  A variable's name is the setting's in capitals, after ODRADEK_,
-with ``_`` for a dot, ``__`` for an underscore and ``___`` for a hyphen, as in the container images
-of Kafka.  A variable that names no setting is none of ours, and left alone.
+Each source overrides those above it.  The name of a variable is ODRADEK_ and the setting's name in
+capitals, with ``_`` for a dot, ``__`` for an underscore and ``___`` for a hyphen, as in Kafka's
+container images.  A variable that names no setting is ignored.
 
-A bad value ends in one line that says where it stands, what it is and which rule it breaks.
+The error for an invalid value is one line with its location, the value and the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from pathlib import Path
 from odradek.broker.settings import kafka_config_names
 from odradek.broker.settings.dynamic_config_rules import (
     LISTENER_PREFIX,
+    check_supported,
     split_listener,
 )
 from odradek.broker.settings.server_settings import SETTINGS_BY_NAME, ServerSettings
 from odradek.config import properties
 from odradek.config.definition import ConfigSource, SettingError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 VARIABLE_PREFIX = "ODRADEK_"
 OVERRIDE = "--override"
@@ -45,12 +46,12 @@ _BY_LOWER_NAME = {
 
 
 class BadSettings(Exception):
-    """The server cannot start with these; the message is one line for whoever wrote them."""
+    """The broker cannot start with these settings; the message is one line for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawSetting:
-    """A setting's text, and where it stands: a line, a variable, the command line."""
+    """The text of a setting and its location: a line, a variable or the command line."""
 
     text: str
     location: str
@@ -64,13 +65,15 @@ def load(
     defaults: Mapping[str, str] | None = None,
     port: int | None = None,
 ) -> ServerSettings:
-    """``usual`` stands in for a file.  Raises BadSettings; what has no effect is logged, once."""
+    """``defaults`` replace a missing file.  Raises BadSettings.  Ignored names are logged once."""
     raw_settings = {
         **(_read_file(file) if file else _read_defaults(defaults or {})),
         **_read_environment(environment),
     }
     raw_settings |= {**_read_port_option(port, raw_settings), **_read_overrides(overrides)}
     try:
+        for name, value in raw_settings.items():
+            check_supported(name, value.text)
         settings = ServerSettings.read(
             {ConfigSource.FILE: {name: raw_settings[name].text for name in raw_settings}}
         )
@@ -89,7 +92,7 @@ def _read_file(path: Path) -> dict[str, RawSetting]:
     except properties.PropertiesError as syntax_error:
         raise BadSettings(str(syntax_error)) from syntax_error
     for name, lines in content.duplicates.items():
-        log.warning("%s: %s is given on lines %s; the last one counts", path, name, _join(lines))
+        log.warning("%s: %s is set on lines %s; the last value is used", path, name, _join(lines))
     return {
         name: RawSetting(text, f"{path}:{content.line_numbers[name][-1]}")
         for name, text in content.values.items()
@@ -97,7 +100,7 @@ def _read_file(path: Path) -> dict[str, RawSetting]:
 
 
 def _read_defaults(defaults: Mapping[str, str]) -> dict[str, RawSetting]:
-    return {name: RawSetting(text, "without a file") for name, text in defaults.items()}
+    return {name: RawSetting(text, "built-in default") for name, text in defaults.items()}
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, RawSetting]:
@@ -110,7 +113,7 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, RawSetting]:
 
 
 def setting_name_of(variable: str) -> str | None:
-    """None if the variable names no setting."""
+    """Return None if the variable names no setting."""
     if not variable.startswith(VARIABLE_PREFIX):
         return None
     encoded = variable.removeprefix(VARIABLE_PREFIX).lower()
@@ -121,7 +124,7 @@ def setting_name_of(variable: str) -> str | None:
 def _read_port_option(
     port: int | None, settings: Mapping[str, RawSetting]
 ) -> dict[str, RawSetting]:
-    """On this machine alone, and so nothing else can be advertised."""
+    """``--port`` binds the loopback address, so an advertised address is replaced as well."""
     if port is None:
         return {}
     listener = RawSetting(f"PLAINTEXT://127.0.0.1:{port}", PORT)
@@ -147,11 +150,11 @@ def _log_undeclared(names: Iterable[str]) -> None:
         (kafka_names if is_kafka_name else unknown).append(name)
     parts = [
         f"{label}: {_join(listed)}"
-        for label, listed in (("settings of Kafka", kafka_names), ("unknown", unknown))
+        for label, listed in (("Kafka settings", kafka_names), ("unknown", unknown))
         if listed
     ]
     if parts:
-        log.warning("These have no effect here; %s", "; ".join(parts))
+        log.warning("Ignoring unsupported settings; %s", "; ".join(parts))
 
 
 def _join(items: Iterable[object]) -> str:

@@ -1,8 +1,8 @@
-"""The configurations of topics, as this broker comes to know and to forget them.
+"""Loads and forgets the configurations of topics as they are created and deleted.
 
-That a topic was created is not told as a change of its configuration, so that it is read before its
-first log is made here; and forgotten when the topic is gone, lest the next of that name has it.
-
+There is no change notification for a new topic, so its configuration is read before its first log
+is created here.  It is forgotten when the topic is deleted, so that a new topic with the same name
+does not inherit it.
 Owner: the event loop.
 """
 
@@ -16,17 +16,17 @@ from odradek.protocol.types import TopicPartition
 
 
 class TopicConfigs:
-    """What handlers need of the settings and the store."""
+    """Gives handlers access to topic configurations in settings and store."""
 
     def __init__(self, settings: DynamicSettings, store: MetadataStore) -> None:
         self._settings = settings
         self._store = store
 
     async def read(self, topics: Collection[str]) -> None:
-        """StoreError if they cannot be read."""
+        """Raises StoreError if the configurations cannot be read."""
         await self._settings.read_topics(self._store, topics)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """All partitions of their topics are gone."""
+        """Call this after all partitions of these topics were deleted."""
         for topic in {partition.topic for partition in partitions}:
             self._settings.forget_topic(topic)

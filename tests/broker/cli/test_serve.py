@@ -1,4 +1,4 @@
-"""``odradek serve`` as a process: starting, being refused, being stopped, and coming back."""
+"""``odradek serve`` as a process: startup, rejected startup, shutdown and restart."""
 
 import os
 import re
@@ -25,7 +25,7 @@ TIMEOUT_S = 30
 
 
 def startup_error(*arguments, env=None):
-    """The complaint of a broker that does not start."""
+    """Return the error message of a broker that fails to start."""
     result = subprocess.run(
         [*SERVE, *map(str, arguments)],
         capture_output=True,
@@ -55,7 +55,7 @@ def produce(broker, *values):
 
 
 def consumed(broker):
-    """All values that are there now, in order."""
+    """Return all values of the partition, in order."""
     settings = {"bootstrap.servers": broker.address, "group.id": "none"}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:
@@ -77,7 +77,7 @@ def meta_properties(data_dir):
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-# Being ready
+# Startup
 
 
 def test_standard_output_has_only_the_ready_line(tmp_path):
@@ -127,7 +127,7 @@ def test_old_ready_file_is_removed_before_startup(tmp_path):
     assert not ready_file.exists()
 
 
-# Being refused
+# Rejected startup
 
 
 def test_second_broker_on_a_directory_is_rejected_and_the_first_continues(tmp_path, new_store):
@@ -163,11 +163,16 @@ def test_invalid_setting_is_reported_with_file_and_line(tmp_path):
         (["--override", "broker.id=x"], {}, "--override: broker.id=x: must be"),
         ([], {"ODRADEK_BROKER_ID": "x"}, "ODRADEK_BROKER_ID: broker.id=x: must be"),
         (["--override", "broker.id"], {}, "--override broker.id: must be name=value"),
-        (["--override", "missing.properties"], {}, "missing.properties: No such file"),
-        (["--config", "missing.properties"], {}, "must have ports between 0 and 65535"),
-        (["--port", "70000"], {}, "--log-level loud: a level is one of"),
-        (["--log-level", "loud"], {}, "--ready-file missing/ready: No such file"),
-        (["--ready-file", "missing/ready"], {"PYTHONOPTIMIZE": "1"}, "python -O leaves out checks"),
+        (
+            ["--override", "authorizer.class.name=A"],
+            {},
+            "authorizer.class.name=A: is not supported",
+        ),
+        (["--config", "missing.properties"], {}, "missing.properties: No such file"),
+        (["--port", "70000"], {}, "must have ports between 0 and 65535"),
+        (["--log-level", "loud"], {}, "--log-level loud: a level is one of"),
+        (["--ready-file", "missing/ready"], {}, "--ready-file missing/ready: No such file"),
+        (["--port", "0"], {"PYTHONOPTIMIZE": "1"}, "python -O removes checks"),
     ],
 )
 def test_invalid_option_is_reported_in_one_line(tmp_path, arguments, env, complaint):
@@ -177,7 +182,7 @@ def test_invalid_option_is_reported_in_one_line(tmp_path, arguments, env, compla
 def test_unusable_log_directory_stops_the_startup(tmp_path):
     (tmp_path / "file").write_text("")
     complaint = startup_error("--data-dir", tmp_path / "file", "--port", 0)
-    assert complaint == "odradek: no log directory can be used; the lines above say why"
+    assert complaint == "odradek: no log directory can be used; the errors are logged above"
 
 
 def test_directory_of_another_broker_is_rejected(tmp_path):
@@ -199,7 +204,7 @@ def test_directory_of_another_cluster_is_rejected(tmp_path):
     assert f"meta.properties: cluster.id is {theirs}, but this broker has {ours}" in complaint
 
 
-# Being stopped
+# Shutdown
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -219,7 +224,7 @@ def test_signal_during_startup_reverts_it(tmp_path, created_file):
         wait_until((broker.data_dir / created_file).exists)
         broker.send(signal.SIGTERM)
         assert broker.wait() == 0
-        assert "SIGTERM: the broker stops" in broker.log_text
+        assert "Terminating process due to signal SIGTERM" in broker.log_text
         assert "Traceback" not in broker.log_text
         broker.start()
 
@@ -267,7 +272,7 @@ def test_acknowledged_records_survive_a_signal_under_load(tmp_path, new_store, n
 
 
 class Load:
-    """A producer that never rests, on a thread of its own."""
+    """A producer that sends continuously on its own thread."""
 
     def __init__(self, broker):
         self.acknowledged = set()
@@ -308,7 +313,7 @@ class Load:
         self._thread.join(TIMEOUT_S)
 
 
-# Coming back
+# Restart
 
 
 def test_broker_keeps_its_id_and_cluster_id_after_a_restart(tmp_path, new_store):
@@ -342,7 +347,7 @@ def test_clients_find_the_topics_right_after_a_restart(tmp_path):
             assert len(partitions) == 20
 
 
-# What else it takes from its surroundings
+# Resource limits, settings and logging
 
 
 class BrokerWithFewFiles(BrokerProcess):

@@ -1,4 +1,4 @@
-"""Tests of broker/settings/consumer_groups.py."""
+"""The settings of consumer groups."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of broker/settings/updates.py."""
+"""The rules for dynamic changes of settings."""
 
 import pytest
 
@@ -33,13 +33,22 @@ def test_value_must_have_the_type_of_the_setting(name, layer):
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "listener.name.a.ssl.keystore.location"])
 def test_per_broker_setting_cannot_be_changed_for_the_cluster(name):
     check_update(name, "x", ConfigSource.BROKER)
-    with pytest.raises(SettingError, match="for each broker by itself"):
+    with pytest.raises(SettingError, match="can only be changed per broker"):
         check_update(name, "x", ConfigSource.CLUSTER)
 
 
 def test_keystore_settings_need_a_listener_prefix():
     with pytest.raises(SettingError, match=r"as listener\.name\.NAME\.ssl\.keystore\.location"):
-        check_update("ssl.keystore.location", "com.example.Builder", ConfigSource.BROKER)
+        check_update("ssl.keystore.location", "x", ConfigSource.BROKER)
+
+
+@pytest.mark.parametrize(
+    "name", ["principal.builder.class", "listener.name.a.principal.builder.class"]
+)
+def test_unsupported_plugin_cannot_be_set(name):
+    check_update(name, "", ConfigSource.BROKER)
+    with pytest.raises(SettingError, match="is not supported"):
+        check_update(name, "com.example.Builder", ConfigSource.BROKER)
 
 
 @pytest.mark.parametrize("layer", BROKER_AND_CLUSTER)

@@ -1,4 +1,4 @@
-"""The example files in config/ say what is true, and docs/configuration.md has every table."""
+"""The example files in config/ are correct, and docs/configuration.md has every table."""
 
 import re
 from pathlib import Path

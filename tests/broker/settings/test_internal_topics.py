@@ -1,4 +1,4 @@
-"""Tests of broker/settings/internal_topics.py."""
+"""The settings of internal topics."""
 
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.broker.settings.internal_topics import STANDALONE_DEFAULTS, InternalTopicSettings

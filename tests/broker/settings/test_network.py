@@ -1,4 +1,4 @@
-"""The rules between the settings of the network."""
+"""The rules between network settings."""
 
 import pytest
 
@@ -38,21 +38,24 @@ def test_listeners_have_names_and_advertised_addresses():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"listeners": ""}, "listeners=: must have at least one"),
+        ({"listeners": ""}, "listeners=: must name at least one listener"),
         ({"listeners": "x"}, "listeners=x: must be NAME://host:port"),
-        ({"listeners": "INTERNAL://:1,EXTERNAL://:1"}, "must have a port of its own"),
+        ({"listeners": "INTERNAL://:1,EXTERNAL://:1"}, "must have a different port"),
         ({"listeners": "EXTERNAL://:1"}, "inter.broker.listener.name=INTERNAL: must be one of"),
         ({"listener.security.protocol.map": "INTERNAL"}, "listener.security.protocol.map=INTERNAL"),
         (
             {"listener.security.protocol.map": "INTERNAL:SSL,EXTERNAL:SSL,CONTROLLER:SSL"},
-            "SSL is not offered yet",
+            "SSL is not supported yet",
         ),
-        ({"advertised.listeners": ""}, "advertised.listeners=: must have at least one"),
-        ({"advertised.listeners": "INTERNAL://0.0.0.0:1"}, "which 0.0.0.0 is not"),
+        ({"advertised.listeners": ""}, "advertised.listeners=: must name at least one listener"),
+        (
+            {"advertised.listeners": "INTERNAL://0.0.0.0:1"},
+            "must not use the nonroutable address 0.0.0.0",
+        ),
         ({"listeners": "INTERNAL://0.0.0.0:1"}, "listeners=INTERNAL://0.0.0.0:1: needs adv"),
-        ({"control.plane.listener.name": "INTERNAL"}, "must not be the listener between brokers"),
+        ({"control.plane.listener.name": "INTERNAL"}, "must differ from the inter-broker listener"),
         ({"control.plane.listener.name": "OTHER"}, "control.plane.listener.name=OTHER: must be"),
-        ({"security.inter.broker.protocol": "PLAINTEXT"}, "must not be given beside"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "must not be set together with"),
         ({"max.connections.per.ip": "0"}, "max.connections.per.ip=0: needs"),
         ({"max.connections.per.ip.overrides": "x"}, "must be host:number"),
         ({"num.network.threads": "0"}, "num.network.threads=0: must be at least 1"),

@@ -1,4 +1,4 @@
-"""Tests of broker/settings/server_settings.py and of the tables in it."""
+"""The settings of a broker and the tables in them."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_settings_that_kafka_does_not_have_are_known():
     }
 
 
-# One broker or many
+# Standalone or cluster
 
 
 def test_internal_topics_of_a_standalone_broker_have_one_replica():
@@ -176,7 +176,7 @@ def test_topic_defaults_come_from_the_log_and_cleaner_tables():
     )
 
 
-# What no table has
+# Undeclared settings
 
 
 def test_undeclared_settings_are_kept_once():

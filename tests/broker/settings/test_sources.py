@@ -1,4 +1,4 @@
-"""Tests of broker/settings/sources.py."""
+"""Settings from file, environment and command line, and the messages for invalid ones."""
 
 import logging
 
@@ -35,7 +35,7 @@ def test_each_source_overrides_those_before_it(tmp_path):
     assert (settings.broker.num_partitions, settings.broker.rack, settings.broker.id) == (4, "", 1)
 
 
-# Variables
+# Environment variables
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_defaults_apply_without_a_file_and_are_overridden_by_all_else(tmp_path):
     )
 
 
-# One line for what is wrong
+# Error messages of one line
 
 
 def test_error_in_the_file_names_its_line(tmp_path):
@@ -177,6 +177,40 @@ def test_syntax_error_in_the_file_names_its_line(tmp_path):
     assert error_message(tmp_path, "a=b\nc=\\u12\n").startswith("server.properties:2: \\u must be")
 
 
+# Plugins
+
+PLUGINS = [
+    "authorizer.class.name",
+    "principal.builder.class",
+    "create.topic.policy.class.name",
+    "alter.config.policy.class.name",
+    "client.quota.callback.class",
+]
+
+
+@pytest.mark.parametrize("name", [*PLUGINS, "listener.name.internal.principal.builder.class"])
+def test_unsupported_plugin_prevents_the_start(tmp_path, name):
+    assert error_message(tmp_path, f"broker.id=1\n{name}=com.example.Plugin\n") == (
+        f"server.properties:2: {name}=com.example.Plugin: is not supported "
+        "and would not be enforced; remove the setting"
+    )
+
+
+def test_unsupported_plugin_in_environment_or_override_prevents_the_start(tmp_path):
+    environment = {"ODRADEK_AUTHORIZER_CLASS_NAME": "com.example.Plugin"}
+    assert error_message(tmp_path, environment=environment).startswith(
+        "ODRADEK_AUTHORIZER_CLASS_NAME: "
+    )
+    overrides = ["create.topic.policy.class.name=com.example.Plugin"]
+    assert error_message(tmp_path, overrides=overrides).startswith("--override: ")
+
+
+def test_values_without_plugin_are_accepted(tmp_path):
+    default_builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    load_file(tmp_path, "".join(f"{name}=\n" for name in PLUGINS))
+    load_file(tmp_path, f"principal.builder.class={default_builder}\n")
+
+
 # Warnings
 
 
@@ -185,7 +219,7 @@ def test_unsupported_settings_are_logged_in_one_line(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         load_file(tmp_path, text + "listener.name.internal.ssl.keystore.location=y\n")
     assert [record.message for record in caplog.records] == [
-        "These have no effect here; settings of Kafka: "
+        "Ignoring unsupported settings; Kafka settings: "
         "listener.name.internal.ssl.keystore.location, process.roles, ssl.provider; "
         "unknown: num.partitons"
     ]
@@ -194,4 +228,4 @@ def test_unsupported_settings_are_logged_in_one_line(tmp_path, caplog):
 def test_duplicate_setting_is_logged_with_its_lines(tmp_path, caplog):
     load_file(tmp_path, "broker.id=1\nbroker.id=2\n")
     (record,) = caplog.records
-    assert record.message.endswith("broker.id is given on lines 1, 2; the last one counts")
+    assert record.message.endswith("broker.id is set on lines 1, 2; the last value is used")

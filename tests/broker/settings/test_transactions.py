@@ -1,4 +1,4 @@
-"""Tests of broker/settings/transactions.py."""
+"""The settings of transactions."""
 
 import pytest
 

@@ -17,10 +17,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-LINES_PER_FILE = 400
-LINES_PER_FUNCTION = 50
-ARGUMENTS_PER_FUNCTION = 6
-
 PACKAGES = {"broker", "config", "controller", "protocol", "spark_jobs", "storage"}
 # The roots, where an unforeseen failure is logged once and the next piece of work begins.
 MAY_CATCH_EVERYTHING = frozenset(
@@ -39,7 +35,6 @@ MAY_CATCH_EVERYTHING = frozenset(
 )
 STARTS_TASKS = "broker/task_registry.py"
 LEFT_OVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -53,10 +48,6 @@ class Source:
     @property
     def tree(self) -> ast.Module:
         return self.nodes[0]
-
-    @property
-    def functions(self) -> list[Function]:
-        return [node for node in self.nodes if isinstance(node, Function)]
 
 
 def source(path: str, text: str) -> Source:
@@ -79,33 +70,6 @@ def python_files() -> Iterator[str]:
 def runs_python(path: Path) -> bool:
     with path.open("rb") as file:
         return b"python" in file.readline(100)
-
-
-def too_many_lines(file: Source) -> Iterator[str]:
-    lines = file.text.count("\n")
-    if lines > LINES_PER_FILE:
-        yield f"{lines} lines, more than {LINES_PER_FILE}"
-
-
-def no_docstring(file: Source) -> Iterator[str]:
-    if not ast.get_docstring(file.tree):
-        yield "1: the module does not say what it is for"
-
-
-def long_functions(file: Source) -> Iterator[str]:
-    for function in file.functions:
-        lines = function.end_lineno - function.lineno + 1
-        if lines > LINES_PER_FUNCTION:
-            yield f"{function.lineno}: {function.name} has {lines} lines"
-
-
-def many_arguments(file: Source) -> Iterator[str]:
-    for function in file.functions:
-        given = function.args
-        names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-        count = len(names) - (names[:1] in (["self"], ["cls"]))
-        if count > ARGUMENTS_PER_FUNCTION:
-            yield f"{function.lineno}: {function.name} takes {count} arguments"
 
 
 def swallowed_exceptions(file: Source) -> Iterator[str]:
@@ -212,10 +176,6 @@ RULES = [
     left_overs,
     package_code,
     wrong_map,
-    stray_tasks,
-    left_overs,
-    package_code,
-    wrong_map,
 ]
 FILES = sorted(python_files())
 
@@ -243,16 +203,12 @@ def test_every_package_is_looked_at_and_none_twice():
 
 
 UNTIDY = {
-    too_many_lines: "\n" * 401,
-    no_docstring: "import os",
-    long_functions: "def f():\n" + "    f()\n" * 50,
-    many_arguments: "class A:\n def f(self, a, /, b, c, d, *, e, f, g): ...",
     swallowed_exceptions: "try: f()\nexcept OSError: pass",
     everything_caught: "try: f()\nexcept (OSError, Exception): raise",
     short_imports: "from storage.log import Log",
     stray_tasks: "import asyncio\nasyncio.create_task(f())",
     left_overs: "# TO" + "DO: more",
-    package_code: '"""Map."""\nfrom odradek.storage.log import Log',
+    package_code: '"""Map."""\nfrom odradek.storage.unified_log import Log',
     wrong_map: '"""A map that names nothing."""',
 }
 
@@ -265,7 +221,7 @@ def test_each_rule_finds_what_it_is_for(rule):
 def test_a_map_follows_a_module_that_was_renamed():
     outdated = parsed("config/__init__.py").text.replace("types.py", "sorts.py")
     assert list(wrong_map(source("config/__init__.py", outdated))) == [
-        "1: the map lacks kinds",
+        "1: the map lacks types",
         "1: the map names sorts, which is not here",
     ]
 
@@ -298,10 +254,9 @@ def test_the_rules_know_other_spellings(rule, text):
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        (swallowed_exceptions, "class A:\n def f(self, a, b, c, d, e, f, *more): ..."),
-        (everything_caught, "try: f()\nexcept OSError: return"),
-        (short_imports, "try: f()\nexcept OSError as Exc: raise"),
-        (stray_tasks, "from odradek.storage import log\nimport configparser"),
+        (swallowed_exceptions, "try: f()\nexcept OSError: return"),
+        (everything_caught, "try: f()\nexcept OSError as Exc: raise"),
+        (short_imports, "from odradek.storage import log\nimport configparser"),
         (stray_tasks, "async with asyncio.TaskGroup() as group: group.create_task(f())"),
     ],
 )

@@ -1,13 +1,14 @@
-"""One setting: its name, kind, default and rules, and the words in which a table declares it.
+"""The declaration of one setting: name, type, default and rules. Kafka: ConfigDef.ConfigKey.
 
     num_network_threads: int = integer(
-        "num.network.threads", default=1, at_least=1, update=Update.CLUSTER,
+        "num.network.threads", default=1, at_least=1, update=UpdateMode.CLUSTER,
         doc="Processors.  Each owns its connections for life.",
     )
 
-A setting declared without ``default`` must be given.  One that nobody wrote may take another's
-value: ``default=value_of("log.retention.hours", times=60)`` names one of the same table,
-``synonym="log.segment.bytes"`` (on a topic's or a group's setting) one of the server's tables.
+A setting declared without ``default`` is required.  A setting without a configured value can fall
+back to another setting: ``default=value_of("log.retention.hours", multiplier=60)`` names a setting
+of the same table, ``synonym="log.segment.bytes"`` (on a topic or group setting) names a setting of
+the server's tables.
 
 Owner: none; immutable, any thread.
 """
@@ -19,12 +20,12 @@ from typing import Any, Required, TypedDict, TypeVar, Unpack, cast
 
 from odradek.config.types import HIDDEN, ConfigType, Password
 
-# Any, because it stands as the default of every field specifier.
+# Typed Any because it is the default of every field specifier, whatever the value's type.
 REQUIRED: Any = object()
 
 
 class SettingError(Exception):
-    """A value that breaks a rule: ``num.network.threads=0: must be at least 1``."""
+    """A value breaks a rule: ``num.network.threads=0: must be at least 1``."""
 
     def __init__(self, name: str, text: str | None, rule: str) -> None:
         super().__init__(name, text, rule)
@@ -37,7 +38,7 @@ class SettingError(Exception):
 
 
 class ConfigSource(Enum):
-    """Where a value was written, the strongest first; the numbers are DescribeConfigs' sources."""
+    """The origin of a value, highest precedence first. The numbers are DescribeConfigs' sources."""
 
     TOPIC = 1
     GROUP = 8
@@ -48,7 +49,7 @@ class ConfigSource(Enum):
 
 
 class UpdateMode(Enum):
-    """name = (Kafka's word for it, the layers in which it can change while the broker runs)"""
+    """name = (Kafka's name of the mode, the sources that can change while the broker runs)"""
 
     READ_ONLY = ("read-only", ())
     BROKER = ("per-broker", (ConfigSource.BROKER,))
@@ -77,7 +78,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is declared of a setting, whatever its value."""
+    """The declaration of a setting, independent of its value."""
 
     name: str
     type: ConfigType
@@ -99,7 +100,7 @@ class Setting:
 
     @property
     def literal_default(self) -> Any:
-        """None where the default is another setting's value, or where there is none."""
+        """The declared value; None if the setting is required or falls back to another setting."""
         missing = self.default is REQUIRED or isinstance(self.default, Fallback)
         return None if missing else self.default
 
@@ -109,7 +110,7 @@ class Setting:
 
     @property
     def bounds(self) -> str:
-        """In words; empty if there are none."""
+        """The bounds in words; empty if there are none."""
         if self.at_least is not None and self.at_most is not None:
             return f"between {self.at_least} and {self.at_most}"
         if self.at_least is not None:
@@ -117,7 +118,7 @@ class Setting:
         return "" if self.at_most is None else f"at most {self.at_most}"
 
     def display_value(self, value: Any) -> str | None:
-        """As DescribeConfigs shows it; secrets and what is not set have no text."""
+        """Return the text for DescribeConfigs: None for a password and for a value of None."""
         return None if self.sensitive or value is None else self.type.format(value)
 
     def parse(self, text: str) -> Any:
@@ -129,7 +130,7 @@ class Setting:
         return value
 
     def format(self, value: Any) -> str:
-        """The text that ``parse`` makes this value of."""
+        """Return the text that ``parse`` turns into this value."""
         try:
             return self.type.format(value)
         except ValueError as error:
@@ -156,7 +157,7 @@ class Setting:
 
 
 class Options(TypedDict, total=False):
-    """What can be said of a setting of any kind."""
+    """The options that a setting of any type accepts."""
 
     doc: Required[str]
     update: UpdateMode
@@ -189,8 +190,8 @@ class ListOptions(Options, total=False):
     check: Callable[[tuple[str, ...]], str | None]
 
 
-# The specifiers return the type of their default, so that a type checker compares it, and the
-# annotation of the attribute, with what the setting can be.
+# Each specifier returns the type of its default. A type checker can then compare the default, and
+# the annotation of the attribute, with the setting's value type.
 _Default = TypeVar("_Default")
 _Boolean = TypeVar("_Boolean", bound=bool | None)
 _Int = TypeVar("_Int", bound=int | None)
@@ -231,7 +232,7 @@ def choice(
 
 
 def class_name(name: str, *, default: _Text = REQUIRED, **options: Unpack[TextOptions]) -> _Text:
-    """The name of a Java class, or what stands for it here; clients are told that it is one."""
+    """Declare a Java class name or its substitute here; DescribeConfigs reports the type CLASS."""
     return _declare(ConfigType.CLASS, name, default, options)
 
 
@@ -244,12 +245,12 @@ def password(name: str, *, default: _Secret = REQUIRED, **options: Unpack[Option
 
 
 def value_of(name: str, *, multiplier: int = 1) -> Any:
-    """As a default: whatever the named setting of the same table is, times a change of unit."""
+    """A default: the value of the named setting of the same table, times a unit conversion."""
     return Fallback(name, multiplier)
 
 
 def _declare(
     config_type: ConfigType, name: str, default: _Default, options: Mapping[str, Any]
 ) -> _Default:
-    # What the class body gets is the declaration; what the type checker sees is the value's type.
+    # At run time the class body receives the declaration; the type checker sees the value's type.
     return cast(_Default, Setting(type=config_type, name=name, default=default, **options))

@@ -1,4 +1,4 @@
-"""What a reader is told of a table: Markdown for the docs, comments for an example file."""
+"""Prints a table of settings as Markdown for the docs and as comments for an example file."""
 
 import textwrap
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ _WIDTH = 100
 
 
 def as_markdown(table: type[Settings]) -> str:
-    """One row for each setting, in the order of declaration."""
+    """Return one row per setting, in the order of declaration."""
     rows = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
     rows += [_row(_cells(setting)) for setting in table.by_name.values()]
     return "\n".join(rows) + "\n"
 
 
 def as_properties(table: type[Settings]) -> str:
-    """Every setting commented out, with its default."""
+    """Return every setting commented out, with its default."""
     return "\n".join(_comment(setting) for setting in table.by_name.values())
 
 

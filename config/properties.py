@@ -1,14 +1,15 @@
-"""Java-style ``.properties`` files, read as ``java.util.Properties.load`` reads them.
+"""A parser for Java-style ``.properties`` files. It follows ``java.util.Properties.load``.
 
-    # comment, as with !                    name=text, name: text and name text mean the same
-    name = a long text \\                    an odd number of backslashes ends: the line goes on,
-           in two lines                     and the blanks before its continuation are dropped
-    \\t \\n \\r \\f \\u20ac                      escapes; any other character stands for itself
+    # comment, as with !                    name=text, name: text and name text are equivalent
+    name = a long text \\                    an odd number of trailing backslashes continues the
+           in two lines                     line; leading blanks of the next line are dropped
+    \\t \\n \\r \\f \\u20ac                      escapes; any other escaped character is itself
 
-Blanks are the space, the tab and the form feed; lines end with LF, CR or both.  A name given twice
-has its last text, as in Java, but is reported, since the file's author meant something else.
-Files are ISO-8859-1, as they are to Kafka; anything beyond it is written with ``\\u``.  (Where Java
-finds an empty name in a last line that is a lone backslash, nothing is found here.)
+Blanks are the space, the tab and the form feed.  Lines end with LF, CR or CRLF.  If a name occurs
+twice, the last text wins, as in Java, but the duplicate is reported, because it is probably a
+mistake.  Files are ISO-8859-1, as in Kafka; other characters are written with ``\\u``.  One
+difference: if the last line is a lone backslash, Java finds an empty name, this parser finds
+nothing.
 """
 
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\n|\r")
-# The name ends at the first blank or separator that no backslash precedes; one separator is eaten.
+# The name ends at the first unescaped blank or separator. At most one separator is consumed.
 _NAME_AND_VALUE = re.compile(
     r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<text>.*)", re.DOTALL
 )
@@ -27,19 +28,19 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(Exception):
-    """Text that no reader of properties accepts; says where."""
+    """The text is not valid properties syntax. The message starts with the source and the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a file says: each name's text, and the lines on which the name was given."""
+    """The content of a file: the text of each name, and the line numbers where the name occurs."""
 
     values: Mapping[str, str]
     line_numbers: Mapping[str, tuple[int, ...]]
 
     @property
     def duplicates(self) -> dict[str, tuple[int, ...]]:
-        """Names given more than once; the last line is the one that counts."""
+        """Names that occur more than once. The last line wins."""
         return {name: lines for name, lines in self.line_numbers.items() if len(lines) > 1}
 
 
@@ -48,7 +49,7 @@ def load(path: Path) -> Properties:
 
 
 def parse(raw: str, *, source: str = "properties") -> Properties:
-    """``source`` is what an error calls the text: a file's name."""
+    """Parse ``raw``. Error messages call the text by the name ``source``, usually a file name."""
     texts: dict[str, str] = {}
     lines: dict[str, tuple[int, ...]] = {}
     for line, content in _logical_lines(raw):
@@ -64,7 +65,7 @@ def parse(raw: str, *, source: str = "properties") -> Properties:
 
 
 def _logical_lines(raw: str) -> Iterator[tuple[int, str]]:
-    """Each with the number of the line it begins on, its continuations joined to it."""
+    """Yield each logical line, continuations joined, with the number of its first line."""
     content, begin = "", 0
     for number, line in enumerate(_LINE_END.split(raw), start=1):
         stripped = line.lstrip(_BLANKS)
@@ -89,7 +90,7 @@ def _unescape(escaped: str) -> str:
     if "\\" not in escaped:
         return escaped
     text = _ESCAPE.sub(_unescape_match, escaped)
-    # Java's characters are UTF-16: two escapes that form a pair are one character.
+    # Java's characters are UTF-16: two escapes that form a surrogate pair are one character.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

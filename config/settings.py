@@ -1,18 +1,21 @@
-"""Tables of settings: typed, immutable values made from layers of text.
+"""Tables of settings: typed, immutable values read from several config sources.
+
+Kafka: AbstractConfig and DynamicBrokerConfig's precedence of sources.
 
     class NetworkSettings(Settings):
         num_network_threads: int = integer("num.network.threads", default=1, ...)
 
-    settings = NetworkSettings.read({Layer.FILE: {"num.network.threads": "3"}})
+    settings = NetworkSettings.read({ConfigSource.FILE: {"num.network.threads": "3"}})
     settings.num_network_threads        # 3
 
-The layers, the strongest first: topic or group, broker, cluster, file, default.  They stay with the
-values, for DescribeConfigs and for ``with_changes``, which makes the table as it is after a dynamic
-update.  What is given for the default layer goes before the defaults that are declared, and in
-their place.
+The sources, highest precedence first: topic or group, broker, cluster, file, default.  A table
+keeps the configured texts of all sources, for DescribeConfigs and for ``with_changes``, which
+returns the table after a dynamic update.  A text given for the source DEFAULT replaces the declared
+default.
 
-A topic's table is declared with ``update=Update.TOPIC``, a group's with ``Update.GROUP``, and read
-on top of the server's tables: a setting that the topic does not have comes from its synonym there.
+A topic's table is declared with ``update=UpdateMode.TOPIC``, a group's with ``UpdateMode.GROUP``.
+Such a table is read together with the server's tables: a setting that the topic or group does not
+override takes the value of its synonym there.
 
 Owner: none; immutable, any thread.
 """
@@ -43,13 +46,13 @@ from odradek.config.definition import (
 )
 from odradek.config.types import HIDDEN
 
-#: Of tables that are read on top of a server's.
+#: The source of overrides in tables that are read on top of the server's tables.
 _OVERRIDE_SOURCES = {UpdateMode.TOPIC: ConfigSource.TOPIC, UpdateMode.GROUP: ConfigSource.GROUP}
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """A value written somewhere; a setting lists its own, the strongest first."""
+    """One configured or default value of a setting; a description lists them by precedence."""
 
     name: str
     value: str | None
@@ -58,7 +61,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDescription:
-    """A setting as DescribeConfigs shows it; a secret has no text."""
+    """A setting as DescribeConfigs shows it. The value of a password is None."""
 
     setting: Setting
     value: str | None
@@ -87,7 +90,7 @@ class ConfigDescription:
     ),
 )
 class Settings:
-    """The class holds the declarations, an instance their values at one moment."""
+    """A table: the class holds the declarations, an instance holds the values of one moment."""
 
     by_name: ClassVar[Mapping[str, Setting]]
     attributes: ClassVar[Mapping[str, str]]
@@ -96,7 +99,7 @@ class Settings:
     _server_tables: tuple["Settings", ...]
 
     def __init_subclass__(cls, *, update: UpdateMode = UpdateMode.READ_ONLY) -> None:
-        """``update`` is that of every setting in the table that states none."""
+        """``update`` is the mode of every setting in the table that does not state one."""
         for base in cls.__mro__[1:]:
             if _declared_in(base):
                 raise TypeError(
@@ -127,7 +130,7 @@ class Settings:
             setting = cls.by_name[name]
 
     def __init__(self, **values: Any) -> None:
-        """Values as Python has them, as if written in the file, or for the topic or group."""
+        """Takes Python values, as if they were set in the file, or for the topic or group."""
         unknown = values.keys() - self.attributes.values()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
@@ -146,15 +149,15 @@ class Settings:
         *,
         server_tables: Sequence["Settings"] = (),
     ) -> Self:
-        """Names unknown to this table are left alone: see ``unknown_names``."""
+        """Read the table's values; names unknown to it are ignored, see ``unknown_names``."""
         table = cls.__new__(cls)
         table._fill(configs, server_tables)
         return table
 
     def with_changes(self, changes: Mapping[str, str | None], *, source: ConfigSource) -> Self:
-        """The table after a dynamic update; None removes what the layer says.
+        """Return the table after a dynamic update; None removes the source's text.
 
-        All names must be of this table, or a change would be lost: other tables have their own.
+        All names must belong to this table: a change of another table's setting would be lost.
         """
         texts = dict(self._configs.get(source, {}))
         for name, value in changes.items():
@@ -167,11 +170,11 @@ class Settings:
         return self.read({**self._configs, source: texts}, server_tables=self._server_tables)
 
     def with_server_tables(self, server_tables: Sequence["Settings"]) -> Self:
-        """The same topic after its server's settings changed."""
+        """Return the table of the same topic or group after the server's settings changed."""
         return self.read(self._configs, server_tables=server_tables)
 
     def check(self) -> None:
-        """For a table to extend: rules between its settings; raises SettingError."""
+        """Check rules between settings; a table overrides this and raises SettingError."""
 
     def describe(self, name: str) -> ConfigDescription:
         setting = self.by_name[name]
@@ -201,13 +204,14 @@ class Settings:
         self.check()
 
     def _check_configs(self) -> None:
-        # Also what a stronger layer hides, or removing that layer's text would fail much later.
+        # Check also texts that a stronger source hides. Otherwise an invalid text would be noticed
+        # only when the stronger one is removed.
         for texts in self._configs.values():
             for name, value in texts.items():
                 self.by_name[name].parse(value)
 
     def _value(self, setting: Setting) -> Any:
-        """The value in force.  A stronger layer counts for more than a name nearer in the chain."""
+        """Return the value in force. The source takes precedence over the distance in the chain."""
         chain = list(self._fallback_chain(setting))
         for texts, (link, multiplier) in product(self._configs.values(), chain):
             if link.name in texts:
@@ -221,7 +225,7 @@ class Settings:
         return _convert(setting, link.default, multiplier)
 
     def _own_value(self, setting: Setting) -> Any:
-        """None where it is left to another setting of this table."""
+        """Return the value without fallbacks; None if it falls back to a setting of this table."""
         for texts in self._configs.values():
             if setting.name in texts:
                 return setting.parse(texts[setting.name])
@@ -231,7 +235,7 @@ class Settings:
     def _fallback_chain(
         self, setting: Setting, multiplier: int = 1
     ) -> Iterator[tuple[Setting, int]]:
-        """The setting and those it falls back to, each with the factor that makes it the first."""
+        """Yield the setting and its fallbacks, each with the factor to the first one's unit."""
         yield setting, multiplier
         if isinstance(setting.default, Fallback):
             link = self.by_name[setting.default.name]
@@ -266,17 +270,17 @@ class Settings:
             for link in chain
             if link.literal_default is not None and link.name not in replaced_defaults
         )
-        # Kafka lists nothing that stands before the first value of the setting's very own name.
+        # Kafka's list starts at the first entry with the setting's own name.
         return dropwhile(lambda synonym: synonym.name != setting.name, (*configured, *defaults))
 
     def _group_synonyms(self, setting: Setting) -> Iterator[ConfigSynonym]:
-        """Only its own name: what the server has for all groups is told as if it were a default."""
+        """Yield only the setting's own name: Kafka reports the server's value as a default."""
         is_own = setting.name in self._configs.get(ConfigSource.GROUP, {})
         source = ConfigSource.GROUP if is_own else ConfigSource.DEFAULT
         yield ConfigSynonym(setting.name, setting.display_value(self._own_value(setting)), source)
 
     def _topic_synonyms(self, setting: Setting) -> Iterator[ConfigSynonym]:
-        """A topic's own default is none of them: the server's stands in its place."""
+        """Yield the topic's override and the server's synonyms; the declared default is not one."""
         if setting.name in self._configs.get(ConfigSource.TOPIC, {}):
             yield ConfigSynonym(
                 setting.name, setting.display_value(self._own_value(setting)), ConfigSource.TOPIC
@@ -288,7 +292,7 @@ class Settings:
         return tuple(getattr(self, attribute) for attribute in self.attributes.values())
 
     def __eq__(self, other: object) -> bool:
-        """By the values in force, wherever they were written."""
+        """Tables are equal if their values in force are equal, regardless of the sources."""
         return type(self) is type(other) and self._values() == other._values()
 
     def __hash__(self) -> int:
@@ -312,7 +316,7 @@ class Settings:
 
 
 def unknown_names(names: Iterable[str], tables: Iterable[type[Settings]]) -> list[str]:
-    """Those that none of the tables declares, in their order."""
+    """Return the names that no table declares, in their order."""
     known = {name for table in tables for name in table.by_name}
     return [name for name in names if name not in known]
 

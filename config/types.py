@@ -1,9 +1,10 @@
-"""The nine kinds of value a setting can have, and how each is written as text.
+"""The nine config types and their text form. Kafka: ConfigDef.Type.
 
-Text is read as Kafka's ``ConfigDef`` reads it: blanks around it do not count, ``true`` and
-``false`` in any case, whole numbers in the range of their Java type, lists between commas.  It is
-written as Java's ``toString`` would, since that is what DescribeConfigs shows.  Two differences,
-both on purpose: NaN is refused, since no bound could refuse it, and so are hexadecimal fractions.
+Text is parsed as Kafka's ``ConfigDef`` parses it: surrounding blanks are ignored, ``true`` and
+``false`` are case-insensitive, whole numbers must be in the range of their Java type, lists are
+comma-separated.  Values are formatted as Java's ``toString`` does, because DescribeConfigs shows
+that.  Two deliberate differences: NaN is rejected, because no bound could reject it, and so are
+hexadecimal fractions.
 """
 
 import re
@@ -19,7 +20,7 @@ HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Password:
-    """A secret, hidden wherever it would be printed."""
+    """A secret. Its repr is ``[hidden]``."""
 
     value: str
 
@@ -28,7 +29,7 @@ class Password:
 
 
 class ConfigType(Enum):
-    """The numbers are those of DescribeConfigs."""
+    """The type of a setting. The numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -41,21 +42,21 @@ class ConfigType(Enum):
     PASSWORD = 9
 
     def parse(self, text: str) -> Any:
-        """Raises ValueError with the rule that the text breaks."""
+        """Parse the text; raises ValueError with the rule that the text breaks."""
         return _PARSERS[self](text.strip(_JAVA_TRIM_CHARACTERS))
 
     def format(self, value: Any) -> str:
-        """The text that parses to the value; of a password, the secret itself.
+        """Return the text that parses to the value; for a password, the secret itself.
 
         Raises ValueError with the rule that the value breaks.
         """
         return _FORMATTERS.get(self, str)(value)
 
 
-# Java's trim() drops everything up to the space, and no other blank of Unicode.
+# Java's trim() drops all characters up to U+0020, and no other Unicode blank.
 _JAVA_TRIM_CHARACTERS = "".join(map(chr, range(0x21)))
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)
-# Digits of any script, as in Java; a bound on their number, since int() has one that raises.
+# Digits of any script, as in Java. Their number is bounded because int() raises above a limit.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,100}")
 _NUMBER = re.compile(r"([+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 
@@ -107,7 +108,7 @@ def _format_boolean(value: bool) -> str:
 
 
 def _format_number(value: float) -> str:
-    """Plain from 0.001 up to ten million, with an exponent outside."""
+    """Format as Java does: plain from 0.001 up to ten million, with an exponent outside."""
     if isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

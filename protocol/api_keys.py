@@ -1,6 +1,6 @@
-"""ApiKey: the number of every API that has a schema here, by the name Kafka gives it.
+"""ApiKey: the numbers of all APIs that have a schema here, under Kafka's names. Kafka: ApiKeys.
 
-Numbers that are missing belong to KRaft alone; a ZooKeeper-mode broker never sees them.
+The missing numbers belong to KRaft only; a ZooKeeper-mode broker never receives them.
 """
 
 from enum import IntEnum

@@ -1,19 +1,19 @@
-"""Which values pass for bytes, and how is one shown that does not?
+"""Checks that a value is accepted as bytes, and formats rejected values for error messages.
 
-A view may look at numbers, at every second byte or at a table: its length then counts something
-else than its bytes, and what is written before it as its size would be wrong.
+A memoryview may consist of multi-byte items, have a stride or several dimensions.  Its length then
+differs from its size in bytes, and the size prefix written before it would be wrong.
 
 Owner: none; any thread.
 """
 
 from odradek.protocol.errors import EncodeError
 
-#: More of a wrong value than this would drown the message of the error.
+#: A longer repr would drown the rest of the error message.
 REPR_CHARACTERS_MAX = 80
 
 
 def is_contiguous_bytes(value: object) -> bool:
-    """Whether it is bytes side by side, as many as its length says."""
+    """Return whether the value is contiguous bytes whose number equals its length."""
     if isinstance(value, memoryview):
         return value.ndim == 1 and value.itemsize == 1 and value.contiguous
     return isinstance(value, (bytes, bytearray))

@@ -1,7 +1,8 @@
 """Encoding and decoding: the two entry points of the package.
 
-``decode`` is where hostile bytes arrive: whatever they are, they decode or raise ``DecodeError``.
-``encode`` is where our own mistakes surface: they raise ``EncodeError``, which names the field.
+``decode`` receives untrusted bytes: any input either decodes or raises ``DecodeError``.
+``encode`` receives values of our own code: a wrong value raises ``EncodeError``, which names the
+field.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from odradek.protocol.file_region import FileRegion
 from odradek.protocol.schema import Message
 
 Buffer = bytes | bytearray | memoryview
-#: What an encoded message consists of, in order.
+#: An encoded message is a sequence of such parts.
 Part = Buffer | FileRegion
 
 M = TypeVar("M", bound=Message)
 
 
 def decode(message: type[M], version: int, frame: Buffer, position: int = 0) -> M:
-    """The message that takes up the whole of ``frame`` from ``position`` on.
+    """Decode the message that fills ``frame`` from ``position`` to its end.
 
-    Record data in it is a view of ``frame``; everything else is a copy.  A version that was never
-    declared is our mistake, not the peer's, and a ValueError.
+    Record data in it is a view of ``frame``; everything else is a copy.  An undeclared version is
+    an error of the caller, not of the peer, and raises ValueError.
     """
     body: M = decoder(message, version)(frame, position)
     return body
@@ -35,13 +36,13 @@ def decode(message: type[M], version: int, frame: Buffer, position: int = 0) -> 
 def decode_prefix(
     message: type[M], version: int, frame: Buffer, position: int = 0
 ) -> tuple[M, int]:
-    """The message at ``position``, and the position after it."""
+    """Decode the message at ``position``; returns it and the position after it."""
     body, end = prefix_decoder(message, version)(frame, position)
     return body, end
 
 
 def encode(message: Message, version: int) -> list[Any]:
-    """The message as a list of parts: bytes, and record data or file regions as they were given."""
+    """Encode as a list of parts: bytes, and the given record data or file regions, uncopied."""
     try:
         return encoder(type(message), version)(message)
     except _ENCODE_FAILURES as error:
@@ -51,12 +52,12 @@ def encode(message: Message, version: int) -> list[Any]:
         raise EncodeError(f"{type(message).__name__} v{version}: {fault}") from error
 
 
-#: What the written functions raise, themselves or through what they call, for a wrong value.
+#: The exceptions that the generated functions raise for a wrong value, directly or indirectly.
 _ENCODE_FAILURES = (
     EncodeError, struct.error, TypeError, AttributeError, ValueError, KeyError, OverflowError,
 )  # fmt: skip
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
-    """The message in one piece; it must hold no file region."""
+    """Encode into one bytes object; the message must not contain a file region."""
     return b"".join(encode(message, version))

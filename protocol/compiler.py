@@ -1,9 +1,9 @@
-"""Turns a declaration and a version into an encode and a decode function, on first use.
+"""Compiles a declaration and a version into an encode and a decode function, on first use.
 
-Compiling takes a few milliseconds a function and there are over a thousand, so nothing is
-compiled before it is needed.  ``source_of`` shows what was written, for the curious.
+Compiling takes a few milliseconds per function and there are over a thousand functions, so each is
+compiled when it is first needed.  ``source_of`` returns the generated source for inspection.
 
-Owner: none; the caches only grow, by one entry for each message and version.
+Owner: none; the caches only grow, by one entry per message and version.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Encoder = Callable[[Any], list[Any]]
 
 @cache
 def decoder(message: type[Struct], version: int) -> Decoder:
-    """``decode(frame, position=0)`` gives the message that takes up the rest of the frame."""
+    """Return ``decode(frame, position=0)``, which decodes the message filling the frame's rest."""
     return _compile_decoder(message, version, whole_frame=True)
 
 
 @cache
 def prefix_decoder(message: type[Struct], version: int) -> Decoder:
-    """``decode(frame, position=0)`` gives the message there and the position after it."""
+    """Return ``decode(frame, position=0)``, which returns the message and the position after it."""
     return _compile_decoder(message, version, whole_frame=False)
 
 
@@ -41,7 +41,7 @@ def _compile_decoder(message: type[Struct], version: int, *, whole_frame: bool) 
 
 @cache
 def encoder(message: type[Struct], version: int) -> Encoder:
-    """``encode(message)`` gives the buffers that make it up."""
+    """Return ``encode(message)``, which returns the message as a list of buffers."""
     check_version(message, version)
     source = EncoderSource(message, version)
     function: Encoder = _compile_function(source.text, source.namespace, "encode", message, version)
@@ -49,7 +49,7 @@ def encoder(message: type[Struct], version: int) -> Encoder:
 
 
 def source_of(message: type[Struct], version: int) -> str:
-    """The Python text of both functions."""
+    """Return the Python source of both functions."""
     check_version(message, version)
     decoding = DecoderSource(message, version, whole_frame=True).text
     return decoding + "\n\n" + EncoderSource(message, version).text

@@ -1,8 +1,8 @@
-"""Writes the source of the function that decodes one message in one version.
+"""Generates the source of the function that decodes one message in one version.
 
-Fields of fixed width that follow each other are read by one ``unpack_from``, and the length
-prefix of the next variable field belongs to the same call.  Nested structs and arrays are written
-out in place, so that a message is one function without calls on its common path:
+Consecutive fields of fixed width are read by one ``unpack_from``, together with the length prefix
+of the next variable-length field.  Nested structs and arrays are generated inline. A message is
+therefore one function without calls on its common path:
 
     def decode(buf, pos=0):
         size = len(buf)
@@ -11,15 +11,15 @@ out in place, so that a message is one function without calls on its common path
             n = buf[pos]; pos += 1
             if n > 127: n, pos = rest_of_string_length(buf, pos, n)
             stop = pos + n - 1
-            if n < 1 or stop > size: refuse_length('group_id', n - 1, size - pos)
+            if n < 1 or stop > size: raise_invalid_length('group_id', n - 1, size - pos)
             o.group_id = buf[pos:stop].decode(); pos = stop
             o.generation_id, n, = unpack_iB(buf, pos); pos += 5
             ...
-        except MALFORMED as error: refuse_frame('HeartbeatRequest v4', error)
-        if pos != size: refuse_rest('HeartbeatRequest v4', size - pos)
+        except DECODE_FAILURES as error: raise_malformed_frame('HeartbeatRequest v4', error)
+        if pos != size: raise_trailing_bytes('HeartbeatRequest v4', size - pos)
         return o
 
-``buf`` is bytes, or a memoryview where the message holds record data or more may follow it.
+``buf`` is bytes. It is a memoryview if the message holds record data or other data may follow it.
 """
 
 from __future__ import annotations
@@ -52,21 +52,22 @@ RUNTIME: dict[str, Any] = {
     "times_compact": (range(0), *(range(count) for count in range(127))),
     **{name: getattr(wire, name) for name in (
         "rest_of_uvarint", "rest_of_string_length", "rest_of_long_length", "read_tag_count",
-        "read_tag", "read_unknown_tags", "check_count", "raise_invalid_length", "raise_tag_size_mismatch",
-        "raise_malformed_frame", "raise_trailing_bytes", "DECODE_FAILURES",
+        "read_tag", "read_unknown_tags", "check_count", "raise_invalid_length",
+        "raise_tag_size_mismatch", "raise_malformed_frame", "raise_trailing_bytes",
+        "DECODE_FAILURES",
     )},
 }  # fmt: skip
 
 
 class DecoderSource:
-    """The text of a decode function, and the names it uses."""
+    """The source of a decode function, and the namespace it runs in."""
 
     def __init__(self, cls: type[Struct], version: int, *, whole_frame: bool) -> None:
         schema = cls.__schema__
         self.namespace: dict[str, Any] = dict(RUNTIME)
         self._version = version
         self._flexible = version in schema.flexible
-        # A prefix is read in place too: what follows it may be long, and is not ours to copy.
+        # A prefix is also read in place: the data after it may be long and is not copied.
         self._in_place = not whole_frame or holds_records(cls)
         self._lines: list[str] = []
         self._functions: list[str] = []
@@ -84,7 +85,7 @@ class DecoderSource:
         if self._in_place:
             self._write("if buf.__class__ is not memoryview: buf = memoryview(buf)")
         else:
-            # Not bytes(buf), which would make a billion zeros of the number.
+            # Not bytes(buf): if buf were an int, that would allocate as many zeros.
             self._write("if buf.__class__ is not bytes: buf = join((buf,))")
         self._write("size = len(buf)")
         self._write("try:")
@@ -159,7 +160,7 @@ class DecoderSource:
     ) -> None:
         self._pending_run.append(("b", "present"))
         self._flush_run()
-        # A null struct is -1, but in a tag it is 0: there Kafka reads the mark as a varint.
+        # A null struct is -1, except in a tagged field, where Kafka reads a varint 0.
         self._write("if present == 0:" if tagged else "if present < 0:")
         self._write(f"    {target} = None")
         self._write("else:")
@@ -167,7 +168,7 @@ class DecoderSource:
         self._write_inner_struct(struct, target, path)
         self._depth -= 1
 
-    # Fixed width: collected into one unpack_from.
+    # Fixed width: consecutive fields are collected into one unpack_from.
 
     def _add_fixed(self, primitive: Primitive, target: str) -> None:
         if primitive is UUID:
@@ -192,7 +193,7 @@ class DecoderSource:
         self._after_pending_run.clear()
 
     def _write_length(self, code: str, compact: bool, rest: str = "rest_of_uvarint") -> int:
-        """Read a length into ``n``; returns what ``n`` is when the length is zero."""
+        """Generate code that reads a length into ``n``; returns the ``n`` of length zero."""
         if not compact:
             self._pending_run.append((code, "n"))
             self._flush_run()
@@ -206,7 +207,7 @@ class DecoderSource:
         return 1
 
     def _write_long_length(self) -> None:
-        """Record data is nearly always longer than 127 bytes: two more bytes are read in place."""
+        """Read up to two more bytes inline: record data is nearly always longer than 127 bytes."""
         self._write("if n > 127:")
         self._write("    m = buf[pos]; pos += 1; n += (m - 1) << 7")
         self._write("    if m > 127:")
@@ -250,8 +251,8 @@ class DecoderSource:
             self._write(f"if n == {zero - 1}: {target} = None")
             self._write("else:")
             self._depth += 1
-        # A small count costs nothing until its elements are read, so that only a large one is
-        # held against the bytes that remain.
+        # A small count allocates nothing before its elements are read. Only a large count is
+        # compared with the remaining bytes.
         self._write(
             f"if n > 127 or n < {zero}: "
             f"check_count({path!r}, {count}, {self._min_size_bytes(array.element)}, size - pos)"
@@ -274,7 +275,7 @@ class DecoderSource:
     ) -> None:
         items, item = f"items{self._depth}", f"o{self._depth}"
         self._write(f"{target} = {items} = []")
-        # Making a range takes longer than reading a small struct: those for small counts are kept.
+        # Creating a range takes longer than reading a small struct, so small ranges are shared.
         times = "times_compact" if self._flexible else "times"
         self._write(f"for _ in {times}[n] if n < 128 else range({count}):")
         self._depth += 1
@@ -287,7 +288,7 @@ class DecoderSource:
         self._depth -= 1
 
     def _min_size_bytes(self, element: Any) -> int:
-        """The fewest bytes an element can take, so that a count can be held against the frame."""
+        """Return the minimum size of an element, for checking a count against the frame's size."""
         match element:
             case Primitive(size=size):
                 return size
@@ -303,7 +304,7 @@ class DecoderSource:
                 return sum(sizes) + self._flexible
         raise AssertionError(element)
 
-    # Tags: in functions of their own, as a section is nearly always empty.
+    # Tags: in separate functions, because the section is nearly always empty.
 
     def _write_tags(self, tagged: list[tuple[Field, str]], target: str, path: str) -> None:
         self._pending_run.append(("B", "n"))
@@ -321,7 +322,7 @@ class DecoderSource:
 
     def _write_tag_reader(self, tagged: list[tuple[Field, str]]) -> None:
         self._write("size = len(buf)")
-        self._write("count, pos = check_tag_count(buf, pos, n)")
+        self._write("count, pos = read_tag_count(buf, pos, n)")
         self._write("unknown = []")
         self._write("for _ in range(count):")
         self._depth += 1
@@ -344,7 +345,7 @@ class DecoderSource:
         self._write("return pos")
 
 
-#: Where the rest of a long length is read.
+#: The function that reads the rest of a length whose first byte is above 127.
 REST_OF_LENGTH = {
     STRING: "rest_of_string_length",
     BYTES: "rest_of_uvarint",

@@ -1,8 +1,8 @@
-"""Which field of a message cannot be encoded, and why?
+"""Finds the field of a message that cannot be encoded, and the reason.
 
-The compiled functions carry few checks, as they succeed a million times a second, and none knows
-the element of an array it is in.  When one fails, this walk over the declaration finds the culprit
-and names it: ``topics[3].partitions[0].index``.
+The generated functions contain few checks, because they run a million times a second, and they do
+not track array indexes.  When one fails, this module walks over the declaration and names the
+field: ``topics[3].partitions[0].index``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from odradek.protocol.wire import AS_BIT, RECORD_TYPES, STRING_BYTES_MAX, TAG_MA
 
 
 def find_fault(message: Message, version: int) -> str | None:
-    """``field: what is wrong with it``, or None when every field could be written."""
+    """Return ``field: the reason``, or None if every field can be encoded."""
     finder = _FaultFinder(version, flexible=version in message.__schema__.flexible)
     return finder.fault_of_struct(message, "")
 
 
 class _FaultFinder:
-    """Through all fields of a message in the order of its declaration."""
+    """Checks all fields of a message in the order of their declaration."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         self._version = version
@@ -149,5 +149,5 @@ def _fault_of_string(value: Any, path: str) -> str | None:
 def _fault_of_bytes(value: Any, path: str, *, is_records: bool) -> str | None:
     if is_contiguous_bytes(value) or (is_records and value.__class__ in RECORD_TYPES):
         return None
-    reason = "neither bytes nor a region of a file" if is_records else "not bytes"
+    reason = "neither bytes nor a file region" if is_records else "not bytes"
     return f"{path}: {short_repr(value)} is {reason}"

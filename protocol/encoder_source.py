@@ -1,19 +1,19 @@
-"""Writes the source of the function that encodes one message in one version.
+"""Generates the source of the function that encodes one message in one version.
 
-What follows each other and has a known width is written by one ``pack``: fields, the length
-prefix of the next variable field while it fits one byte, whole arrays of numbers, and the empty
-section of tags at the end of a struct:
+Consecutive pieces of known width are written by one ``pack``: fields, the length prefix of the next
+variable-length field if it fits one byte, whole arrays of numbers, and the empty tag section at the
+end of a struct:
 
     def encode(o):
         parts = []; add = parts.append
         for o1 in o.partitions:
             v1 = o1.replicas; n1 = len(v1)
             if n1 < 127 and not o1.unknown_tags: add(pack_run_1[n1](o1.index, n1 + 1, *v1, 0))
-            else: ...                                   the same, piece by piece
+            else: ...                                   the same, one piece at a time
         return [join(parts)]
 
-Where packing a wrong value fails by itself nothing is checked; where it would pass unnoticed, a
-check is written out.  Either way ``diagnosis`` then finds the field.
+If packing a wrong value raises anyway, no check is generated.  If the wrong value would pass
+unnoticed, a check is generated.  In both cases ``encode_faults`` then finds the field.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from odradek.protocol.varint import unsigned_varint
 RUNTIME: dict[str, Any] = {
     "join": b"".join,
     **{name: getattr(wire, name) for name in (
-        "AS_BIT", "RECORD_TYPES", "SINGLE_BYTES", "encode_string_length", "tag_section", "copy_unknown_tags",
-        "raise_unsupported_field", "raise_wrong_type",
+        "AS_BIT", "RECORD_TYPES", "SINGLE_BYTES", "encode_string_length", "tag_section",
+        "copy_unknown_tags", "raise_unsupported_field", "raise_wrong_type",
     )},
     "is_contiguous_bytes": is_contiguous_bytes,
     "unsigned_varint": unsigned_varint,
@@ -54,17 +54,17 @@ RUNTIME: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a run: how it is packed together with others, and how it is written alone."""
+    """A part of a run: how it is packed together with others, and how it is written separately."""
 
-    code: str  # for struct; "{}" stands for a count
+    code: str  # for struct; "{}" is a placeholder for a count
     arguments: str
-    standalone: str  # an expression for its bytes when the run cannot be packed as one
+    standalone: str  # an expression for its bytes if the run cannot be packed as a whole
     condition: str = ""  # under which it can be packed with the others
-    count: str = ""  # the variable that fills the "{}"
+    count: str = ""  # the variable that replaces the "{}"
 
 
 class EncoderSource:
-    """The text of an encode function, and the names it uses."""
+    """The source of an encode function, and the namespace it runs in."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         self.namespace: dict[str, Any] = dict(RUNTIME)
@@ -135,7 +135,7 @@ class EncoderSource:
             )
 
     def _non_default_condition(self, field: Field, source: str, path: str) -> str:
-        """An expression for: the field is not at its default."""
+        """Return an expression that is true if the field differs from its default."""
         default = default_value(field)
         if default is None:
             return f"{source} is not None"
@@ -164,10 +164,10 @@ class EncoderSource:
 
     def _write_primitive(self, primitive: Primitive, source: str, path: str) -> None:
         if primitive is BOOL:
-            # struct would take whatever is true or false, null too.
+            # struct would accept any truthy or falsy value, including null.
             self._add_fixed("B", f"AS_BIT[{source}]")
         elif primitive is UUID:
-            # struct would cut or fill other bytes.
+            # struct would truncate or pad bytes of another length.
             self._write(f"if {source}.__class__ is not Uuid: raise_wrong_type({path!r})")
             self._add_fixed(primitive.code, source)
         else:
@@ -187,7 +187,7 @@ class EncoderSource:
         self._flush_run()
         self._depth -= 1
 
-    # Runs: pieces that one pack writes.
+    # Runs: consecutive pieces that one pack writes.
 
     def _add_fixed(self, code: str, expression: str) -> None:
         pack = self._add_constant("pack_" + code, Layout(">" + code).pack)
@@ -196,7 +196,7 @@ class EncoderSource:
     def _add_length(
         self, code: str, length: str, compact: bool, standalone_encoder: str = "unsigned_varint"
     ) -> None:
-        """A length or count; compact ones are one more than it, with zero for null."""
+        """Add a length or count; a compact one is stored plus one, and zero means null."""
         if compact:
             self._pending_run.append(
                 Piece("B", length, f"{standalone_encoder}({length})", f"{length} < 128")
@@ -264,7 +264,7 @@ class EncoderSource:
     def _write_bytes_check(
         self, wire_type: VariableLength, value: str, path: str, nullable: bool
     ) -> None:
-        """Joining would take any buffer, whatever its length counts."""
+        """Generate a type check: join accepts any buffer, whatever its length counts."""
         unusual = f"{value}.__class__ is not bytes"
         if wire_type is RECORDS:
             unusual = f"{value}.__class__ not in RECORD_TYPES"
@@ -305,7 +305,7 @@ class EncoderSource:
     ) -> None:
         item = f"o{self._depth}"
         if element is STRING:
-            # A string is a sequence of strings, too.
+            # A string would be iterated as a sequence of strings.
             self._write(f"if {value}.__class__ is str: raise_wrong_type({path!r})")
         self._write(f"for {item} in {value}:")
         self._depth += 1
@@ -317,7 +317,7 @@ class EncoderSource:
         self._flush_run()
         self._depth -= 1
 
-    # Tags.  The section is nearly always empty: then it is one zero at the end of a run.
+    # Tags. The section is nearly always empty: then it is a zero byte at the end of a run.
 
     def _write_tags(self, tagged: list[tuple[Field, str]], source: str, path: str) -> None:
         differing = [

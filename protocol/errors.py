@@ -1,15 +1,16 @@
-"""The exceptions of the protocol: broken bytes, unwritable values, and refusals with a code.
+"""The exceptions of the protocol: malformed bytes, values that cannot be encoded, error codes.
 
-Three roots, by what becomes of them:
+There are three base classes, by the consequence:
 
-    DecodeError   the peer's bytes are not what the protocol says: the connection is closed
-    EncodeError   we were asked to write what the protocol cannot carry: a bug of ours
-    KafkaError    a refusal with a place in the protocol: its code goes into the response
+    DecodeError   the peer's bytes violate the protocol: the connection is closed
+    EncodeError   a value cannot be encoded: a bug in the caller
+    KafkaError    an error that the protocol defines: its code goes into the response
 
-A class stands here for every code that a broker raises itself; what it means is its code's message.
-A rare code needs none: ``KafkaError(error=ErrorCode.SNAPSHOT_NOT_FOUND)``.
+There is a class for every code that the broker itself raises. Its default message is the message of
+its code. Kafka: org.apache.kafka.common.errors.
+A rare code needs no class: ``KafkaError(error_code=ErrorCode.SNAPSHOT_NOT_FOUND)``.
 
-Invariant: every instance survives pickling, since refusals come back from the worker process.
+Invariant: every instance can be pickled, because errors are returned from the worker process.
 """
 
 from typing import Any
@@ -18,20 +19,20 @@ from odradek.protocol.error_codes import ErrorCode
 
 
 class DecodeError(Exception):
-    """A peer's bytes are not what the protocol says: the one exception for malformed input."""
+    """The peer's bytes violate the protocol: the only exception for malformed input."""
 
 
 class EncodeError(Exception):
-    """A value that its field cannot carry; the text names the field."""
+    """A field cannot hold the value; the message names the field."""
 
 
 class KafkaError(Exception):
-    """A failure with a place in the protocol."""
+    """An error that the protocol defines a code for."""
 
     error_code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __init_subclass__(cls, *, error_code: ErrorCode | None = None) -> None:
-        """A subclass that names no code keeps its parent's; the first to name one stands for it."""
+        """A subclass without a code inherits one; ``error_for`` uses the first class of a code."""
         super().__init_subclass__()
         if error_code is not None:
             cls.error_code = error_code
@@ -44,7 +45,7 @@ class KafkaError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are rebuilt by calling their class, but a subclass may take other arguments.
+        # Unpickling would call the class with args, but a subclass may take other arguments.
         return _rebuild, (type(self), self.args), self.__dict__
 
 
@@ -56,7 +57,7 @@ def _rebuild(cls: type[KafkaError], arguments: tuple[Any, ...]) -> KafkaError:
 
 
 def code_of(error: BaseException | None) -> int:
-    """The number that goes on the wire for this outcome."""
+    """Return the error code for a response; 0 for None."""
     if error is None:
         return ErrorCode.NONE.code
     if isinstance(error, KafkaError):
@@ -65,7 +66,7 @@ def code_of(error: BaseException | None) -> int:
 
 
 def error_for(code: int, message: str | None = None) -> KafkaError | None:
-    """What another broker meant by this code; None for success."""
+    """Return the exception for a code received from another broker; None for success."""
     error = ErrorCode.for_code(code)
     if error is ErrorCode.NONE:
         return None
@@ -80,7 +81,7 @@ class OffsetOutOfRange(KafkaError, error_code=ErrorCode.OFFSET_OUT_OF_RANGE): ..
 
 
 class CorruptMessage(KafkaError, DecodeError, error_code=ErrorCode.CORRUPT_MESSAGE):
-    """A damaged record batch: broken bytes that a client is told of."""
+    """A damaged record batch. Unlike other malformed bytes, it is reported to the client."""
 
 
 class UnknownTopicOrPartition(KafkaError, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): ...
@@ -348,7 +349,7 @@ class FeatureUpdateFailed(KafkaError, error_code=ErrorCode.FEATURE_UPDATE_FAILED
 class IneligibleReplica(KafkaError, error_code=ErrorCode.INELIGIBLE_REPLICA): ...
 
 
-# Who may do what
+# Authentication and authorization
 
 
 class TopicAuthorizationFailed(KafkaError, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED): ...

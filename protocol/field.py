@@ -1,8 +1,9 @@
-"""What a declaration consists of: versions, wire types, fields, schemas.
+"""The parts of a declaration: versions, wire types, fields, schemas.
 
-Plain facts without behaviour; ``schema`` makes them, the compiler and the tests read them.
+These are plain data without behaviour. ``schema`` creates them; the compiler and the tests read
+them.
 
-Owner: none; made at import, never changed.
+Owner: none; created at import, never changed.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """Another struct's fields in this place."""
+    """The fields of another struct, inline."""
 
     struct: type[Any]
 
@@ -96,7 +97,7 @@ STRING = VariableLength("string", "")
 BYTES = VariableLength("bytes", b"")
 RECORDS = VariableLength("records", None)
 
-#: The default of a field that must be given.
+#: The default of a field that has none and must be passed.
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "REQUIRED"})()
 
 
@@ -110,13 +111,13 @@ class Field:
     nullable: Versions = NO_VERSION
     tag: int | None = None
     ignorable: bool = False
-    compact: bool = True  # whether a flexible version shortens its length
+    compact: bool = True  # whether flexible versions use a compact length
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a class declares.  ``key``, ``versions`` and so on only where it is a message."""
+    """The declaration of a class. ``key``, ``versions`` and so on are set only for a message."""
 
     name: str
     fields: tuple[Field, ...]

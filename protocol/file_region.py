@@ -1,4 +1,4 @@
-"""Bytes that stay in their file until the kernel sends them.
+"""A range of a file that the kernel sends without copying. Kafka: FileRecords, TransferableRecords.
 
 Owner: none; immutable, any thread.
 """
@@ -6,15 +6,15 @@ Owner: none; immutable, any thread.
 from dataclasses import dataclass, field
 
 
-# Never changed, yet not frozen: that would take three times as long to make, for every fetch.
+# Treated as immutable, but not frozen: creating a frozen instance takes three times as long.
 @dataclass(slots=True)
 class FileRegion:
-    """``length`` bytes of an open file from ``position`` on, ready for ``os.sendfile``.
+    """``length`` bytes of an open file from ``position`` on, for ``os.sendfile``.
 
     Treat as immutable.
 
-    ``keeper`` holds the descriptor open for as long as the region exists, whatever becomes of the
-    file meanwhile: a descriptor closed too early would be another file's by the time it is read.
+    ``file`` keeps the descriptor open as long as the region exists, even if the log deletes the
+    file in the meantime. A descriptor closed too early could refer to another file when it is read.
     """
 
     descriptor: int

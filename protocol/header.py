@@ -1,11 +1,11 @@
-"""What stands before every request and response.
+"""The headers of requests and responses, and whole frames.
 
 request header   v0  key, version, correlation id: only ControlledShutdown 0
                  v1  adds the client id
                  v2  adds tagged fields: every flexible version
 response header  v0  correlation id
                  v1  adds tagged fields: every flexible version, except those of ApiVersions,
-                     whose client does not know yet what this broker speaks
+                     whose client does not know yet which versions this broker supports
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from odradek.protocol.registry import api
 from odradek.protocol.schema import Message, int16, int32, string
 
 KEY_AND_VERSION = Struct(">hh")
-#: Correlation id and the length of the client id, behind key and version.
+#: Correlation id and the length of the client id, after key and version.
 _REQUEST_IDS = Struct(">4xih")
 SIZE = Struct(">i")
-#: Size and correlation id; and that there are no tagged fields.
+#: Size and correlation id; the flexible one adds an empty tag section.
 _RESPONSE_HEAD, _FLEXIBLE_RESPONSE_HEAD = Struct(">ii"), Struct(">iix")
 
 
@@ -32,7 +32,7 @@ class RequestHeader(Message, versions="0-2", flexible="2+"):
     request_api_key: int = int16()
     request_api_version: int = int16()
     correlation_id: int = int32()
-    # Never compact: a broker must be able to read it whatever the version of the request.
+    # Never compact: a broker must be able to read it in a request of any version.
     client_id: str | None = string("1+", nullable="1+", default="", ignorable=True, compact=False)
 
 
@@ -54,17 +54,17 @@ def response_header_version(key: ApiKey, version: int) -> int:
 
 
 def key_and_version(frame: Buffer) -> tuple[int, int]:
-    """What every request begins with, whether or not there is such an API."""
+    """Return the first two fields of a request, for known and unknown APIs."""
     if len(frame) < KEY_AND_VERSION.size:
         raise DecodeError(f"a request of {len(frame)} bytes is too short for a header")
     return KEY_AND_VERSION.unpack_from(frame)
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a request, and the position of its body.
+    """Return the header of a request, and the position of its body.
 
-    The version may be one without a schema: the header is then read as that of the version
-    nearest to it, so that ApiVersions can be answered whatever was asked.
+    The version may have no schema. The header is then read like that of the nearest version, so
+    that the broker can respond to an ApiVersions request of any version.
     """
     number, version = key_and_version(frame)
     try:
@@ -75,9 +75,9 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def read_request_ids(frame: Buffer, header_version: int) -> tuple[int, str | None, int]:
-    """Correlation id and client id of a request, and the position of its body.
+    """Return correlation id, client id and the position of the body of a request.
 
-    What ``decode_request_header`` finds too; but here nothing is made except the client id.
+    This is a fast path for ``decode_request_header``: it creates no object but the client id.
     """
     if header_version > 0 and len(frame) > _REQUEST_IDS.size:
         correlation_id, length = _REQUEST_IDS.unpack_from(frame)
@@ -88,13 +88,13 @@ def read_request_ids(frame: Buffer, header_version: int) -> tuple[int, str | Non
             except UnicodeDecodeError as error:
                 raise DecodeError(f"RequestHeader v{header_version}: {error}") from error
             return correlation_id, client_id, end + header_version - 1
-    # Nobody's name, tagged fields, no body, or none of all this.
+    # Uncommon: a null client id, tagged fields, no body, or a malformed header.
     header, position = decode_prefix(RequestHeader, header_version, frame)
     return header.correlation_id, header.client_id, position
 
 
 def response_frame(key: ApiKey, version: int, correlation_id: int, response: Message) -> list[Any]:
-    """A response ready to be sent: size, header and body, record data and file regions uncopied."""
+    """Return size, header and body, ready to send; record data and file regions are not copied."""
     is_flexible = response_header_version(key, version) == 1
     head = _FLEXIBLE_RESPONSE_HEAD if is_flexible else _RESPONSE_HEAD
     body = encode(response, version)
@@ -105,7 +105,7 @@ def response_frame(key: ApiKey, version: int, correlation_id: int, response: Mes
 def request_frame(
     key: ApiKey, version: int, correlation_id: int, client_id: str | None, request: Message
 ) -> list[Any]:
-    """A request ready to be sent."""
+    """Return size, header and body of a request, ready to send."""
     header = RequestHeader(
         request_api_key=key,
         request_api_version=version,

@@ -1,9 +1,9 @@
-"""Which messages belong to an API, and in which versions?
+"""Maps an API key to its request and response classes and their versions. Kafka: ApiKeys.
 
-Everything that has a schema is known; what is *served* is decided by the broker's routes alone.
-The module of an API is imported when it is first asked for.
+The registry has every API with a schema; the broker's routes decide which of them are *served*.
+The module of an API is imported on its first lookup.
 
-Owner: none; the table only grows, by one entry for each API.
+Owner: none; the table only grows, by one entry per API.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.protocol.schema import Message
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API.  ``versions`` have a schema; ``stable`` are those a broker may advertise."""
+    """One API.  ``versions`` have a schema; a broker may advertise the ``stable`` ones."""
 
     key: ApiKey
     name: str
@@ -33,7 +33,7 @@ class Api:
 @cache
 def api(key: ApiKey) -> Api:
     stem = key.name.lower()
-    # ListOffsets is declared in list_offsets.py, as ListOffsetsRequest and ListOffsetsResponse.
+    # Example: ListOffsets is declared in list_offsets.py, as ListOffsetsRequest and ...Response.
     name = "".join(word.capitalize() for word in stem.split("_"))
     module = import_module(f"odradek.protocol.api.{stem}")
     request, response = getattr(module, name + "Request"), getattr(module, name + "Response")
@@ -45,5 +45,5 @@ def api(key: ApiKey) -> Api:
 
 
 def all_apis() -> list[Api]:
-    """Every API, in the order of its key."""
+    """Return all APIs, ordered by key."""
     return [api(key) for key in ApiKey]

@@ -1,16 +1,16 @@
-"""The language in which messages are declared.
+"""The declaration language for messages. Kafka: the JSON message definitions.
 
     class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
         throttle_time_ms: int = int32("1+", default=0, ignorable=True)
         error_code: int = int16()
 
-A field's specifier names its wire type and, first of all, the versions in which it travels; the
-order in the class is the order on the wire.  Where a field does not travel it holds its default.
-``flexible`` names the versions with compact lengths and a section of tagged fields at the end of
-every struct.  The classes have slots and nothing else: ``compiler`` turns a declaration and a
-version into functions.
+The specifier of a field names its wire type and, as its first argument, the versions that contain
+the field; the order in the class is the order on the wire.  In other versions the field has its
+default.  ``flexible`` names the versions with compact lengths and a tag section at the end of every
+struct.  The classes have slots and nothing else: ``compiler`` turns a declaration and a version
+into functions.
 
-Owner: none; declarations are made at import and never change.
+Owner: none; declarations are created at import and never change.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def byte_string(
 def record_batches(
     versions: str = "0+", *, nullable: str = "none", default: None = REQUIRED
 ) -> Any:
-    """Record data: decodes to a view of the frame, encodes from any buffer or a file region."""
+    """Record data: decoded as a view of the frame, encoded from any buffer or a file region."""
     return Field(RECORDS, Versions.parse(versions), default, Versions.parse(nullable))
 
 
@@ -185,7 +185,7 @@ def struct(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """One struct inside another.  ``default=DEFAULTS`` is the struct with all its defaults."""
+    """A nested struct.  ``default=DEFAULTS`` is the struct with all its defaults."""
     if default is DEFAULTS:
         default = read_only_default(nested)
     return Field(
@@ -198,12 +198,12 @@ def struct(
     )
 
 
-#: Stands for "all fields at their defaults" as the default of a struct field.
+#: As the default of a struct field: all its fields have their defaults.
 DEFAULTS: Any = object()
 
 
 def _unknown_tags(*, default: tuple[tuple[int, bytes], ...]) -> Any:
-    """Tagged fields of a newer peer, as tag and bytes: kept, so that they survive a round trip."""
+    """Tagged fields of a newer peer, as tag and bytes. They are kept and encoded again."""
     return Field(BYTES, NO_VERSION, default)
 
 
@@ -215,7 +215,7 @@ def _unknown_tags(*, default: tuple[tuple[int, bytes], ...]) -> Any:
     ),
 )  # fmt: skip
 class StructMeta(type):
-    """Makes a slotted class out of annotated specifiers."""
+    """Creates a class with slots from annotated specifiers."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -235,13 +235,13 @@ class StructMeta(type):
 
 
 class Struct(metaclass=StructMeta):
-    """A group of fields.  Equal to another of its class when all fields are equal."""
+    """A group of fields.  Two instances of a class are equal if all fields are equal."""
 
     __schema__: ClassVar[Schema]
     unknown_tags: tuple[tuple[int, bytes], ...] = _unknown_tags(default=())
 
     def __init__(self, **values: Any) -> None:
-        # The real constructor is written on first use, which halves the time to import all APIs.
+        # The real constructor is generated on first use, which halves the import time of all APIs.
         cls = type(self)
         cls.__init__ = _compile_constructor(cls)  # type: ignore[method-assign]
         cls.__init__(self, **values)
@@ -264,7 +264,7 @@ class Struct(metaclass=StructMeta):
 
 
 class Message(Struct):
-    """A struct that stands alone: a request, a response, a header or a stored record."""
+    """A top-level struct: a request, a response, a header or a stored record."""
 
 
 def _compile_constructor(cls: type[Struct]) -> Callable[..., None]:
@@ -293,7 +293,7 @@ _EMPTY_LIST = object()
 
 
 def default_value(field: Field) -> Any:
-    """What the field holds where it does not travel; a new list each time for an array."""
+    """Return the value in versions without the field; for an array, a new list each time."""
     if field.default is not REQUIRED and field.default != []:
         return field.default
     match field.type:
@@ -308,7 +308,7 @@ def default_value(field: Field) -> Any:
 
 @cache
 def read_only_default(cls: type[Struct]) -> Struct:
-    """The one shared instance with all defaults: assign a new struct instead of changing it."""
+    """Return the shared, read-only instance with all defaults; assign a new struct to change it."""
     values = {field.name: default_value(field) for field in cls.__schema__.fields}
     default = cls(
         **{name: _ReadOnlyList() if value == [] else value for name, value in values.items()}
@@ -318,7 +318,7 @@ def read_only_default(cls: type[Struct]) -> Struct:
 
 
 class _ReadOnlyList(list[Any]):
-    """The empty list of a shared default: equal to others, but nothing can be put into it."""
+    """The empty list of a shared default: it equals other empty lists but cannot be changed."""
 
     __slots__ = ()
 
@@ -339,6 +339,7 @@ def _read_only_subclass(cls: type[Struct]) -> type[Struct]:
         "__setattr__": raise_read_only,
         "__reduce__": lambda self: (read_only_default, (cls,)),
     }
-    # type.__new__ and not Declaration: it is the same declaration, so that the two compare equal.
+    # type.__new__ instead of StructMeta: the subclass shares its base's schema, so that instances
+    # of both compare equal.
     subclass: type[Any] = type.__new__(StructMeta, cls.__name__, (cls,), namespace)
     return subclass

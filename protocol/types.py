@@ -1,4 +1,4 @@
-"""Small value types that the protocol itself has.
+"""Small value types of the protocol.
 
 Owner: none; immutable, any thread.
 """
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from odradek.protocol.file_region import FileRegion
 
-#: Record batches on their way through: never copied, and not even read when they stay in a file.
+#: Record batches in transit: never copied, and not read at all if they are in a file.
 RecordData = bytes | bytearray | memoryview | FileRegion
 
 
 class Uuid(bytes):
-    """A topic or directory id: sixteen bytes, shown in base64url without padding as Kafka shows it.
+    """A topic or directory id: sixteen bytes, printed as base64url without padding, as in Kafka.
 
-    Bytes and not ``uuid.UUID`` because ids travel in every Fetch from version 13 on, and a UUID
-    takes 1.5 us to make, this 0.2 us; comparing and hashing are those of bytes.
+    It is a subclass of bytes and not ``uuid.UUID``, because every Fetch from version 13 on has ids:
+    creating a UUID takes 1.5 us, creating this takes 0.2 us.  Comparison and hash are inherited.
     """
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Uuid:
-        """The id that ``str()`` shows as ``text``."""
+        """Parse the form that ``str()`` returns."""
         if len(text) != 22:
             raise ValueError(f"a Uuid must have 22 characters, not {len(text)}: {text!r}")
         return cls(urlsafe_b64decode(text + "=="))
@@ -48,8 +48,6 @@ ZERO_UUID = Uuid(bytes(16))
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
     topic: str
     partition: int
 
@@ -58,7 +56,7 @@ class TopicPartition(NamedTuple):
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The numbers of each topic's, in their order."""
+    """Return the partition numbers of each topic, in the given order."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)

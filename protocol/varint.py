@@ -1,21 +1,21 @@
-"""Integers of variable length: seven bits a byte, lowest first; a set top bit says more follow.
+"""Variable-length integers: seven bits per byte, lowest first; a set top bit means more bytes.
 
     unsigned varint   0 .. 2^32-1   up to 5 bytes
     varint            int32         up to 5 bytes    zig-zag: 0, -1, 1, -2 become 0, 1, 2, 3
     varlong           int64         up to 10 bytes   zig-zag
 
 A reader takes a buffer and a position, and returns the value and the position after it.  As in
-Kafka, a value may be written longer than it need be, and bits that its type has no room for, in the
-last byte allowed, are dropped; more bytes than allowed are refused.
+Kafka, an encoding may be longer than necessary, and excess bits in the last allowed byte are
+dropped; an encoding with more bytes than allowed is rejected.
 
-The record formats are made of these; compiled messages read their own lengths.
+The record formats use these functions; the generated message code reads its own lengths.
 """
 
 from odradek.protocol.errors import DecodeError
 
 Buffer = bytes | bytearray | memoryview
 
-# How far left the bits of each byte after the first belong.
+# The shift of each byte after the first.
 _VARINT_SHIFTS = (7, 14, 21, 28)
 _VARLONG_SHIFTS = (7, 14, 21, 28, 35, 42, 49, 56, 63)
 
@@ -46,7 +46,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def varlong(value: int) -> bytes:
-    """Zig-zag; an int32 has the same bytes as a varint and as a varlong."""
+    """Encode zig-zag; an int32 has the same bytes as a varint and as a varlong."""
     return unsigned_varint(value << 1 ^ value >> 63)
 
 
@@ -54,7 +54,7 @@ varint = varlong
 
 
 def size_of_varlong(value: int) -> int:
-    """How many bytes ``varlong(value)`` has."""
+    """Return the number of bytes of ``varlong(value)``."""
     return ((value << 1 ^ value >> 63).bit_length() + 6) // 7 or 1
 
 

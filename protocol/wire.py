@@ -1,8 +1,8 @@
-"""What the compiled functions call for the uncommon cases: long lengths, tags, refusals.
+"""Functions that the generated code calls for uncommon cases: long lengths, tags, errors.
 
-The common case, such as a length that fits one byte, is written out in the functions themselves.
+The common case, such as a length that fits one byte, is inline in the generated functions.
 
-Invariant: a length or count is compared with the bytes that remain before anything is made of it.
+Invariant: a length or count is compared with the remaining bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from odradek.protocol.varint import unsigned_varint
 
 Buffer = Any  # bytes or memoryview; indexing both gives ints, slicing both is bounded
 
-#: The longest string, in bytes: once an int16 counted them, and compact lengths keep the bound.
+#: The longest string, in bytes: the maximum of the original int16 length. Compact lengths keep it.
 STRING_BYTES_MAX = 0x7FFF
-#: More elements than this, or more tags in one struct, are refused whatever the frame's size.
+#: More array elements, or more tags in one struct, are rejected regardless of the frame's size.
 ARRAY_COUNT_MAX = 1_000_000
 TAG_COUNT_MAX = 10_000
 
 TAG_MAX = 0x7FFFFFFF
-#: What may stand in a field of record data, besides a view of bytes.
+#: The types that a field of record data accepts, besides a memoryview.
 RECORD_TYPES = frozenset({bytes, bytearray, FileRegion, type(None)})
-#: Raises for anything but a boolean, or a number equal to one.
+#: A lookup raises for anything but a boolean or a number equal to one.
 AS_BIT = {False: 0, True: 1}
 
-#: Unsigned integers of one byte; also those of a variable length that fit into one.
+#: Unsigned integers of one byte; also the unsigned varints of one byte.
 SINGLE_BYTES = tuple(bytes([number]) for number in range(256))
 
-#: What reading malformed bytes can raise.
+#: The exceptions that reading malformed bytes can raise.
 DECODE_FAILURES = (struct.error, IndexError, UnicodeDecodeError, DecodeError)
 
-#: Functions for this many elements are kept; a peer chooses the counts, so the table is bounded.
+#: The maximum number of cached functions; it is bounded because a peer chooses the counts.
 CACHED_FUNCTIONS_MAX = 256
 
 
 class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """For each count, the function that reads that many numbers of one type."""
+    """For each count, the function that unpacks that many numbers of one type."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -55,9 +55,9 @@ class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
 
 
 class Packers(dict[Any, Callable[..., bytes]]):
-    """For each count of elements, or tuple of counts, the function that writes the whole run.
+    """For each count of elements, or tuple of counts, the function that packs the whole run.
 
-    ``layout`` has a ``{}`` where each count goes: ``hiB{}iB{}i``.
+    ``layout`` has a ``{}`` for each count: ``hiB{}iB{}i``.
     """
 
     def __init__(self, layout: str) -> None:
@@ -72,7 +72,7 @@ class Packers(dict[Any, Callable[..., bytes]]):
 
 
 def rest_of_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value whose first byte, at least 128, has been read, and the position after it."""
+    """Return the varint whose first byte, at least 128, has been read, and the next position."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -81,14 +81,14 @@ def rest_of_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int
         if byte < 0x80:
             break
     else:
-        raise DecodeError("a variable-length integer has more than five bytes")
+        raise DecodeError("a varint has more than five bytes")
     if value > 0x7FFFFFFF:
         raise DecodeError(f"a length of {value} exceeds 32 bits")
     return value, position
 
 
 def rest_of_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Like ``rest_of_uvarint``, for the length plus one of a string."""
+    """Like ``rest_of_uvarint``, for a string's length plus one."""
     value, position = rest_of_uvarint(buffer, position, first)
     if value > STRING_BYTES_MAX + 1:
         raise DecodeError(f"a string of {value - 1} bytes exceeds {STRING_BYTES_MAX}")
@@ -96,15 +96,15 @@ def rest_of_string_length(buffer: Buffer, position: int, first: int) -> tuple[in
 
 
 def rest_of_long_length(buffer: Buffer, position: int, value: int) -> tuple[int, int]:
-    """Like ``rest_of_uvarint``, when three bytes have been added up, the last with its top bit."""
+    """Like ``rest_of_uvarint``, after three bytes; ``value`` still has the third byte's top bit."""
     for shift in (21, 28):
         byte = buffer[position]
         position += 1
-        value += (byte - 1) << shift  # less the top bit of the byte before
+        value += (byte - 1) << shift  # subtracts the top bit of the previous byte
         if byte < 0x80:
             break
     else:
-        raise DecodeError("a variable-length integer has more than five bytes")
+        raise DecodeError("a varint has more than five bytes")
     if value > 0x7FFFFFFF:
         raise DecodeError(f"a length of {value} exceeds 32 bits")
     return value, position
@@ -117,7 +117,7 @@ def encode_string_length(length_plus_one: int) -> bytes:
 
 
 def read_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The number of tagged fields, whose first byte has been read, and the position after it."""
+    """Return the number of tagged fields, whose first byte has been read, and the next position."""
     count = first
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, first)
@@ -130,7 +130,7 @@ def read_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]
 
 
 def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
-    """A tag, the position of its value and the position after it."""
+    """Return a tag, the position of its value and the position after the value."""
     tag, position = buffer[position], position + 1
     if tag > 0x7F:
         tag, position = rest_of_uvarint(buffer, position, tag)
@@ -146,7 +146,7 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
 def read_unknown_tags(
     buffer: Buffer, position: int, first: int
 ) -> tuple[tuple[tuple[int, bytes], ...], int]:
-    """The tagged fields of a struct for which this version declares none."""
+    """Return the tagged fields of a struct that declares none in this version."""
     count, position = read_tag_count(buffer, position, first)
     tags = []
     for _ in range(count):
@@ -157,7 +157,7 @@ def read_unknown_tags(
 
 
 def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
-    """The section that ends a struct: tags in ascending order, each with its length."""
+    """Return the tag section at the end of a struct: ascending tags, each with length and value."""
     fields.sort(key=lambda field: field[0])
     parts = [unsigned_varint(len(fields))]
     previous = -1
@@ -200,7 +200,7 @@ def raise_tag_size_mismatch(field: str, declared_bytes: int, read_bytes: int) ->
 def copy_unknown_tags(
     unknown: tuple[tuple[int, bytes], ...], declared: set[int]
 ) -> list[tuple[int, bytes]]:
-    """A copy of a struct's unknown tags, none of which is known in this version after all."""
+    """Copy a struct's unknown tags; raises EncodeError if this version declares one of them."""
     for tag, _ in unknown:
         if tag in declared:
             raise EncodeError(f"unknown_tags: tag {tag} is declared in this version")

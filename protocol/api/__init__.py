@@ -1,4 +1,4 @@
-"""One file per API, named as Kafka names it: the version notes, the request, the response.
+"""One file per API, under Kafka's name: the version notes, the request schema, the response schema.
 
 reading and writing  produce.py fetch.py list_offsets.py offset_for_leader_epoch.py
                      delete_records.py
@@ -26,6 +26,6 @@ security             sasl_handshake.py sasl_authenticate.py create_acls.py descr
                      describe_user_scram_credentials.py alter_user_scram_credentials.py
 log directories      describe_log_dirs.py alter_replica_log_dirs.py
 telemetry            get_telemetry_subscriptions.py push_telemetry.py
-among brokers        alter_partition.py allocate_producer_ids.py leader_and_isr.py
+between brokers      alter_partition.py allocate_producer_ids.py leader_and_isr.py
                      stop_replica.py update_metadata.py controlled_shutdown.py
 """

@@ -1,12 +1,12 @@
-"""AddOffsetsToTxn (key 25): a producer enlists a group's offsets in its transaction.
+"""AddOffsetsToTxn (key 25): a producer adds a group's offsets to its transaction.
 
     v0  introduced by KIP-98
-    v1  the answer is sent before throttling (KIP-219)
-    v2  PRODUCER_FENCED where v1 said INVALID_PRODUCER_EPOCH (KIP-588)
+    v1  the response is sent before throttling (KIP-219)
+    v2  PRODUCER_FENCED where v1 returned INVALID_PRODUCER_EPOCH (KIP-588)
     v3  first flexible version
-    v4  may answer TRANSACTION_ABORTABLE (KIP-890)
+    v4  may return TRANSACTION_ABORTABLE (KIP-890)
 
-The offsets themselves follow in TxnOffsetCommit.
+The producer sends the offsets themselves with TxnOffsetCommit.
 """
 
 from odradek.protocol.schema import Message, int16, int32, int64, string

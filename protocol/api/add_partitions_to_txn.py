@@ -1,14 +1,14 @@
-"""AddPartitionsToTxn (key 24): enlist partitions in a transaction before writing to them.
+"""AddPartitionsToTxn (key 24): add partitions to a transaction before writing to them.
 
     v0  introduced by KIP-98
-    v1  the answer is sent before throttling (KIP-219)
-    v2  PRODUCER_FENCED where v1 said INVALID_PRODUCER_EPOCH (KIP-588)
+    v1  the response is sent before throttling (KIP-219)
+    v2  PRODUCER_FENCED where v1 returned INVALID_PRODUCER_EPOCH (KIP-588)
     v3  first flexible version
-    v4  for brokers only: many transactions at once, each perhaps only verified (KIP-890)
-    v5  may answer TRANSACTION_ABORTABLE (KIP-890)
+    v4  for brokers only: several transactions at once, optionally verify only (KIP-890)
+    v5  may return TRANSACTION_ABORTABLE (KIP-890)
 
-Clients use v0-3, with the one transaction in the ``v3_and_below`` fields.  ``verify_only`` asks
-whether the partitions are already enlisted and adds none.
+Clients use v0-3, with a single transaction in the ``v3_and_below`` fields.  ``verify_only`` checks
+whether the transaction contains the partitions and adds none.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string

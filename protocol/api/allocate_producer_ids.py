@@ -1,8 +1,8 @@
-"""AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids.
+"""AllocateProducerIds (key 67): a broker requests a block of producer ids from the controller.
 
     v0  introduced by KIP-730
 
-The block is ``producer_id_len`` ids, counted from ``producer_id_start``.
+The block has ``producer_id_len`` ids and starts at ``producer_id_start``.
 """
 
 from odradek.protocol.schema import Message, int16, int32, int64

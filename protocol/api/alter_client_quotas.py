@@ -3,8 +3,8 @@
     v0  introduced by KIP-546
     v1  first flexible version
 
-An entity is made of parts of type ``user``, ``client-id`` or ``ip``; a null name is the default of
-its type.  ``remove`` makes ``value`` meaningless.
+An entity consists of parts of type ``user``, ``client-id`` or ``ip``; a null name is the default of
+its type.  If ``remove`` is set, ``value`` is ignored.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, float64, int16, int32, string

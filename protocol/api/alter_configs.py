@@ -1,11 +1,11 @@
 """AlterConfigs (key 33): replace the whole configuration of a topic or broker.
 
     v0  introduced by KIP-133
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-What the request does not name goes back to its default, which is why IncrementalAlterConfigs
-replaces this API (KIP-339).  Resource types: as in ``describe_configs.py``.
+Keys that the request does not name are reset to their defaults. IncrementalAlterConfigs replaces
+this API for that reason (KIP-339).  Resource types: as in ``describe_configs.py``.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, string

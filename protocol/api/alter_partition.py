@@ -1,12 +1,12 @@
-"""AlterPartition (key 56): a leader asks the controller to shrink or grow its in-sync replicas.
+"""AlterPartition (key 56): a leader asks the controller to shrink or expand the ISR.
 
     v0  introduced by KIP-497
-    v1  the leader tells whether it still recovers from an unclean election (KIP-704)
+    v1  the leader recovery state: recovering from an unclean election or not (KIP-704)
     v2  topic ids instead of names; INELIGIBLE_REPLICA and NEW_LEADER_ELECTED (KIP-841)
     v3  every replica in the request carries its broker epoch (KIP-903)
 
 ``leader_recovery_state``: 0 recovered, 1 recovering.  ``partition_epoch`` is the version of the
-partition's state; a change must name the one it builds on.
+partition's state; a change must contain the current one.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid

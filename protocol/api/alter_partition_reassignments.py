@@ -1,9 +1,9 @@
-"""AlterPartitionReassignments (key 45): move partitions to other replicas, or stop moving them.
+"""AlterPartitionReassignments (key 45): reassign partitions to other replicas, or cancel that.
 
     v0  introduced by KIP-455
     v1  a change of the replication factor can be forbidden (KIP-860)
 
-Null ``replicas`` cancel the reassignment under way.
+Null ``replicas`` cancel the reassignment in progress.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, string

@@ -1,10 +1,10 @@
 """AlterReplicaLogDirs (key 34): move replicas of one broker to other log directories.
 
     v0  introduced by KIP-113
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-``path`` is one of the broker's own directories, else LOG_DIR_NOT_FOUND.
+``path`` must be a log directory of the broker; otherwise the error is LOG_DIR_NOT_FOUND.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

@@ -2,8 +2,8 @@
 
     v0  introduced by KIP-554
 
-Mechanisms: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.  The password itself never travels: the client
-sends it salted and iterated.
+Mechanisms: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.  The client never sends the password
+itself, only the salted and iterated hash.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int8, int16, int32, string

@@ -1,15 +1,15 @@
-"""ApiVersions (key 18): which APIs, and which versions of them, does this broker speak?
+"""ApiVersions (key 18): the APIs, and their versions, that this broker supports.
 
     v0  introduced by KIP-35
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
     v3  first flexible version; the client names its software (KIP-511); the broker lists its
         features (KIP-584) and readiness to migrate (KIP-866) in tagged fields
     v4  features whose lowest version is 0 are listed too (KIP-1022)
 
-The client asks before it knows what the broker understands.  Therefore the response header is v0
-in every version, and a version unknown to the broker is answered by a v0 body with error 35,
-UNSUPPORTED_VERSION, and the range it does know.
+The client sends the request before it knows which versions the broker supports.  Therefore the
+response header is v0 in every version, and the response to an unknown version has a v0 body with
+error 35, UNSUPPORTED_VERSION, and the supported range.
 
 ``finalized_features_epoch`` is -1 when the finalized features are unknown.
 """

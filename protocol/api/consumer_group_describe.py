@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (key 69): state, members and assignments of KIP-848 consumer groups.
 
     v0  introduced by KIP-848
-    v1  tells which protocol each member speaks (KIP-1099)
+    v1  the protocol of each member (KIP-1099)
 
 Group states: Empty, Assigning, Reconciling, Stable, Dead.  ``member_type``: -1 unknown, 0 classic
 protocol, 1 consumer protocol.  ``authorized_operations``: as in ``describe_acls.py``.

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (key 68): by one call a member joins, stays, is assigned and leaves.
+"""ConsumerGroupHeartbeat (key 68): a member joins, stays, receives its assignment, leaves.
 
     v0  introduced by KIP-848
-    v1  subscriptions by regular expression (KIP-848); the client makes the member id (KIP-1082)
+    v1  subscriptions by regular expression (KIP-848); the client generates the member id (KIP-1082)
 
-``member_epoch`` in the request: 0 joins, -1 leaves, -2 leaves as a static member who will be back.
+``member_epoch`` in the request: 0 joins, -1 leaves, -2 leaves as a static member that will return.
 Null, or -1 for the timeout, means unchanged since the last heartbeat; a null assignment in the
 response means the same.
 """

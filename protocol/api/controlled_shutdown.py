@@ -1,11 +1,11 @@
-"""ControlledShutdown (key 7): a broker that will stop asks the controller to move its leaders away.
+"""ControlledShutdown (key 7): a broker asks the controller to move its leaders before it stops.
 
     v0  the request header is v0, without client id
     v1  the ordinary request header
-    v2  the broker names its epoch (KIP-380)
+    v2  the broker's epoch (KIP-380)
     v3  first flexible version
 
-``remaining_partitions`` are those the broker still leads; it asks again until there are none.
+``remaining_partitions`` are those the broker still leads; it retries until there are none.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string

@@ -1,12 +1,12 @@
-"""CreateAcls (key 30): add access rules.
+"""CreateAcls (key 30): add ACLs.
 
     v0  introduced by KIP-140
-    v1  resources may be named by prefix (KIP-290); the answer is sent before throttling (KIP-219)
+    v1  prefixed resource patterns (KIP-290); the response is sent before throttling (KIP-219)
     v2  first flexible version
     v3  users are resources (KIP-373)
 
-Numbers of types, operations and permissions: in ``describe_acls.py``.  Results stand in the order
-of the creations.
+Numbers of types, operations and permissions: in ``describe_acls.py``.  Results are in the
+order of the creations.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string

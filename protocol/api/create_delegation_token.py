@@ -1,11 +1,11 @@
-"""CreateDelegationToken (key 38): a client obtains a token that can stand for its credentials.
+"""CreateDelegationToken (key 38): a client requests a token to use instead of its credentials.
 
     v0  introduced by KIP-48
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
-    v3  a token for another owner than the requester (KIP-373)
+    v3  a token for an owner other than the requester (KIP-373)
 
-``max_lifetime_ms`` -1 takes the broker's limit.  An empty or null owner is the requester.
+``max_lifetime_ms`` -1 is the broker's limit.  An empty or null owner is the requester.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int16, int32, int64, string

@@ -1,12 +1,12 @@
-"""CreatePartitions (key 37): give topics more partitions.
+"""CreatePartitions (key 37): add partitions to topics.
 
     v0  introduced by KIP-195
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
-    v3  may answer THROTTLING_QUOTA_EXCEEDED (KIP-599)
+    v3  may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
 
-``count`` is the new total.  ``assignments`` name the replicas of the added partitions only; null
-leaves the choice to the controller.
+``count`` is the new total.  ``assignments`` has the replicas of the added partitions only; if null,
+the controller chooses them.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, string

@@ -1,16 +1,16 @@
 """CreateTopics (key 19): create topics with given partitions, replicas and configuration.
 
     v0  introduced by KIP-4
-    v1  a request may only be validated; errors have a message
-    v2  the response may throttle
-    v3  the answer is sent before throttling (KIP-219)
-    v4  -1 partitions or replicas take the broker's defaults (KIP-464)
+    v1  validate-only requests; errors have a message
+    v2  the response has a throttle time
+    v3  the response is sent before throttling (KIP-219)
+    v4  -1 partitions or replicas are the broker's defaults (KIP-464)
     v5  first flexible version; the response describes the new topic (KIP-525)
-    v6  may answer THROTTLING_QUOTA_EXCEEDED (KIP-599)
+    v6  may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
     v7  the response has the topic's id (KIP-516)
 
 With ``assignments``, partitions and replication factor must both be -1.  ``config_source``: as in
-``describe_configs.py``.  ``topic_config_error_code`` says why the configuration is not shown.
+``describe_configs.py``.  ``topic_config_error_code`` is the reason why the configs are not shown.
 """
 
 from odradek.protocol.schema import (

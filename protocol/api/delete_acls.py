@@ -1,12 +1,12 @@
-"""DeleteAcls (key 31): remove all access rules that match the given filters.
+"""DeleteAcls (key 31): delete all ACLs that match the given filters.
 
     v0  introduced by KIP-140
-    v1  filters by kind of name (KIP-290); the answer is sent before throttling (KIP-219)
+    v1  filters by pattern type (KIP-290); the response is sent before throttling (KIP-219)
     v2  first flexible version
     v3  users are resources (KIP-373)
 
 Numbers of types, operations and permissions: in ``describe_acls.py``.  A null filter matches
-everything.  Results stand in the order of the filters.
+everything.  Results are in the order of the filters.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string

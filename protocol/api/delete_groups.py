@@ -1,10 +1,10 @@
-"""DeleteGroups (key 42): delete groups that have no members, with their offsets.
+"""DeleteGroups (key 42): delete groups without members, and their offsets.
 
     v0  introduced by KIP-229
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-A group that has members answers NON_EMPTY_GROUP.
+The error for a group with members is NON_EMPTY_GROUP.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

@@ -1,10 +1,10 @@
-"""DeleteRecords (key 21): drop the oldest records by moving the start of a log forward.
+"""DeleteRecords (key 21): delete the oldest records by advancing the log start offset.
 
     v0  introduced by KIP-107
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-Records before ``offset`` go; -1 stands for the high watermark.  ``low_watermark`` is the smallest
+Records before ``offset`` are deleted; -1 is the high watermark.  ``low_watermark`` is the smallest
 log start offset among the replicas.
 """
 

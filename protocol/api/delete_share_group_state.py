@@ -1,8 +1,8 @@
-"""DeleteShareGroupState (key 86): the group coordinator drops the stored state of a share group.
+"""DeleteShareGroupState (key 86): the group coordinator deletes the state of a share group.
 
     v0  unstable: early access of KIP-932
 
-The state is kept by the share coordinator, key type 2 of FindCoordinator.
+The share coordinator, key type 2 of FindCoordinator, stores the state.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, uuid

@@ -1,14 +1,14 @@
-"""DeleteTopics (key 20): delete topics and everything in them.
+"""DeleteTopics (key 20): delete topics and their records.
 
     v0  introduced by KIP-4
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
-    v3  TOPIC_DELETION_DISABLED where v2 said INVALID_REQUEST (KIP-322)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
+    v3  TOPIC_DELETION_DISABLED where v2 returned INVALID_REQUEST (KIP-322)
     v4  first flexible version
-    v5  errors have a message, THROTTLING_QUOTA_EXCEEDED among them (KIP-599)
-    v6  a topic is given by name or by id (KIP-516)
+    v5  errors have a message; may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
+    v6  a topic is named by name or by id (KIP-516)
 
-From v6 on the response's name is null when the id is unknown or the topic may not be described.
+From v6 on the response's name is null if the id is unknown or Describe is not permitted.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string, uuid

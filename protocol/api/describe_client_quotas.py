@@ -4,7 +4,7 @@
     v1  first flexible version
 
 ``match_type``: 0 the name in ``match``, 1 the default (null) name, 2 any given name.  ``strict``
-leaves out entities with parts that no component mentions.
+excludes entities with parts that no component mentions.
 """
 
 from odradek.protocol.schema import (

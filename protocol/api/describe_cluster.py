@@ -1,7 +1,7 @@
 """DescribeCluster (key 60): the cluster's id, its controller and its brokers.
 
     v0  introduced by KIP-700
-    v1  asks for brokers or for controllers (KIP-919)
+    v1  the endpoint type: brokers or controllers (KIP-919)
     v2  fenced brokers are shown on request (KIP-1073)
 
 ``endpoint_type``: 1 brokers, 2 controllers.  ``cluster_authorized_operations``: as in

@@ -2,7 +2,7 @@
 
     v0  introduced by KIP-133
     v1  the source of a value instead of ``is_default``; synonyms on request (KIP-226)
-    v2  the answer is sent before throttling (KIP-219)
+    v2  the response is sent before throttling (KIP-219)
     v3  types, and documentation on request (KIP-569)
     v4  first flexible version
 
@@ -14,7 +14,7 @@ The numbers of the configuration APIs:
     config type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list,
                    8 class, 9 password
 
-Null ``configuration_keys`` ask for all.  A broker's name is its id, or empty for the default of
+Null ``configuration_keys`` select all.  A broker's name is its id, or empty for the default of
 all brokers.  The value of a sensitive key is null.
 """
 

@@ -1,11 +1,11 @@
-"""DescribeDelegationToken (key 41): list the delegation tokens a client may see.
+"""DescribeDelegationToken (key 41): list the delegation tokens that a client may see.
 
     v0  introduced by KIP-48
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
-    v3  tells who requested each token (KIP-373)
+    v3  the requester of each token (KIP-373)
 
-Null ``owners`` ask for the tokens of all.
+Null ``owners`` select the tokens of all owners.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int16, int32, int64, string

@@ -1,15 +1,15 @@
 """DescribeGroups (key 15): state and members of classic groups.
 
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
     v3  authorized operations on request (KIP-430)
-    v4  shows the instance of static members (KIP-345)
+    v4  the group instance id of static members (KIP-345)
     v5  first flexible version
-    v6  GROUP_ID_NOT_FOUND, with a message, where v5 showed a group in state Dead (KIP-1043)
+    v6  GROUP_ID_NOT_FOUND, with a message, where v5 returned the state Dead (KIP-1043)
 
 Group states: PreparingRebalance, CompletingRebalance, Stable, Empty, Dead.  ``protocol_data`` is
-the name of the chosen protocol.  It, ``member_metadata`` and ``member_assignment`` are empty
-unless the group is Stable.  ``authorized_operations``: as in ``describe_acls.py``.
+the name of the selected protocol.  ``protocol_data``, ``member_metadata`` and ``member_assignment``
+are empty unless the group is Stable.  ``authorized_operations``: as in ``describe_acls.py``.
 """
 
 from odradek.protocol.schema import (

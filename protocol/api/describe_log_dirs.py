@@ -1,14 +1,14 @@
-"""DescribeLogDirs (key 35): what lies in the log directories of one broker?
+"""DescribeLogDirs (key 35): the replicas and sizes in the log directories of one broker.
 
     v0  introduced by KIP-113
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
-    v3  an error of the whole request (KIP-784)
-    v4  size of the volume and space left on it (KIP-827)
+    v3  an error code for the whole request (KIP-784)
+    v4  total and usable bytes of the volume (KIP-827)
 
-Null ``topics`` ask for all.  ``is_future_key`` marks the copy that AlterReplicaLogDirs is filling.
-Its ``offset_lag`` is how far it is behind the replica it will replace; that of another log, how far
-it is behind the high watermark.
+Null ``topics`` select all.  ``is_future_key`` marks the copy that AlterReplicaLogDirs creates.
+Its ``offset_lag`` is the lag behind the replica it will replace; that of any other log is the lag
+behind the high watermark.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, int64, string

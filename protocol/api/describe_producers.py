@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): the idempotent producers that a partition remembers.
+"""DescribeProducers (key 61): the idempotent and transactional producers of a partition.
 
     v0  introduced by KIP-664
 

@@ -2,8 +2,8 @@
 
     v0  introduced by KIP-966
 
-An empty ``topics`` asks for all.  A page has at most ``response_partition_limit`` partitions; a
-``next_cursor`` that is not null is the ``cursor`` of the next request.
+Empty ``topics`` select all.  A page has at most ``response_partition_limit`` partitions; a
+``next_cursor`` other than null is the ``cursor`` of the next request.
 ``topic_authorized_operations``: as in ``describe_acls.py``.
 """
 

@@ -2,7 +2,7 @@
 
     v0  introduced by KIP-664
 
-States go by name: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort,
+States are names: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort,
 PrepareEpochFence.  ``transaction_start_time_ms`` is -1 in state Empty.
 """
 

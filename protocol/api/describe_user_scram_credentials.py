@@ -1,8 +1,8 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms do users have credentials for?
+"""DescribeUserScramCredentials (key 50): the SCRAM mechanisms of users.
 
     v0  introduced by KIP-554
 
-Null or empty ``users`` ask for all.  Mechanisms: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
+Null or empty ``users`` select all.  Mechanisms: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string

@@ -1,11 +1,11 @@
-"""ElectLeaders (key 43): have the controller elect new leaders for partitions.
+"""ElectLeaders (key 43): the controller elects new leaders for partitions.
 
     v0  introduced by KIP-183, for preferred leaders only
-    v1  unclean elections; an error of the whole request (KIP-460)
+    v1  unclean elections; an error code for the whole request (KIP-460)
     v2  first flexible version
 
 ``election_type``: 0 the preferred replica, 1 unclean: any live replica if none is in sync.  Null
-``topic_partitions`` ask for all.
+``topic_partitions`` select all.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string

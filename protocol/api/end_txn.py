@@ -1,11 +1,11 @@
 """EndTxn (key 26): a producer commits or aborts its transaction.
 
     v0  introduced by KIP-98
-    v1  the answer is sent before throttling (KIP-219)
-    v2  PRODUCER_FENCED where v1 said INVALID_PRODUCER_EPOCH (KIP-588)
+    v1  the response is sent before throttling (KIP-219)
+    v2  PRODUCER_FENCED where v1 returned INVALID_PRODUCER_EPOCH (KIP-588)
     v3  first flexible version
-    v4  may answer TRANSACTION_ABORTABLE (KIP-890)
-    v5  every transaction gets its own epoch: the response has the next (KIP-890)
+    v4  may return TRANSACTION_ABORTABLE (KIP-890)
+    v5  every transaction has its own epoch: the response contains the next (KIP-890)
 
 ``committed``: true commits, false aborts.
 """

@@ -1,10 +1,10 @@
-"""ExpireDelegationToken (key 40): change when a delegation token ends, or end it now.
+"""ExpireDelegationToken (key 40): change the expiry time of a delegation token.
 
     v0  introduced by KIP-48
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-A negative ``expiry_time_period_ms`` ends the token at once.
+A negative ``expiry_time_period_ms`` expires the token immediately.
 """
 
 from odradek.protocol.schema import Message, byte_string, int16, int32, int64

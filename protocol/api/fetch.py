@@ -1,31 +1,31 @@
 """Fetch (key 1): consumers and followers read record batches.
 
-    v1   the response may throttle
+    v1   the response has a throttle time
     v2   records may be of magic 1 (KIP-32)
     v3   a limit on the whole response, filled in the order of the request (KIP-74)
     v4   isolation level, aborted transactions; records may be of magic 2 (KIP-98)
-    v5   both sides tell the start of their log (KIP-107)
-    v6   may answer KAFKA_STORAGE_ERROR (KIP-112)
-    v7   fetch sessions: only what changed is sent (KIP-227)
-    v8   the answer is sent before throttling (KIP-219)
-    v9   the reader's leader epoch is checked (KIP-320)
+    v5   log start offsets in the request and the response (KIP-107)
+    v6   may return KAFKA_STORAGE_ERROR (KIP-112)
+    v7   fetch sessions: only changed partitions are sent (KIP-227)
+    v8   the response is sent before throttling (KIP-219)
+    v9   the client's leader epoch is checked (KIP-320)
     v10  records may be compressed with zstd (KIP-110)
-    v11  a consumer names its rack and is sent to a near replica (KIP-392)
-    v12  first flexible version; truncation by diverging epochs, hints at the leader (KIP-595),
+    v11  the consumer's rack, and the preferred read replica (KIP-392)
+    v12  first flexible version; truncation by diverging epochs, the current leader (KIP-595),
          snapshots (KIP-630)
     v13  topic ids instead of names (KIP-516)
-    v14  may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
-    v15  a follower names its broker epoch (KIP-903)
-    v16  endpoints of the leaders hinted at (KIP-951)
-    v17  a follower names its log directory (KIP-853)
-    v18  a follower names the high watermark it knows (KIP-1166)
+    v14  may return OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+    v15  the follower's broker epoch (KIP-903)
+    v16  endpoints of the current leaders (KIP-951)
+    v17  the follower's log directory (KIP-853)
+    v18  the high watermark that the follower knows (KIP-1166)
 
-Records are whole batches as they lie in the log, but for the last, which may be cut off anywhere.
-A version that does not allow their magic gets them converted down.
+Records are whole batches as stored in the log, except the last one, which may be truncated.
+Batches are down-converted if the version does not allow their magic.
 
     replica id       a broker, -1 a consumer, -2 a debugging consumer
     isolation level  0 uncommitted, 1 committed: up to the last stable offset
-    session epoch    0 opens a session, -1 closes it or does without, others count up
+    session epoch    0 opens a session, -1 closes it or uses none, others are incremented
 """
 
 from odradek.protocol.schema import (

@@ -1,10 +1,10 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id?
+"""FindCoordinator (key 10): the broker that coordinates a group or a transactional id.
 
-    v1  the key has a type (KIP-98); the response may throttle and explain an error
-    v2  the answer is sent before throttling (KIP-219)
+    v1  the key has a type (KIP-98); the response has a throttle time and an error message
+    v2  the response is sent before throttling (KIP-219)
     v3  first flexible version
-    v4  many keys at once (KIP-699)
-    v5  may answer TRANSACTION_ABORTABLE (KIP-890)
+    v4  several keys at once (KIP-699)
+    v5  may return TRANSACTION_ABORTABLE (KIP-890)
     v6  share groups (KIP-932)
 
 Key types: 0 group, 1 transactional id, 2 share group, with keys ``group:topic id:partition``.

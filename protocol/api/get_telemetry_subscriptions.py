@@ -1,8 +1,8 @@
-"""GetTelemetrySubscriptions (key 71): a client asks which metrics to push, and how often.
+"""GetTelemetrySubscriptions (key 71): the metrics that a client shall push, and how often.
 
     v0  introduced by KIP-714
 
-A zero ``client_instance_id`` asks for a new one, which is in the response.  Metrics are requested
+A zero ``client_instance_id`` requests a new one, which is in the response.  Metrics are requested
 by prefix: none by an empty list, all by a single empty string.  Compression types are numbered as
 in record batches.
 """

@@ -1,8 +1,8 @@
-"""Heartbeat (key 12): a group member says it is alive.
+"""Heartbeat (key 12): keep a group member alive.
 
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
-    v3  static members name their instance (KIP-345)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
+    v3  the group instance id of static members (KIP-345)
     v4  first flexible version
 
 REBALANCE_IN_PROGRESS tells the member to join again.

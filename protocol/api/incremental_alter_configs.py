@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): change single keys of a configuration, leaving the others.
+"""IncrementalAlterConfigs (key 44): change single keys of a configuration and keep the others.
 
     v0  introduced by KIP-339
     v1  first flexible version

@@ -1,14 +1,14 @@
-"""InitProducerId (key 22): a producer obtains its id and epoch, fencing those before it.
+"""InitProducerId (key 22): a producer obtains its id and epoch, and fences its predecessors.
 
     v0  introduced by KIP-98
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
-    v3  a producer that knows its id and epoch can go on with the next epoch (KIP-360)
-    v4  PRODUCER_FENCED where v3 said INVALID_PRODUCER_EPOCH (KIP-588)
-    v5  may answer TRANSACTION_ABORTABLE (KIP-890)
+    v3  a producer with an id and epoch can continue with the next epoch (KIP-360)
+    v4  PRODUCER_FENCED where v3 returned INVALID_PRODUCER_EPOCH (KIP-588)
+    v5  may return TRANSACTION_ABORTABLE (KIP-890)
     v6  unstable: two-phase commit (KIP-939)
 
-A null ``transactional_id`` makes a producer that is idempotent only.
+With a null ``transactional_id`` the producer is only idempotent.
 """
 
 from odradek.protocol.schema import Message, boolean, int16, int32, int64, string

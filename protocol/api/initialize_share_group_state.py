@@ -2,7 +2,7 @@
 
     v0  unstable: early access of KIP-932
 
-``start_offset`` -1 leaves the start of the share-partition open.
+With ``start_offset`` -1 the start offset of the share-partition is undefined.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string, uuid

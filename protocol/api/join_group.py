@@ -1,17 +1,17 @@
-"""JoinGroup (key 11): a member enters a classic group, which starts a rebalance.
+"""JoinGroup (key 11): a member joins a classic group, which starts a rebalance.
 
-    v1  a rebalance timeout of its own; before, the session timeout served (KIP-62)
-    v2  the response may throttle
-    v3  the answer is sent before throttling (KIP-219)
-    v4  a new member is first given its id, by MEMBER_ID_REQUIRED (KIP-394)
-    v5  static members name their instance (KIP-345)
+    v1  a rebalance timeout; before, the session timeout was used (KIP-62)
+    v2  the response has a throttle time
+    v3  the response is sent before throttling (KIP-219)
+    v4  a new member first receives its id, with MEMBER_ID_REQUIRED (KIP-394)
+    v5  the group instance id of static members (KIP-345)
     v6  first flexible version
-    v7  the response names the protocol type; no protocol is null, not empty (KIP-559)
-    v8  a member tells why it joins (KIP-800)
-    v9  a returning static leader may be told to skip assigning (KIP-814)
+    v7  the response has the protocol type; no protocol is null, not empty (KIP-559)
+    v8  the reason for joining (KIP-800)
+    v9  a returning static leader may have to skip the assignment (KIP-814)
 
 A new member sends an empty ``member_id``.  Only the leader's response lists the ``members``.  The
-metadata of protocol type ``consumer`` is in ``internal/consumer_protocol.py``.
+metadata of protocol type ``consumer`` is described in ``internal/consumer_protocol.py``.
 """
 
 from odradek.protocol.schema import (

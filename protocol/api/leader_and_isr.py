@@ -1,16 +1,16 @@
 """LeaderAndIsr (key 4): the controller tells a broker which partitions it leads and follows.
 
-    v1  tells replicas that are new; may answer KAFKA_STORAGE_ERROR (KIP-112)
+    v1  marks new replicas; may return KAFKA_STORAGE_ERROR (KIP-112)
     v2  partitions grouped by topic; the broker's epoch is checked (KIP-380)
     v3  replicas being added and removed (KIP-455)
     v4  first flexible version
-    v5  topic ids; full and incremental requests; the response goes by topic id (KIP-516)
-    v6  leaders that recover from an unclean election (KIP-704)
+    v5  topic ids; full and incremental requests; the response has topic ids (KIP-516)
+    v6  the leader recovery state, after an unclean election (KIP-704)
     v7  the sender may be a KRaft controller (KIP-866)
 
 ``leader``: -1 none, -2 the topic is being deleted.  ``partition_epoch`` is the version of the
-partition's znode.  ``type``: 0 unknown, 1 incremental, 2 full: what it leaves out is not the
-broker's.  ``leader_recovery_state``: 0 recovered, 1 recovering.
+partition's znode.  ``type``: 0 unknown, 1 incremental, 2 full: the broker has no replica of
+partitions that are missing.  ``leader_recovery_state``: 0 recovered, 1 recovering.
 """
 
 from odradek.protocol.schema import (

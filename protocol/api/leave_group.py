@@ -1,12 +1,12 @@
-"""LeaveGroup (key 13): members leave their group at once, without waiting for a timeout.
+"""LeaveGroup (key 13): members leave their group immediately, without a session timeout.
 
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
-    v3  many members at once, static ones by their instance (KIP-345)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
+    v3  several members at once, static ones by group instance id (KIP-345)
     v4  first flexible version
-    v5  members tell why they leave (KIP-800)
+    v5  the reason for leaving (KIP-800)
 
-An operator removes a static member by its instance alone, with an empty ``member_id``.
+An operator removes a static member by its group instance id and an empty ``member_id``.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

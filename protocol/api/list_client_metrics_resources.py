@@ -1,9 +1,9 @@
-"""ListClientMetricsResources (key 74): names of resources that have a configuration.
+"""ListClientMetricsResources (key 74): list the resources that have a configuration.
 
     v0  introduced by KIP-1000, for client metrics only
     v1  any type of resource, under the name ListConfigResources (KIP-1142)
 
-Resource types: as in ``describe_configs.py``; an empty list asks for all.
+Resource types: as in ``describe_configs.py``; an empty list selects all.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, string

@@ -1,13 +1,13 @@
 """ListGroups (key 16): the groups that this broker coordinates.
 
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
     v3  first flexible version
     v4  shows and filters by state (KIP-518)
     v5  shows and filters by type (KIP-848)
 
-An empty filter lets all pass.  States: as in ``describe_groups.py`` and
-``consumer_group_describe.py``.  Types: classic, consumer, share, in any case.
+An empty filter selects all.  States: as in ``describe_groups.py`` and
+``consumer_group_describe.py``.  Types: classic, consumer, share, case-insensitive.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

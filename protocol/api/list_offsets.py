@@ -1,23 +1,23 @@
 """ListOffsets (key 2): the offset of a partition at a time, at its start or at its end.
 
-    v0   the newest ``max_num_offsets`` segment starts before the time
-    v1   one offset, exact, with the time of its record (KIP-79)
-    v2   isolation level (KIP-98); the response may throttle
-    v3   the answer is sent before throttling (KIP-219)
-    v4   the reader's leader epoch is checked; that of the record is returned (KIP-320)
-    v5   may answer OFFSET_NOT_AVAILABLE (KIP-207)
+    v0   the base offsets of the newest ``max_num_offsets`` segments before the time
+    v1   one exact offset with the timestamp of its record (KIP-79)
+    v2   isolation level (KIP-98); the response has a throttle time
+    v3   the response is sent before throttling (KIP-219)
+    v4   the client's leader epoch is checked; that of the record is returned (KIP-320)
+    v5   may return OFFSET_NOT_AVAILABLE (KIP-207)
     v6   first flexible version
     v7   timestamp -3 (KIP-734)
     v8   timestamp -4 (KIP-405)
     v9   timestamp -5 (KIP-1005)
     v10  a timeout for lookups in tiered storage (KIP-1075)
 
-Timestamps below zero ask for:
+Negative timestamps select:
 
     -1  the latest offset: the high watermark, or the last stable offset when reading committed
     -2  the earliest offset
     -3  the record with the largest timestamp
-    -4  the earliest offset on the broker's own disk
+    -4  the earliest offset on the broker's local disk
     -5  the latest offset in tiered storage
 
 ``replica_id``: a broker, -1 a consumer, -2 a debugging consumer.  ``isolation_level``: 0

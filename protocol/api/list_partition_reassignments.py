@@ -1,8 +1,8 @@
-"""ListPartitionReassignments (key 46): the reassignments under way.
+"""ListPartitionReassignments (key 46): the reassignments in progress.
 
     v0  introduced by KIP-455
 
-Null ``topics`` ask for all.  ``replicas`` are old and new together.
+Null ``topics`` select all.  ``replicas`` includes the adding and the removing replicas.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

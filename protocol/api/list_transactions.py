@@ -1,10 +1,10 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates.
 
     v0  introduced by KIP-664
-    v1  only those that have run for longer than a time (KIP-994)
-    v2  only those whose id matches a regular expression (KIP-1152)
+    v1  a filter by minimum duration (KIP-994)
+    v2  a filter by a regular expression for the id (KIP-1152)
 
-An empty filter lets all pass, and so does a negative ``duration_filter``, in milliseconds.  States:
+An empty filter selects all. So does a negative ``duration_filter``, in milliseconds.  States:
 as in ``describe_transactions.py``.
 """
 

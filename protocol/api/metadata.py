@@ -1,23 +1,23 @@
 """Metadata (key 3): the brokers, and the leaders and replicas of topics.
 
-    v0   an empty list of topics asks for all
-    v1   null asks for all topics, an empty list for none; racks, controller, internal topics
+    v0   an empty list of topics selects all
+    v1   null selects all topics, an empty list none; racks, controller, internal topics
     v2   the cluster's id (KIP-78)
-    v3   the response may throttle
-    v4   a client may forbid the creation of the topics it names
+    v3   the response has a throttle time
+    v4   a client may disable the automatic creation of topics
     v5   offline replicas (KIP-112)
-    v6   the answer is sent before throttling (KIP-219); LISTENER_NOT_FOUND where v5 said
+    v6   the response is sent before throttling (KIP-219); LISTENER_NOT_FOUND where v5 returned
          LEADER_NOT_AVAILABLE
     v7   leader epochs (KIP-320)
     v8   authorized operations on request (KIP-430)
     v9   first flexible version
     v10  topic ids in the response; in the request they must be zero (KIP-516)
     v11  no authorized operations on the cluster: DescribeCluster has them (KIP-700)
-    v12  topics can be asked for by id (KIP-516)
-    v13  an error of the whole request: REBOOTSTRAP_REQUIRED (KIP-1102)
+    v12  topics can be requested by id (KIP-516)
+    v13  an error code for the whole request: REBOOTSTRAP_REQUIRED (KIP-1102)
 
 ``leader_id`` and ``controller_id`` are -1 when there is none.  Authorized operations: as in
-``describe_acls.py``.  From v12 on ``name`` is null when an id asked for is unknown.
+``describe_acls.py``.  From v12 on ``name`` is null if a requested id is unknown.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int16, int32, string, uuid

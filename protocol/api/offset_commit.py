@@ -1,19 +1,19 @@
-"""OffsetCommit (key 8): a group stores how far it has read.
+"""OffsetCommit (key 8): store the committed offsets of a group.
 
-    v0   offsets are kept in ZooKeeper, without membership
-    v1   offsets are kept in the group's log, with the time of commit; members identify themselves
-    v2   a retention time instead of the time of commit
-    v3   the response may throttle
-    v4   the answer is sent before throttling (KIP-219)
-    v5   no retention time: the broker's setting rules (KIP-211)
+    v0   offsets are stored in ZooKeeper, without membership
+    v1   offsets are stored in the group's log, with the commit time; member id and generation
+    v2   a retention time instead of the commit time
+    v3   the response has a throttle time
+    v4   the response is sent before throttling (KIP-219)
+    v5   no retention time: the broker's setting applies (KIP-211)
     v6   leader epochs with the offsets (KIP-320)
-    v7   static members name their instance (KIP-345)
+    v7   the group instance id of static members (KIP-345)
     v8   first flexible version
     v9   members of KIP-848 groups too, by member epoch
     v10  unstable: topic ids instead of names (KIP-848)
 
 Generation -1 with an empty ``member_id`` commits from outside the group, which must then be empty.
-``retention_time_ms`` -1 takes the broker's setting.
+``retention_time_ms`` -1 is the broker's setting.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string, uuid

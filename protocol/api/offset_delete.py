@@ -2,7 +2,7 @@
 
     v0  introduced by KIP-496, never flexible
 
-A topic that a member subscribes to answers GROUP_SUBSCRIBED_TO_TOPIC.
+The error for a topic that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, string

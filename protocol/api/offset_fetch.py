@@ -1,18 +1,18 @@
 """OffsetFetch (key 9): read the offsets that groups have committed.
 
-    v0   reads the offsets kept in ZooKeeper
-    v1   reads the offsets kept in the group's log
-    v2   null ``topics`` ask for all; an error of the whole group (KIP-88)
-    v3   the response may throttle
-    v4   the answer is sent before throttling (KIP-219)
+    v0   reads the offsets stored in ZooKeeper
+    v1   reads the offsets stored in the group's log
+    v2   null ``topics`` select all; an error code for the whole group (KIP-88)
+    v3   the response has a throttle time
+    v4   the response is sent before throttling (KIP-219)
     v5   leader epochs with the offsets (KIP-320)
     v6   first flexible version
     v7   on request, UNSTABLE_OFFSET_COMMIT while a transaction may still change them (KIP-447)
-    v8   many groups at once (KIP-709)
-    v9   members of KIP-848 groups identify themselves
+    v8   several groups at once (KIP-709)
+    v9   member id and epoch of KIP-848 groups
     v10  unstable: topic ids instead of names (KIP-848)
 
-``committed_offset`` is -1 where none is committed.
+``committed_offset`` is -1 if no offset is committed.
 """
 
 from odradek.protocol.schema import (

@@ -1,13 +1,13 @@
-"""OffsetForLeaderEpoch (key 23): where did a leader epoch end in this log?
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch in this log.
 
     v0  introduced by KIP-101
-    v1  the answer names the epoch it found, the asked one or one before (KIP-279)
-    v2  the reader's leader epoch is checked (KIP-320); the response may throttle
-    v3  tells consumers from followers (KIP-392)
+    v1  the response has the epoch found: the requested or an earlier one (KIP-279)
+    v2  the client's leader epoch is checked (KIP-320); the response has a throttle time
+    v3  the replica id distinguishes consumers and followers (KIP-392)
     v4  first flexible version
 
-``replica_id``: a broker, -1 a consumer, -2 a debugging consumer, who may see past the high
-watermark.  ``end_offset`` is -1 when no such epoch is known.
+``replica_id``: a broker, -1 a consumer, -2 a debugging consumer, which may read beyond the
+high watermark.  ``end_offset`` is -1 if no such epoch is known.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string

@@ -1,21 +1,21 @@
 """Produce (key 0): append record batches to partitions.
 
-    v1   the response may throttle
-    v2   the time of append; records may be of magic 1 (KIP-32)
+    v1   the response has a throttle time
+    v2   the log append time; records may be of magic 1 (KIP-32)
     v3   transactions; exactly one batch of magic 2 per partition (KIP-98)
-    v4   may answer KAFKA_STORAGE_ERROR (KIP-112)
-    v5   the response tells the start of the log
-    v6   the answer is sent before throttling (KIP-219)
+    v4   may return KAFKA_STORAGE_ERROR (KIP-112)
+    v5   the response has the log start offset
+    v6   the response is sent before throttling (KIP-219)
     v7   records may be compressed with zstd (KIP-110)
-    v8   tells which records were wrong, and why (KIP-467)
+    v8   the invalid records and their error messages (KIP-467)
     v9   first flexible version
-    v10  hints at the leader, when it is another (KIP-951)
-    v11  may answer TRANSACTION_ABORTABLE (KIP-890)
-    v12  in a transaction, enlists its partitions itself (KIP-890)
+    v10  the current leader, if it is another broker (KIP-951)
+    v11  may return TRANSACTION_ABORTABLE (KIP-890)
+    v12  adds its partitions to the transaction implicitly (KIP-890)
     v13  topic ids instead of names (KIP-516)
 
-``acks``: 0 there is no response at all, 1 the leader has the records, -1 all in-sync replicas have
-them.  ``log_append_time_ms`` is -1 where the records keep the producer's timestamps.
+``acks``: 0 no response is sent, 1 the leader has the records, -1 all in-sync replicas have
+them.  ``log_append_time_ms`` is -1 if the records keep the producer's timestamps.
 """
 
 from odradek.protocol.schema import (

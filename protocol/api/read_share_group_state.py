@@ -2,7 +2,7 @@
 
     v0  unstable: early access of KIP-932
 
-``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` is -1 when not yet
+``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` is -1 if not yet
 known.
 """
 

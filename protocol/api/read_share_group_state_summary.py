@@ -1,8 +1,8 @@
-"""ReadShareGroupStateSummary (key 87): the stored start of share-partitions, without the batches.
+"""ReadShareGroupStateSummary (key 87): the start offset of share-partitions, without batches.
 
     v0  unstable: early access of KIP-932
 
-``start_offset`` is -1 when not yet known.  Kafka 4.1 adds a leader epoch to the response without a
+``start_offset`` is -1 if not yet known.  Kafka 4.1 adds a leader epoch to the response without a
 new version.
 """
 

@@ -1,10 +1,10 @@
 """RenewDelegationToken (key 39): extend a delegation token, up to its maximum lifetime.
 
     v0  introduced by KIP-48
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  first flexible version
 
-A negative ``renew_period_ms`` takes the broker's setting.
+A negative ``renew_period_ms`` is the broker's setting.
 """
 
 from odradek.protocol.schema import Message, byte_string, int16, int32, int64

@@ -1,10 +1,10 @@
 """SaslAuthenticate (key 36): client and broker exchange the tokens of a SASL mechanism.
 
     v0  introduced by KIP-152
-    v1  tells when the client must authenticate again (KIP-368)
+    v1  the session lifetime, after which the client must reauthenticate (KIP-368)
     v2  first flexible version
 
-``session_lifetime_ms`` 0 sets no limit.
+``session_lifetime_ms`` 0 is unlimited.
 """
 
 from odradek.protocol.schema import Message, byte_string, int16, int64, string

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (key 79): a member of a share group settles records without fetching more.
+"""ShareAcknowledge (key 79): a share group member acknowledges records without fetching.
 
     v0  unstable: early access of KIP-932, replaced in Kafka 4.1
 

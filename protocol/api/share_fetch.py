@@ -1,12 +1,12 @@
-"""ShareFetch (key 78): a member of a share group acquires records and settles earlier ones.
+"""ShareFetch (key 78): a share group member acquires records and acknowledges earlier ones.
 
     v0  unstable: early access of KIP-932, replaced in Kafka 4.1
 
 The numbers of the share fetch APIs:
 
-    acknowledge type     0 gap, 1 accept, 2 release for another try, 3 reject; one for a whole batch
+    acknowledge type     0 gap, 1 accept, 2 release for redelivery, 3 reject; one for a whole batch
                          or one for every offset in it
-    share session epoch  0 opens a session, -1 closes it, others count up
+    share session epoch  0 opens a session, -1 closes it, others are incremented
 
 A ``partition_max_bytes`` of 0 only acknowledges.
 """

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (key 76): by one call a member joins a share group, stays and leaves.
+"""ShareGroupHeartbeat (key 76): a member joins a share group, stays and leaves.
 
     v0  unstable: early access of KIP-932, replaced in Kafka 4.1
 

@@ -1,9 +1,9 @@
-"""StopReplica (key 5): the controller tells a broker to stop replicas, and perhaps delete them.
+"""StopReplica (key 5): the controller stops replicas on a broker, and optionally deletes them.
 
     v1  partitions grouped by topic; the broker's epoch is checked (KIP-380)
     v2  first flexible version
-    v3  each partition has its leader epoch and says whether it goes; may answer
-        FENCED_LEADER_EPOCH (KIP-570)
+    v3  each partition has its leader epoch and a delete flag; may return FENCED_LEADER_EPOCH
+        (KIP-570)
     v4  the sender may be a KRaft controller (KIP-866)
 
 ``leader_epoch``: -1 unknown, -2 the topic is being deleted; neither is checked.

@@ -1,13 +1,13 @@
-"""SyncGroup (key 14): the leader hands in the assignment, and every member gets its part.
+"""SyncGroup (key 14): the leader sends the assignment, and every member receives its part.
 
-    v1  the response may throttle
-    v2  the answer is sent before throttling (KIP-219)
-    v3  static members name their instance (KIP-345)
+    v1  the response has a throttle time
+    v2  the response is sent before throttling (KIP-219)
+    v3  the group instance id of static members (KIP-345)
     v4  first flexible version
-    v5  both sides name the protocol; a mismatch is refused (KIP-559)
+    v5  request and response have the protocol; a mismatch is rejected (KIP-559)
 
-Only the leader sends ``assignments``.  Those of protocol type ``consumer`` are in
-``internal/consumer_protocol.py``.
+Only the leader sends ``assignments``.  Those of protocol type ``consumer`` are described
+in ``internal/consumer_protocol.py``.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int16, int32, string

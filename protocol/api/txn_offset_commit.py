@@ -1,13 +1,13 @@
-"""TxnOffsetCommit (key 28): store a group's offsets as part of a transaction.
+"""TxnOffsetCommit (key 28): commit a group's offsets as part of a transaction.
 
     v0  introduced by KIP-98
-    v1  the answer is sent before throttling (KIP-219)
+    v1  the response is sent before throttling (KIP-219)
     v2  leader epochs with the offsets (KIP-320)
     v3  first flexible version; the group's members are checked (KIP-447)
-    v4  may answer TRANSACTION_ABORTABLE (KIP-890)
-    v5  enlists the group's offsets in the transaction itself (KIP-890)
+    v4  may return TRANSACTION_ABORTABLE (KIP-890)
+    v5  adds the group's offsets to the transaction implicitly (KIP-890)
 
-The offsets count when the transaction commits; until then they are pending.
+The offsets are pending until the transaction commits.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, string

@@ -1,11 +1,11 @@
 """UpdateFeatures (key 57): finalize the levels of features for the whole cluster.
 
     v0  introduced by KIP-584
-    v1  kinds of downgrade instead of a flag; a request may only be validated (KIP-778)
+    v1  downgrade types instead of a flag; validate-only requests (KIP-778)
     v2  one result for all features together (KIP-1022)
 
-``upgrade_type``: 1 upgrade, 2 downgrade without loss, 3 downgrade with loss.  A level below 1
-removes the feature.
+``upgrade_type``: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade (metadata may be lost).  A
+level below 1 removes the feature.
 """
 
 from odradek.protocol.schema import Message, Struct, array, boolean, int8, int16, int32, string

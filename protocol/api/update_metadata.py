@@ -1,6 +1,6 @@
-"""UpdateMetadata (key 6): the controller sends brokers the picture of the cluster.
+"""UpdateMetadata (key 6): the controller sends the cluster metadata to brokers.
 
-    v1  many endpoints per broker (KIP-2)
+    v1  several endpoints per broker (KIP-2)
     v2  racks (KIP-36)
     v3  listener names (KIP-103)
     v4  offline replicas (KIP-112)

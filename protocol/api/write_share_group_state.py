@@ -2,8 +2,8 @@
 
     v0  unstable: early access of KIP-932
 
-``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` -1 leaves the start
-as it is.
+``delivery_state``: 0 available, 2 acknowledged, 4 archived.  ``start_offset`` -1 keeps the start
+offset.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string, uuid

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): a coordinator ends a transaction in the logs of its partitions.
+"""WriteTxnMarkers (key 27): the coordinator appends transaction markers to the partitions' logs.
 
     v0  introduced by KIP-98
     v1  first flexible version

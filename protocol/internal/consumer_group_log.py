@@ -1,19 +1,19 @@
 """Keys and values in ``__consumer_offsets``: consumer groups of KIP-848.
 
-Stored as in ``group_log.py``: an int16 version before every key and value, and the key's version
-tells what the record is.  Values have v0 only, read and written; a null value deletes.
+Stored as in ``group_log.py``: an int16 version before every key and value. The key's version is the
+record type.  Values have v0 only, read and written; a null value is a tombstone.
 
     key v3   ConsumerGroupMetadata                  the group's epoch
-        v4   ConsumerGroupPartitionMetadata         the topics subscribed to, before 4.1
-        v5   ConsumerGroupMemberMetadata            what a member told about itself
+        v4   ConsumerGroupPartitionMetadata         the subscribed topics, before 4.1
+        v5   ConsumerGroupMemberMetadata            a member's subscription and client
         v6   ConsumerGroupTargetAssignmentMetadata  the epoch of the target assignment
-        v7   ConsumerGroupTargetAssignmentMember    what a member shall have
-        v8   ConsumerGroupCurrentMemberAssignment   what a member has
+        v7   ConsumerGroupTargetAssignmentMember    the target assignment of a member
+        v8   ConsumerGroupCurrentMemberAssignment   the current assignment of a member
         v16  ConsumerGroupRegularExpression         the topics that an expression matches
 
-A member's ``state``: 0 stable, 1 has partitions to revoke, 2 waits for partitions of others.  In
-place of key v4, Kafka 4.1 puts a hash of the topics into the value of v3 (KIP-1101): a tagged
-field, which 3.9 keeps as an unknown one.
+A member's ``state``: 0 stable, 1 has partitions to revoke, 2 waits for partitions of other members.
+Instead of key v4, Kafka 4.1 puts a hash of the topics into the value of v3 (KIP-1101): a tagged
+field, which 3.9 keeps as an unknown tag.
 """
 
 from odradek.protocol.schema import (

@@ -1,15 +1,15 @@
-"""Subscriptions and assignments: what the members of a classic consumer group tell each other.
+"""Subscriptions and assignments that the members of a classic consumer group exchange.
 
-They travel as bytes, opaque to the broker, in the ``metadata`` of JoinGroup and the ``assignment``
-of SyncGroup when the protocol type is ``consumer``, and are stored in the group's log.  An int16
-version, which is not part of the messages below, stands before each.
+They are bytes, opaque to the broker, in the ``metadata`` of JoinGroup and the ``assignment`` of
+SyncGroup if the protocol type is ``consumer``, and are stored in the group's log.  An int16
+version, which is not part of the messages below, precedes each.
 
-    v1  a subscription tells the partitions its member still has (KIP-429)
-    v2  and the generation it had them in (KIP-792)
+    v1  a subscription contains the partitions that its member still owns (KIP-429)
+    v2  and the generation in which it owned them (KIP-792)
     v3  and the member's rack (KIP-881)
 
-Assignments are the same in all versions.  A newer version begins with these fields: it is read
-as v3, and what follows is left alone.
+Assignments are the same in all versions.  A newer version begins with these fields: it is decoded
+as v3, and the bytes after them are ignored.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int32, string

@@ -1,8 +1,8 @@
-"""Keys and values of the internal topics: an int16, then a message of that version.
+"""Keys and values of the internal topics: an int16 version, then a message of that version.
 
-A key's int16 also tells what kind of record it is: 0 and 1 are committed offsets, 2 is a classic
-group, 3 and up belong to newer group protocols.  Kinds that a newer broker wrote are unknown here
-and are passed over, so that a downgrade finds its way.
+The int16 of a key is also the record type: 0 and 1 are committed offsets, 2 is a classic group, 3
+and up belong to newer group protocols.  Record types of newer brokers are unknown here and are
+skipped, so that a downgrade works. Kafka: CoordinatorRecordSerde, MessageUtil.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRecordType:
-    """The class of a record's key, and that of its value."""
+    """The message classes of a record's key and value."""
 
     key: type[Message]
     value: type[Message]
 
 
-#: The key's int16 -> what the record is, in ``__consumer_offsets``.
+#: The record types of ``__consumer_offsets``, by the int16 of the key.
 GROUP_RECORD_TYPES: Mapping[int, CoordinatorRecordType] = {
     0: CoordinatorRecordType(group.OffsetCommitKey, group.OffsetCommitValue),
     1: CoordinatorRecordType(group.OffsetCommitKey, group.OffsetCommitValue),
@@ -80,19 +80,19 @@ GROUP_RECORD_TYPES: Mapping[int, CoordinatorRecordType] = {
     ),
 }
 
-#: The same in ``__transaction_state``.
+#: The record types of ``__transaction_state``.
 TRANSACTION_RECORD_TYPES: Mapping[int, CoordinatorRecordType] = {
     0: CoordinatorRecordType(transaction.TransactionLogKey, transaction.TransactionLogValue),
 }
 
 
 def encode_version_prefixed(message: Message, version: int) -> bytes:
-    """A key or a value as it is stored."""
+    """Encode a key or value in its stored form."""
     return VERSION.pack(version) + encode_bytes(message, version)
 
 
 def decode_version_prefixed(message: type[M], buffer: Buffer) -> M:
-    """The key or value that was stored; a version without a schema raises ``DecodeError``."""
+    """Decode a stored key or value; a version without a schema raises ``DecodeError``."""
     version = read_version_prefix(buffer)
     if version not in message.__schema__.versions:
         raise DecodeError(f"{message.__name__} has no version {version}")
@@ -100,7 +100,7 @@ def decode_version_prefixed(message: type[M], buffer: Buffer) -> M:
 
 
 def read_version_prefix(buffer: Buffer) -> int:
-    """The version at the beginning of a key or value."""
+    """Return the version at the beginning of a key or value."""
     if len(buffer) < VERSION.size:
         raise DecodeError(f"{len(buffer)} bytes are too few for a version")
     version: int

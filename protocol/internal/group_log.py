@@ -1,25 +1,25 @@
 """Keys and values in ``__consumer_offsets``: committed offsets and classic groups.
 
-The hash of a group's id tells its partition.  Every key and value begins with an int16 version,
-which is not part of the messages below.  The key's version tells what the record is; a null value
-deletes it.
+The partition is determined by the hash of the group id.  Every key and value begins with an int16
+version, which is not part of the messages below.  The key's version is the record type; a null
+value is a tombstone.
 
     OffsetCommitKey     v0  the oldest brokers; read only
                         v1  the same fields; written
     OffsetCommitValue   v0  the oldest brokers
-                        v1  a time of expiry; written when the commit asked for one
+                        v1  an expiry time; written if the commit request has a retention time
                         v2  none: the group decides when its offsets expire (KIP-211)
                         v3  the leader epoch (KIP-320); written
                         v4  first flexible version; never written (KIP-915)
     GroupMetadataKey    v2  written
-    GroupMetadataValue  v0  the session timeout serves for rebalances too
-                        v1  a rebalance timeout of its own (KIP-62)
-                        v2  since when the group is in its state (KIP-211)
+    GroupMetadataValue  v0  the session timeout is also the rebalance timeout
+                        v1  a separate rebalance timeout (KIP-62)
+                        v2  the time of the last state change (KIP-211)
                         v3  instances of static members (KIP-345); written
                         v4  first flexible version; never written (KIP-915)
 
-All versions are read.  ``subscription`` and ``assignment`` are in ``consumer_protocol.py`` when
-``protocol_type`` is ``consumer``.
+All versions are read.  If ``protocol_type`` is ``consumer``, ``subscription`` and ``assignment``
+have the format of ``consumer_protocol.py``.
 """
 
 from odradek.protocol.schema import Message, Struct, array, byte_string, int32, int64, string

@@ -1,7 +1,7 @@
-"""Which partition of an internal topic does a group id or a transactional id belong to?
+"""The partition of an internal topic for a group id or a transactional id.
 
-The absolute value of Java's hash of the key, modulo the number of partitions; the one value whose
-absolute value Java cannot tell, -2**31, counts as 0.
+It is the absolute value of Java's hash code of the key, modulo the number of partitions.  -2**31,
+whose absolute value does not fit a Java int, counts as 0.  Kafka: partitionFor, Utils.abs.
 
 Owner: none; immutable, any thread.
 """
@@ -18,7 +18,7 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 def java_string_hash(text: str) -> int:
-    """As ``String.hashCode``: over UTF-16 units, in 32 bits with a sign."""
+    """Return ``String.hashCode``: computed over UTF-16 units, as a signed 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for position in range(0, len(units), 2):

@@ -1,7 +1,7 @@
-"""Who a forwarded request came from, as one broker tells another.
+"""The principal of a forwarded request, as brokers exchange it.
 
-It travels as bytes in an Envelope request (KIP-590).  An int16 version, which is not part of the
-message below, stands before it.
+It is sent as bytes in an Envelope request (KIP-590).  An int16 version, which is not part of the
+message below, precedes it.
 
     v0  the only version, read and written
 

@@ -4,8 +4,8 @@ The file is an int16 version, which is not part of the message below, and the me
 
     v1  the only version, read and written
 
-``crc`` is the CRC-32C of everything after it.  ``current_txn_first_offset`` is -1 when the producer
-has no transaction open.
+``crc`` is the CRC-32C of all following bytes.  ``current_txn_first_offset`` is -1 if the producer
+has no open transaction.
 """
 
 from odradek.protocol.schema import Message, Struct, array, int16, int32, int64, uint32

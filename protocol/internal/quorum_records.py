@@ -1,7 +1,7 @@
 """Values of the control records that a KRaft quorum writes into its log.
 
-Read to show such logs; a broker with ZooKeeper never writes them.  The type in the record's key
-tells the message; no version stands before it, as each begins with its own.
+They are read to dump such logs; a broker in ZooKeeper mode never writes them.  The type in the
+record's key selects the message. No version precedes the message, because each begins with its own.
 
     type 2  LeaderChangeMessage   v0  introduced by KIP-595
                                   v1  voters have a directory (KIP-853)

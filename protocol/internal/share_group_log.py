@@ -1,13 +1,13 @@
 """Keys and values in ``__consumer_offsets``: share groups (KIP-932).
 
-Stored as in ``group_log.py``: an int16 version before every key and value, and the key's version
-tells what the record is.  Values have v0 only; a null value deletes.
+Stored as in ``group_log.py``: an int16 version before every key and value. The key's version is the
+record type.  Values have v0 only; a null value is a tombstone.
 
-    key v10  ShareGroupMemberMetadata            what a member told about itself
+    key v10  ShareGroupMemberMetadata            a member's subscription and client
         v11  ShareGroupMetadata                  the group's epoch
         v12  ShareGroupTargetAssignmentMetadata  the epoch of the target assignment
-        v13  ShareGroupTargetAssignmentMember    what a member shall have
-        v14  ShareGroupCurrentMemberAssignment   what a member has
+        v13  ShareGroupTargetAssignmentMember    the target assignment of a member
+        v14  ShareGroupCurrentMemberAssignment   the current assignment of a member
         v15  ShareGroupStatePartitionMetadata    partitions with state at the share coordinator
 
 A member's ``state``: as in ``consumer_group_log.py``.  The value of key v11 is that of Kafka 3.9

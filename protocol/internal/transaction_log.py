@@ -1,23 +1,23 @@
-"""Keys and values in ``__transaction_state``: the coordinators' memory of transactional ids.
+"""Keys and values in ``__transaction_state``: the state of transactional ids.
 
-The hash of a transactional id tells its partition.  Every key and value begins with an int16
-version, which is not part of the messages below; a null value deletes.
+The partition is determined by the hash of the transactional id.  Every key and value begins with an
+int16 version, which is not part of the messages below; a null value is a tombstone.
 
     TransactionLogKey    v0  written
     TransactionLogValue  v0  written while transaction.version is 0
-                         v1  first flexible version; neighbouring producer ids and the client's
+                         v1  first flexible version; previous and next producer id and the client's
                              transaction version as tagged fields (KIP-890); written from
                              transaction.version 1 on
 
-All versions are read.  ``transaction_status`` is a number of STATUSES; ``transaction_partitions``
-is null in state Empty.
+All versions are read.  ``transaction_status`` is a key of TRANSACTION_STATE_NAMES;
+``transaction_partitions`` is null in state Empty.
 """
 
 from collections.abc import Mapping
 
 from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
 
-#: As clients are told, by the number that stands for it.
+#: The state names that clients receive, by their stored numbers.
 TRANSACTION_STATE_NAMES: Mapping[int, str] = {
     0: "Empty",
     1: "Ongoing",

@@ -1,19 +1,21 @@
-"""Record batches: what Produce carries, segments store and Fetch returns.
+"""Record batches: the payload of Produce and Fetch and the content of segments.
 
-    batch.py           a view of one batch of magic 2: header fields, checksum, patching in place
-    record.py          the records inside it
-    builder.py         new batches
-    control.py         commit and abort markers
-    legacy.py          a view of one message of magic 0 or 1
-    legacy_builder.py  new ones
-    legacy_lz4.py      the LZ4 frames of magic 0
-    record_set.py      batches of any magic, back to back
-    conversion.py      from one magic to another
-    compression.py     gzip, snappy, lz4, zstd behind one table
-    snappy.py          xerial's frame around snappy
-    zstd.py            Zstandard frames
-    blocks.py          how many blocks compressed bytes may have
-    crc32c.py          the checksum of magic 2
+It corresponds to Kafka's ``org.apache.kafka.common.record`` package.
 
-Magic 2 came with Kafka 0.11; what is called legacy serves clients and logs from before that.
+    batch.py            a view of one batch of magic 2: header fields, checksum, in-place changes
+    record.py           the records inside a batch of magic 2
+    builder.py          builds new batches of magic 2
+    control_records.py  commit and abort markers
+    legacy_batch.py     a view of one message of magic 0 or 1
+    legacy_builder.py   builds new messages of magic 0 and 1
+    legacy_lz4.py       the LZ4 frames of magic 0
+    record_set.py       consecutive batches of any magic
+    conversion.py       conversion from one magic to another
+    compression.py      gzip, snappy, lz4, zstd in one table
+    snappy.py           xerial's frame around snappy
+    zstd.py             Zstandard frames
+    block_limit.py      the maximum number of blocks in compressed bytes
+    crc32c.py           the checksum of magic 2
+
+Magic 2 was introduced by Kafka 0.11; "legacy" is for the clients and logs of older versions.
 """

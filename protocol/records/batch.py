@@ -1,13 +1,13 @@
-"""One batch of magic 2, seen in place: its header, its checksum, its records.
+"""A view of one batch of magic 2: its header, its checksum, its records. Kafka: DefaultRecordBatch.
 
-     0  base offset             int64    the broker's; outside the checksum
+     0  base offset             int64    assigned by the broker; not covered by the checksum
      8  length                  int32    bytes after this field
-    12  partition leader epoch  int32    the broker's; outside the checksum
+    12  partition leader epoch  int32    assigned by the broker; not covered by the checksum
     16  magic                   int8     2
-    17  checksum                uint32   CRC-32C of all that follows
+    17  checksum                uint32   CRC-32C of all following bytes
     21  attributes              int16    bits 0-2 codec, 3 timestamp type (set: log append time),
                                          4 transactional, 5 control, 6 delete horizon
-    23  last offset delta       int32    kept by compaction even when the last records go
+    23  last offset delta       int32    compaction keeps it even if it removes the last records
     27  base timestamp          int64    of the first record, or the delete horizon if bit 6 is set
     35  max timestamp           int64
     43  producer id             int64    -1 for none
@@ -16,10 +16,10 @@
     57  record count            int32
     61  records                          one compressed block, if a codec is set
 
-The header is read once, by one call; the methods that patch it change buffer and view alike.
+The header is unpacked once, by one call. The methods that change it update the buffer and the view.
 
-Invariant: a view lies within its buffer, and neither its count nor its last delta is negative.
-Owner: whoever owns the buffer.
+Invariant: a view is within its buffer, and its count and its last offset delta are not negative.
+Owner: the owner of the buffer.
 """
 
 import struct
@@ -54,11 +54,11 @@ NO_SEQUENCE = -1
 SEQUENCE_MAX = 2**31 - 1
 NO_PARTITION_LEADER_EPOCH = -1
 
-# What every magic begins with: an offset and the length of the rest.
+# Every magic begins with an offset and the length of the rest.
 LOG_OVERHEAD_BYTES = 12
 MAGIC_POSITION = 16
 _LENGTH = struct.Struct(">8xi")
-_LENGTH_MIN = 14  # of magic 0, the smallest
+_LENGTH_MIN = 14  # the length of the smallest message, of magic 0
 _MAGIC_MAX = 2
 
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
@@ -69,7 +69,7 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 
 
 class RecordBatch:
-    """A batch at a position of a buffer, which may hold more before and after it."""
+    """A batch at a position of a buffer, which may hold other data before and after it."""
 
     __slots__ = (
         "attributes",
@@ -100,7 +100,7 @@ class RecordBatch:
     producer_id: int
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Refuses what is not a whole batch of magic 2; checksum and records are not looked at."""
+        """Raises CorruptMessage unless a whole batch of magic 2 is there; reads the header only."""
         try:
             (
                 self.base_offset,
@@ -162,7 +162,7 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones and markers; None if not yet known."""
+        """The time from which compaction may remove tombstones and markers; None if not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -177,22 +177,22 @@ class RecordBatch:
 
     @property
     def view(self) -> memoryview:
-        """The whole batch, uncopied."""
+        """The bytes of the whole batch, not copied."""
         return memoryview(self.buffer)[self.position : self.position + self.size_bytes]
 
     def is_valid(self) -> bool:
-        """Whether the checksum is that of the bytes."""
+        """Return whether the checksum matches the bytes."""
         return self.checksum == self._compute_checksum()
 
     def check_crc(self) -> None:
-        """Raises CorruptMessage if the checksum is not that of the bytes."""
+        """Raise CorruptMessage if the checksum does not match the bytes."""
         computed = self._compute_checksum()
         if self.checksum != computed:
             raise CorruptMessage(f"checksum {self.checksum:08x}, but the bytes have {computed:08x}")
 
     def _compute_checksum(self) -> int:
         buffer, position = self.buffer, self.position
-        # What is a view already need not be wrapped once more to be cut without a copy.
+        # Slicing a memoryview does not copy. A buffer that is one already need not be wrapped.
         whole = buffer if type(buffer) is memoryview else memoryview(buffer)
         return crc32c(whole[position + ATTRIBUTES_POSITION : position + self.size_bytes])
 
@@ -200,7 +200,7 @@ class RecordBatch:
         return self.records()
 
     def records(self, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """The records, read one by one from at most ``max_bytes`` once decompressed."""
+        """Iterate over the records, which may have at most ``max_bytes`` when decompressed."""
         start = self.position + HEADER_BYTES
         packed = memoryview(self.buffer)[start : self.position + self.size_bytes]
         is_append_time = self.attributes & LOG_APPEND_TIME_FLAG
@@ -216,15 +216,15 @@ class RecordBatch:
     def assign_offsets(
         self, base_offset: int, leader_epoch: int = NO_PARTITION_LEADER_EPOCH
     ) -> None:
-        """Give it what is the broker's, in place; the buffer must be mutable."""
-        length = self.size_bytes - LOG_OVERHEAD_BYTES  # as it is: one call patches all three
+        """Set base offset and leader epoch in place; the buffer must be mutable."""
+        length = self.size_bytes - LOG_OVERHEAD_BYTES  # unchanged; one call writes all three fields
         _OFFSET_LENGTH_EPOCH.pack_into(
             self.buffer, self.position, base_offset, length, leader_epoch
         )
         self.base_offset, self.partition_leader_epoch = base_offset, leader_epoch
 
     def set_max_timestamp(self, timestamp: int, timestamp_type: TimestampType) -> None:
-        """In place; the checksum is computed again if anything changed."""
+        """Set it in place; the checksum is recomputed if anything changed."""
         flag = LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0
         attributes = self.attributes & ~LOG_APPEND_TIME_FLAG | flag
         if attributes == self.attributes and timestamp == self.max_timestamp:
@@ -245,7 +245,7 @@ class RecordBatch:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence ``count`` records later: after 2^31-1 comes 0."""
+    """Return the sequence ``increment`` records later: after 2^31-1 comes 0."""
     incremented = sequence + increment
     return incremented if incremented <= SEQUENCE_MAX else incremented - SEQUENCE_MAX - 1
 
@@ -254,7 +254,7 @@ Batch = TypeVar("Batch")
 
 
 class Batches(Generic[Batch]):
-    """The whole batches of a record set, in order; where they end is known once iterated."""
+    """Iterates over the whole batches of a record set; ``position`` is then where they end."""
 
     def __init__(self, buffer: Buffer, batch_factory: Callable[[Buffer, int], Batch]) -> None:
         self._buffer = buffer
@@ -270,17 +270,17 @@ class Batches(Generic[Batch]):
 
     @property
     def partial_bytes(self) -> int:
-        """What follows the last whole batch: the beginning of another that was cut short."""
+        """The number of bytes after the last whole batch: the beginning of a truncated batch."""
         return len(self._buffer) - self.position
 
 
 def batches_in(buffer: Buffer) -> Batches[RecordBatch]:
-    """The batches of a record set that holds magic 2 only."""
+    """Iterate over the batches of a record set that holds only magic 2."""
     return Batches(buffer, RecordBatch)
 
 
 def whole_batch_bytes(buffer: Buffer, position: int) -> int:
-    """The size of the batch, of any magic, at ``position``; 0 if it is not all there."""
+    """Return the size of the batch, of any magic, at ``position``; 0 if it is incomplete."""
     available = len(buffer) - position
     if available < LOG_OVERHEAD_BYTES:
         return 0

@@ -1,6 +1,7 @@
-"""New batches of magic 2, for coordinators, control records, compaction, conversion and tests.
+"""Builds batches of magic 2, for coordinators, control records, compaction, conversion and tests.
 
-Uncompressed, a batch has the very bytes that Kafka's Java producer makes of the same records.
+Kafka: MemoryRecordsBuilder.  An uncompressed batch has exactly the bytes that Kafka's Java producer
+produces for the same records.
 
 Owner: one builder, one batch, one owner.
 """
@@ -45,13 +46,13 @@ _TIMESTAMP_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFields:
-    """What the header of a new batch shall say, besides what follows from its records."""
+    """The header fields of a new batch, except those that follow from its records."""
 
     base_offset: int = 0
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
     codec: Codec = Codec.NONE
     level: int | None = None  # None is the codec's default
-    append_time_ms: int | None = None  # None: each record has the time of its creation
+    append_time_ms: int | None = None  # None: CreateTime, each record has its own timestamp
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE
@@ -61,7 +62,7 @@ class BatchFields:
 
 
 def fields_of(batch: RecordBatch) -> BatchFields:
-    """What a rewritten ``batch`` keeps of the one it replaces."""
+    """Return the fields that a rewritten ``batch`` keeps."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     return BatchFields(
         base_offset=batch.base_offset,
@@ -81,12 +82,12 @@ _DEFAULT_FIELDS = BatchFields()
 
 
 class BatchBuilder:
-    """Takes records one by one, in the order of their offsets, and makes one batch of them."""
+    """Takes records one by one, in the order of their offsets, and builds one batch."""
 
     def __init__(
         self, fields: BatchFields = _DEFAULT_FIELDS, *, size_bytes_max: int | None = None
     ) -> None:
-        """``size_bytes_max`` is only what ``has_room_for`` goes by."""
+        """``size_bytes_max`` is used only by ``has_room_for``."""
         check_level(fields.codec, fields.level)
         self.fields = fields
         self.size_bytes_max = size_bytes_max
@@ -99,7 +100,7 @@ class BatchBuilder:
 
     @property
     def size_bytes(self) -> int:
-        """What the batch would take uncompressed."""
+        """The size of the uncompressed batch."""
         return len(self._buffer)
 
     def has_room_for(
@@ -110,7 +111,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: Sequence[Header] = (),
     ) -> bool:
-        """Whether one more record stays within the limit; the first always does."""
+        """Return whether one more record fits the limit; the first one always does."""
         if self.size_bytes_max is None or not self.count or self._base_timestamp is None:
             return True
         added = size_of_record(
@@ -131,7 +132,7 @@ class BatchBuilder:
         headers: Sequence[Header] = (),
         offset: int | None = None,
     ) -> None:
-        """``offset`` None is the one after the last; gaps are allowed, steps back are not."""
+        """Append a record at ``offset``; None is the next. Gaps are allowed, decreases are not."""
         next_offset = self.next_offset
         if offset is None:
             offset = next_offset
@@ -146,7 +147,7 @@ class BatchBuilder:
         if base_timestamp is None:
             base_timestamp = timestamp
         timestamp_delta = timestamp - base_timestamp
-        # From no timestamp to the very last one the delta would not fit 64 bits.
+        # The delta from NO_TIMESTAMP (-1) to the largest timestamp would not fit 64 bits.
         if not NO_TIMESTAMP <= timestamp <= _TIMESTAMP_MAX or timestamp_delta > _TIMESTAMP_MAX:
             raise EncodeError(
                 f"timestamp {timestamp}: out of range in a batch with base timestamp "
@@ -167,11 +168,11 @@ class BatchBuilder:
             self.max_timestamp = timestamp
 
     def build(self, *, last_offset: int | None = None) -> bytearray:
-        """The batch, and the end of the builder.
+        """Return the batch; the builder cannot be used afterwards.
 
-        Compaction names the ``last_offset`` that the batch had, which it keeps.
+        Compaction passes the ``last_offset`` of the original batch, which the new batch keeps.
         """
-        assert self.count, "a batch without records is an empty_batch"
+        assert self.count, "use empty_batch for a batch without records"
         assert self._base_timestamp is not None
         assert not self._is_built
         self._is_built = True
@@ -195,7 +196,7 @@ class BatchBuilder:
 
 
 def empty_batch(fields: BatchFields, *, last_offset: int, max_timestamp: int) -> bytearray:
-    """What compaction leaves of a batch whose records are gone but whose producer must be known."""
+    """Build the batch that compaction keeps, without records, to preserve the producer's state."""
     buffer = bytearray(HEADER_BYTES)
     plain = replace(fields, codec=Codec.NONE, level=None, delete_horizon_ms=None)
     _write_header(
@@ -218,7 +219,7 @@ def _write_header(
     max_timestamp: int,
     count: int,
 ) -> None:
-    """Over the first 61 bytes of ``buffer``, which holds all the rest of the batch."""
+    """Fill in the first 61 bytes of ``buffer``, which already holds the rest of the batch."""
     _check_producer(fields)
     try:
         HEADER.pack_into(
@@ -247,12 +248,12 @@ def _write_header(
 def _check_producer(fields: BatchFields) -> None:
     if fields.producer_id == NO_PRODUCER_ID:
         if fields.is_transactional:
-            raise EncodeError("is_transactional: without a producer id")
+            raise EncodeError("is_transactional: must not be set without a producer id")
         return
     if fields.producer_epoch == NO_PRODUCER_EPOCH:
-        raise EncodeError("producer_epoch: none, for a batch with a producer id")
+        raise EncodeError("producer_epoch: must be set in a batch with a producer id")
     if fields.base_sequence == NO_SEQUENCE and not fields.is_control:
-        raise EncodeError("base_sequence: none, for a batch with a producer id")
+        raise EncodeError("base_sequence: must be set in a batch with a producer id")
 
 
 def _attributes(fields: BatchFields) -> int:

@@ -1,17 +1,17 @@
-"""The codecs of record batches, behind one table.
+"""The codecs of record batches in one table. Kafka: CompressionType, Compression.
 
-Each is written as Kafka's Java clients write it, and read strictly: what is cut short, damaged,
-followed by other bytes or made by another codec is a CorruptMessage.  Kafka's own readers pass over
-what follows a gzip member (unless it is another), an LZ4 frame, and up to three bytes after snappy;
-no client is known to leave any there.
+Compressed bytes are written as Kafka's Java clients write them, and read strictly: truncated or
+damaged bytes, trailing bytes and bytes of another codec raise CorruptMessage.  Kafka's own readers
+ignore bytes after a gzip member (unless they are another member), after an LZ4 frame, and up to
+three bytes after snappy; no client is known to send any.
 
     gzip     RFC 1952, one member or several
-    snappy   blocks in xerial's frame, or one block without
-    lz4      one frame of independent blocks, as Kafka's own reader demands
+    snappy   blocks in xerial's frame, or one block without a frame
+    lz4      one frame of independent blocks, as Kafka's own reader requires
     zstd     one frame or several, with or without their content size
 
-Invariant: no more than ``max_bytes`` is ever unpacked, whatever the source claims.
-Invariant: a source of many tiny members, frames or blocks is refused: each costs time, not bytes.
+Invariant: at most ``max_bytes`` are decompressed, whatever size the source declares.
+Invariant: a source of many tiny members, frames or blocks is rejected: each costs time, not bytes.
 Owner: none; any thread.
 """
 
@@ -24,15 +24,15 @@ from odradek.protocol.errors import CorruptMessage, EncodeError
 from odradek.protocol.records import snappy, zstd
 from odradek.protocol.varint import Buffer
 
-# What socket.request.max.bytes allows a whole request by default.
+# The default of socket.request.max.bytes, the limit of a whole request.
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
-# Clients write one; each takes 7 us to open, and an empty one has 20 bytes.
+# Clients write one member. Each takes 7 us to open, and an empty one has 20 bytes.
 GZIP_MEMBERS_MAX = 1000
 
 
 class Codec(IntEnum):
-    """Bits 0 to 2 of a batch's attributes."""
+    """The compression type: bits 0 to 2 of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -45,7 +45,7 @@ _BY_ID = tuple(Codec)
 
 
 def codec_of(attributes: int) -> Codec:
-    """The codec that a batch's attributes name."""
+    """Return the codec of a batch's attributes."""
     try:
         return _BY_ID[attributes & 7]
     except IndexError:
@@ -53,7 +53,7 @@ def codec_of(attributes: int) -> Codec:
 
 
 def compress(codec: Codec, source: Buffer, *, level: int | None = None) -> bytes:
-    """``level`` is one of the codec's ``LEVELS``; None is its default."""
+    """Compress; ``level`` is one of the codec's ``LEVELS``, None is its default."""
     check_level(codec, level)
     return _CODEC_FUNCTIONS[codec].compress(source, level)
 
@@ -64,11 +64,11 @@ def check_level(codec: Codec, level: int | None) -> None:
 
 
 def decompress(codec: Codec, source: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """All that ``source`` holds, which must be no more than ``max_bytes``."""
+    """Decompress all of ``source``; raises CorruptMessage if that is more than ``max_bytes``."""
     return _CODEC_FUNCTIONS[codec].decompress(source, max_bytes)
 
 
-#: The levels that KIP-390 names.
+#: The levels of KIP-390.
 LEVELS: dict[Codec, Sequence[int]] = {
     Codec.NONE: (),
     Codec.GZIP: (-1, *range(1, 10)),
@@ -101,8 +101,8 @@ def _bounded_copy(source: Buffer, max_bytes: int) -> bytes:
     return bytes(source)
 
 
-_GZIP_WINDOW = 31  # zlib's way to say: the largest window, in a gzip member
-_GZIP_CHUNK_BYTES = 64 * 1024  # zlib copies what follows a member, so it is not shown everything
+_GZIP_WINDOW = 31  # zlib's code for the largest window, in gzip format
+_GZIP_CHUNK_BYTES = 64 * 1024  # fed in chunks, because zlib copies all bytes after a member
 
 
 def _gzip(source: Buffer, level: int | None) -> bytes:
@@ -143,10 +143,8 @@ def _unsnappy(source: Buffer, max_bytes: int) -> bytes:
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CHUNK_BYTES = 1024 * 1024
-_LZ4_FAST_LEVEL = (
-    9  # the level at which Kafka takes the fast compressor instead of the thorough one
-)
-_LZ4_HC_LEVELS = (3, 12)  # what the library calls the least and the most thorough
+_LZ4_FAST_LEVEL = 9  # at this level Kafka uses the fast compressor instead of LZ4 HC
+_LZ4_HC_LEVELS = (3, 12)  # the library's lowest and highest LZ4 HC level
 
 
 def _lz4(source: Buffer, level: int | None) -> bytes:
@@ -173,7 +171,7 @@ def _unlz4(source: Buffer, max_bytes: int) -> bytes:
     unpacked: list[bytes] = []
     room = max_bytes
     while not frame.eof:
-        # The library sets aside as much as it is allowed to return.
+        # The library allocates max_length at once.
         try:
             chunk = frame.decompress(
                 b"" if unpacked else source, max_length=min(room + 1, _LZ4_CHUNK_BYTES)
@@ -195,8 +193,8 @@ def _check_lz4_header(source: Buffer) -> None:
     if len(source) < 7:
         raise _truncated_error(Codec.LZ4)
     if source[:4] != _LZ4_MAGIC:
-        raise CorruptMessage("LZ4: no frame")
-    # Kafka's reader demands version 1, independent blocks, and no dictionary; so do Java clients.
+        raise CorruptMessage("LZ4: not a frame")
+    # Kafka's reader, also in Java clients, requires version 1, independent blocks, no dictionary.
     if source[4] & 0b1110_0011 != 0b0110_0000:
         raise CorruptMessage(f"LZ4: frame flags {source[4]:#04x} are not supported by Kafka")
 

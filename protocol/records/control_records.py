@@ -1,11 +1,11 @@
-"""Control records: how a transaction ended.
+"""Control records: the markers that end a transaction. Kafka: EndTransactionMarker.
 
-They stand in batches of their own, with the control flag set, and take an offset like any record.
+They are in separate batches with the control flag set, and take an offset like any record.
 
     key     version int16 0, type int16
     value   version int16 0, coordinator epoch int32     of an abort or commit marker
 
-Later versions may add bytes at the end, which are passed over; so are other types.
+Later versions may append bytes, which are ignored; records of other types are ignored as well.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _CHECKSUM = Struct(">I")
 
 
 class ControlRecordType(IntEnum):
-    """What a control record is about; those from 2 on belong to KRaft's own log."""
+    """The type of a control record; types from 2 on are used only in KRaft's metadata log."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -48,14 +48,14 @@ class ControlRecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndTransactionMarker:
-    """A transaction of a producer ended here, says the coordinator of that epoch."""
+    """The end of a producer's transaction, as decided by the coordinator of that epoch."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def parse_control_record_type(record: Record) -> ControlRecordType:
-    """The type that a record of a control batch has in its key."""
+    """Return the type in the key of a record of a control batch."""
     key = record.key or b""
     if len(key) < _KEY.size:
         raise CorruptMessage(f"a control record with a key of {len(key)} bytes, which is too short")
@@ -69,7 +69,7 @@ def parse_control_record_type(record: Record) -> ControlRecordType:
 
 
 def parse_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker that a record of a control batch is; None if it is none."""
+    """Parse a record of a control batch; returns None if it is not a transaction marker."""
     record_type = parse_control_record_type(record)
     if record_type not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None
@@ -93,7 +93,7 @@ def build_marker_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """The batch by which a partition learns that a transaction of this producer has ended."""
+    """Build the batch that ends a transaction of this producer in a partition."""
     record_type = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
     buffer = bytearray(HEADER_BYTES)
     write_record(

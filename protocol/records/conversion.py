@@ -1,15 +1,16 @@
-"""From one record format to another: down for the Fetches of old clients, and as an append asks.
+"""Conversion between record formats: down for Fetches of old clients, and to a log's format.
 
-Down-conversion keeps offsets, so that those which compaction took stay missing, and keeps codec and
-timestamp type; headers and, in magic 0, timestamps are lost.  Control batches have no equivalent
-and are left out.  What is old enough passes as it is, uncopied.
+Kafka: RecordsUtil.downConvert, LogValidator.
 
-An append rebuilds what a producer sent in another format, or with another codec, than the log's:
-all its records become one batch (or, uncompressed below magic 2, one message each) and get the
-next offsets.  Records of magic 0 have no timestamp and are given none; old formats name no
-producer.
+Down-conversion keeps offsets (gaps left by compaction remain), codec and timestamp type; headers
+and, in magic 0, timestamps are lost.  Control batches have no equivalent and are omitted.  Batches
+that are old enough are passed on as they are, without a copy.
 
-Invariant: a batch whose bytes contradict themselves is a CorruptMessage, never converted in part.
+An append rebuilds the records of a producer if their format or codec differs from the log's: all
+records become one batch (or, uncompressed below magic 2, one message each) and get the next
+offsets.  Records of magic 0 have no timestamp and get none; old formats have no producer id.
+
+Invariant: an inconsistent batch raises CorruptMessage and is never converted in part.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from odradek.protocol.records.record import NO_TIMESTAMP, Record, TimestampType
 from odradek.protocol.records.record_set import AnyBatch, batches_of_any_magic, magic_of
 from odradek.protocol.varint import Buffer
 
-#: After how many records whoever converts may do something else: half a millisecond's.
+#: The conversion yields after this number of records, about half a millisecond.
 RECORDS_PER_STEP = 100
 _INT64_MAX = 2**63 - 1
 
@@ -39,7 +40,7 @@ _INT64_MAX = 2**63 - 1
 @dataclass(frozen=True, slots=True)
 class ConvertedRecords:
     buffer: Buffer
-    converted_count: int  # of the records that were rewritten
+    converted_count: int  # the number of rewritten records
 
 
 _NO_OUTPUT = ConvertedRecords(b"", 0)
@@ -48,13 +49,13 @@ _NO_OUTPUT = ConvertedRecords(b"", 0)
 def down_convert(
     source: Buffer, *, magic: int, first_offset: int, max_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[ConvertedRecords]:
-    """The whole batches of ``source`` in formats no newer than ``magic``, one at a time.
+    """Convert the whole batches of ``source`` to formats up to ``magic``, one at a time.
 
-    ``first_offset`` is where the client wants to begin.  An uncompressed batch becomes one message
-    for each record from there on, since versions of librdkafka take the first message they get for
-    the one they asked for.  ``max_bytes`` bounds each batch once decompressed.
+    ``first_offset`` is the client's fetch offset.  An uncompressed batch becomes one message per
+    record from there on, because versions of librdkafka take the first message they receive for
+    the one they requested.  ``max_bytes`` limits the decompressed size of each batch.
 
-    Within a batch that takes long there are steps that yield nothing yet.
+    A long batch yields empty results in between, so that the caller can yield to other work.
     """
     for batch in batches_of_any_magic(source):
         if magic < MAGIC and batch.is_control:
@@ -91,11 +92,11 @@ def _legacy_format(batch: AnyBatch, magic: int) -> LegacyFormat:
 
 
 def _stored_records(batch: AnyBatch, max_bytes: int) -> Iterator[Record]:
-    """Without headers, and only what the old formats can say."""
+    """Yield the records without headers; raises CorruptMessage if an old format cannot hold one."""
     batch.check_crc()
     previous = -1
     for offset, timestamp, key, value, _ in batch.records(max_bytes=max_bytes):
-        # The offset of a batch is outside its checksum, and old wrappers may hold any.
+        # The checksum does not cover a batch's offset, and old wrappers may have any offset.
         if not previous < offset <= _INT64_MAX:
             raise CorruptMessage(f"a record with offset {offset} after {previous}")
         if timestamp < NO_TIMESTAMP:
@@ -111,14 +112,14 @@ def rebuild_for_append(
     magic: int = MAGIC,
     max_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> ConvertedRecords:
-    """What a producer sent, as the log wants it, with offsets from ``fields.base_offset`` on.
+    """Rebuild the producer's batches in the log's format, with offsets from ``fields.base_offset``.
 
-    The producer's id, epoch and sequence are those of the first batch, whatever ``fields`` says.
+    Producer id, epoch and sequence are taken from the first batch, not from ``fields``.
     The caller has checked the batches' own checksums.
     """
     _check_batches(batches)
-    assert not batches[0].is_control, "markers are appended as they are"
-    # Outside the try: what is wrong with the fields is not the records' fault.
+    assert not batches[0].is_control, "markers are appended unchanged"
+    # Outside the try block: an error in the fields is not an error of the records.
     builder = (
         BatchBuilder(_with_producer(fields, batches[0]))
         if magic == MAGIC
@@ -134,20 +135,20 @@ def rebuild_for_append(
     except EncodeError as error:
         raise InvalidRecord(f"the batch cannot be rewritten: {error}") from error
     if not converted.converted_count:
-        raise InvalidRecord("a batch without records")
+        raise InvalidRecord("the batch has no records")
     return converted
 
 
 def _check_batches(batches: Sequence[AnyBatch]) -> None:
-    """Only uncompressed messages of magic 0 and 1 come several at a time, and all of one magic."""
+    """Check that there is one batch, or several uncompressed messages of the same old magic."""
     if not batches:
-        raise InvalidRecord("no batch at all")
+        raise InvalidRecord("no batch")
     magic = magic_of(batches[0])
     for batch in batches:
         if magic_of(batch) != magic:
             raise InvalidRecord(f"a batch of magic {magic_of(batch)} after one of magic {magic}")
         if len(batches) > 1 and (magic == MAGIC or batch.codec is not Codec.NONE):
-            raise InvalidRecord("more than one batch, though they are compressed or of magic 2")
+            raise InvalidRecord("more than one batch, but they are compressed or of magic 2")
 
 
 def _assign_offsets(
@@ -155,7 +156,7 @@ def _assign_offsets(
 ) -> Iterator[Record]:
     for batch in batches:
         for _, timestamp, key, value, headers in batch.records(max_bytes=max_bytes):
-            # The delta from no timestamp to the very last one would not fit 64 bits.
+            # The delta from NO_TIMESTAMP (-1) to the largest timestamp would not fit 64 bits.
             if not NO_TIMESTAMP <= timestamp < _INT64_MAX:
                 raise InvalidTimestamp(f"a record with timestamp {timestamp}")
             yield Record(next_offset, timestamp, key, value, headers)

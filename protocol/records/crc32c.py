@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of magic 2: by the crc32c wheel, by crcmod where there is none.
+"""CRC-32C, the checksum of magic 2: from the crc32c wheel, or from crcmod if it is not installed.
 
-The two agree on every input; the wheel, which uses the processor's own instruction for it, is some
-fifty times as fast.
+Both return the same result. The wheel uses the processor's instruction and is about fifty times as
+fast.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ Checksum = Callable[[Buffer, int], int]
 
 
 def crc32c(buffer: Buffer, value: int = 0) -> int:
-    """``value`` is the checksum of what came before, so that parts may be fed in turn."""
+    """Compute the checksum; ``value`` is the checksum of the preceding bytes, if any."""
     return checksum_function()(buffer, value)
 
 
 def checksum_function() -> Checksum:
-    """The function itself, for whoever calls it very often."""
+    """Return the function itself, for callers that use it very often."""
     return _checksum_function or _select_checksum_function()
 
 
@@ -25,7 +25,7 @@ _checksum_function: Checksum | None = None
 
 
 def _select_checksum_function() -> Checksum:
-    # At first use, not at import: the wheel reads its own package metadata, which takes 50 ms.
+    # On first use, not at import: the wheel reads its own package metadata, which takes 50 ms.
     global _checksum_function
     try:
         _checksum_function = _from_wheel()

@@ -1,25 +1,27 @@
-"""One message of magic 0 or 1, seen in place: a record, or a wrapper around compressed records.
+"""A view of one message of magic 0 or 1: a record, or a wrapper around compressed records.
 
-     0  offset      int64    the broker's; outside the checksum
+     0  offset      int64    assigned by the broker; not covered by the checksum
      8  length      int32    bytes after this field
-    12  checksum    uint32   CRC-32 of all that follows
+    12  checksum    uint32   CRC-32 of all following bytes
     16  magic       int8     0 or 1
     17  attributes  int8     bits 0-2 codec, 3 timestamp type (magic 1; set: log append time)
-    18  timestamp   int64    magic 1 only; a wrapper's is the largest of its records
+    18  timestamp   int64    magic 1 only; a wrapper has the largest of its records
         key         int32 length, -1 for null, and that many bytes
         value       likewise
 
-Before magic 2 there were no batches.  What is not compressed stands alone; what is compressed is a
-set of such messages, packed into the value of a wrapper.  The wrapper's offset is that of its last
-record.  Inside it, offsets are absolute in magic 0; in magic 1 they count from the first record,
-so that the broker need not unpack a set to place it.  Log append time set on a wrapper holds for
-all its records, whatever they say themselves.
+There are no batches before magic 2.  An uncompressed message is a single record. Compressed
+messages are a set of such messages in the value of a wrapper message.  The wrapper's offset is that
+of its last record.  Inside it, offsets are absolute in magic 0; in magic 1 they are relative to the
+first record, and the broker can assign offsets without decompressing the set.  Log append time set
+on a wrapper applies to all its records, whatever their own timestamps are.
 
-A view has the face of a RecordBatch as far as the format can.  Where its records begin and how many
-they are stands nowhere, so ``base_offset`` and ``count`` of a wrapper have to unpack it.
+A view has the interface of a RecordBatch as far as the format allows.  A wrapper does not store the
+first offset and the number of its records, so ``base_offset`` and ``count`` must decompress it.
 
-Invariant: a view that exists lies within its buffer; reading never looks outside it.
-Owner: whoever owns the buffer.
+Kafka: AbstractLegacyRecordBatch, LegacyRecord.
+
+Invariant: a view is within its buffer; reading never goes beyond it.
+Owner: the owner of the buffer.
 """
 
 import struct
@@ -63,11 +65,11 @@ _LENGTH = struct.Struct(">i")
 
 
 class InnerRecordChecksumMismatch(CorruptMessage):
-    """A record inside a wrapper is not what its own checksum says, though the wrapper is."""
+    """A record inside a wrapper does not match its checksum, although the wrapper does."""
 
 
 class LegacyBatch:
-    """A message at a position of a buffer, which may hold more before and after it."""
+    """A message at a position of a buffer, which may hold other data before and after it."""
 
     __slots__ = (
         "attributes",
@@ -97,7 +99,7 @@ class LegacyBatch:
     max_timestamp: int
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Refuses what is not a whole message of magic 0 or 1; only the header is looked at."""
+        """Raises CorruptMessage unless a whole message is there; reads the header only."""
         available = len(buffer) - position
         if available < HEADER.size:
             raise CorruptMessage(
@@ -142,18 +144,18 @@ class LegacyBatch:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Magic 0 has no timestamps, hence none of the broker's."""
+        """The type; always CREATE_TIME for magic 0, which has no timestamps."""
         if self.magic == 1 and self.attributes & LOG_APPEND_TIME_FLAG:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
     @property
     def view(self) -> memoryview:
-        """The whole message, uncopied."""
+        """The bytes of the whole message, not copied."""
         return memoryview(self.buffer)[self.position : self.position + self.size_bytes]
 
     def is_valid(self) -> bool:
-        """Whether the checksum is that of the bytes."""
+        """Return whether the checksum matches the bytes."""
         return self.checksum == self._compute_checksum()
 
     def check_crc(self) -> None:
@@ -168,16 +170,16 @@ class LegacyBatch:
         return self.records()
 
     def records(self, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """The records, read one by one from at most ``max_bytes`` once decompressed.
+        """Iterate over the records, which may have at most ``max_bytes`` when decompressed.
 
-        The checksums of those inside a wrapper are checked, since ``check_crc`` cannot see them.
+        The checksums of records inside a wrapper are checked, because ``check_crc`` cannot do so.
         """
         key, value = self._key_and_value()
         if self.codec is Codec.NONE:
             record = Record(self.last_offset, self.max_timestamp, _copy(key), _copy(value))
             return iter((record,))
         if value is None:
-            raise CorruptMessage("a wrapper without a value")
+            raise CorruptMessage("a wrapper message without a value")
         inner = _decompress_wrapper(self.magic, self.codec, value, max_bytes)
         return self._iter_inner_records(
             inner, absolute_base_offset=self._absolute_base_offset(inner)
@@ -188,9 +190,9 @@ class LegacyBatch:
         return _read_key_and_value(view, _HEADERS[self.magic].size, end=len(view))
 
     def _absolute_base_offset(self, inner: bytes) -> int:
-        """What makes the offsets inside absolute."""
+        """Return the number to add to the offsets inside the wrapper to make them absolute."""
         last_position = _last_message_position(inner)
-        # A wrapper at offset 0 comes from librdkafka or kafka-python, which leave it to the broker.
+        # librdkafka and kafka-python leave the wrapper's offset at 0 for the broker to assign.
         if self.magic == 0 or self.last_offset == 0:
             return 0
         last_inner_offset: int = _OFFSET.unpack_from(inner, last_position)[0]
@@ -202,7 +204,7 @@ class LegacyBatch:
         return self.last_offset - last_inner_offset
 
     def _iter_inner_records(self, inner: bytes, *, absolute_base_offset: int) -> Iterator[Record]:
-        """The lengths of the messages in ``inner`` have been checked."""
+        """Yield the messages in ``inner``, whose lengths have been checked."""
         header = _HEADERS[self.magic]
         is_append_time = self.timestamp_type is TimestampType.LOG_APPEND_TIME
         view = memoryview(inner)
@@ -225,20 +227,20 @@ class LegacyBatch:
         if magic != self.magic:
             raise CorruptMessage(f"a message of magic {magic} in a wrapper of magic {self.magic}")
         if codec_of(attributes) is not Codec.NONE:
-            raise CorruptMessage("a wrapper inside a wrapper")
+            raise CorruptMessage("a compressed message inside a wrapper")
         if checksum != computed:
             raise InnerRecordChecksumMismatch(
                 f"checksum {checksum:08x} inside a wrapper, but the bytes have {computed:08x}"
             )
 
     def set_last_offset(self, offset: int) -> None:
-        """In place; the buffer must be mutable.  The records of a magic 1 wrapper move with it."""
+        """Set it in place, in a mutable buffer; the records of a magic 1 wrapper move with it."""
         assert self.magic == 1 or self.codec is Codec.NONE, "magic 0 keeps offsets in the value"
         _OFFSET.pack_into(self.buffer, self.position, offset)
         self.last_offset = offset
 
     def set_max_timestamp(self, timestamp: int, timestamp_type: TimestampType) -> None:
-        """In place; the checksum is computed again if anything changed."""
+        """Set it in place; the checksum is recomputed if anything changed."""
         assert self.magic == 1, "magic 0 has no timestamp"
         if timestamp == self.max_timestamp and timestamp_type is self.timestamp_type:
             return
@@ -267,7 +269,7 @@ Bytes = TypeVar("Bytes", bytes, memoryview)
 def _read_key_and_value(
     source: Bytes, position: int, *, end: int
 ) -> tuple[Bytes | None, Bytes | None]:
-    """What lies between ``position`` and ``end``, which they must fill."""
+    """Read key and value, which must fill the bytes from ``position`` to ``end``."""
     key, position = _read_nullable(source, position, end)
     value, position = _read_nullable(source, position, end)
     if position != end:
@@ -296,7 +298,7 @@ def _decompress_wrapper(magic: int, codec: Codec, value: memoryview, max_bytes: 
 
 
 def _last_message_position(inner: bytes) -> int:
-    """Where the last message of a wrapper begins; the messages must fill it."""
+    """Return the position of the last message in a wrapper; the messages must fill it."""
     last = position = 0
     while size_bytes := whole_batch_bytes(inner, position):
         last, position = position, position + size_bytes

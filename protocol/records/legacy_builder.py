@@ -1,6 +1,6 @@
-"""New messages of magic 0 and 1, for old consumers, for logs kept in an old format, and for tests.
+"""Builds messages of magic 0 and 1, for old consumers, for logs in an old format, and for tests.
 
-Uncompressed, they have the very bytes that Kafka makes of the same records.
+Uncompressed messages have exactly the bytes that Kafka produces for the same records.
 
 Owner: one builder, one set, one owner.
 """
@@ -31,12 +31,12 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyFormat:
-    """What a set of old messages shall be like."""
+    """The format of a set of legacy messages."""
 
     magic: int
     codec: Codec = Codec.NONE
     level: int | None = None  # None is the codec's default
-    append_time_ms: int | None = None  # None: each record has the time of its creation
+    append_time_ms: int | None = None  # None: CreateTime, each record has its own timestamp
 
 
 def build_legacy_set(records: Iterable[Record], legacy_format: LegacyFormat) -> bytearray:
@@ -47,7 +47,7 @@ def build_legacy_set(records: Iterable[Record], legacy_format: LegacyFormat) -> 
 
 
 class LegacyBuilder:
-    """Takes records one by one, in the order of their offsets, and makes a set of them."""
+    """Takes records one by one, in the order of their offsets, and builds a message set."""
 
     def __init__(self, legacy_format: LegacyFormat) -> None:
         assert legacy_format.magic in (0, 1), legacy_format.magic
@@ -65,7 +65,7 @@ class LegacyBuilder:
         self._buffer = bytearray()
 
     def append(self, record: Record) -> None:
-        """Gaps between offsets are allowed, steps back are not."""
+        """Append a record; gaps between offsets are allowed, decreases are not."""
         if not self._last_offset < record.offset <= _INT64_MAX:
             raise EncodeError(f"offset {record.offset}: must be greater than {self._last_offset}")
         if not NO_TIMESTAMP <= record.timestamp <= _INT64_MAX:
@@ -87,7 +87,7 @@ class LegacyBuilder:
         self.max_timestamp = max(self.max_timestamp, timestamp)
 
     def build(self) -> bytearray:
-        """A message for each record, in one wrapper if there is a codec; empty without records."""
+        """Return one message per record, in a wrapper if compressed; empty without records."""
         if self.format.codec is Codec.NONE or not self.count:
             return self._buffer
         packed = compress(self.format.codec, self._buffer, level=self.format.level)

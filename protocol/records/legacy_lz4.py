@@ -1,14 +1,14 @@
-"""The LZ4 frames of magic 0, whose header carries a checksum over the wrong bytes.
+"""The LZ4 frames of magic 0, whose header checksum covers the wrong bytes. Kafka: KafkaLZ4*Stream.
 
     frame magic     04 22 4d 18
-    flags           bit 3: the content size is given
+    flags           bit 3: the content size is present
     block size
     content size    8 bytes, if flagged
-    checksum        the second byte of the XXH32 of what goes before it
+    checksum        the second byte of the XXH32 of the preceding bytes
 
-The checksum should begin at the flags; Kafka's first implementation began at the frame magic, and
-that is how magic 0 has been written ever since.  Readers of magic 0 do not look at it, as some
-clients had it right.
+The checksum should cover the bytes from the flags on. Kafka's first implementation also covered the
+frame magic, and magic 0 has been written this way ever since.  Readers of magic 0 ignore the
+checksum, because some clients wrote the correct one.
 """
 
 from odradek.protocol.errors import CorruptMessage
@@ -20,13 +20,13 @@ _CHECKSUM_POSITION = 6
 
 
 def with_broken_checksum(frame: bytes) -> bytes:
-    """The frame as a reader of magic 0 expects it."""
+    """Return the frame as magic 0 stores it."""
     position = _checksum_position(frame)
     return frame[:position] + _checksum_byte(frame[:position]) + frame[position + 1 :]
 
 
 def with_correct_checksum(frame: Buffer) -> bytes:
-    """The frame as everybody else reads it, whichever checksum it has."""
+    """Return the frame with the standard checksum, whichever checksum it has."""
     position = _checksum_position(frame)
     header = bytes(frame[:position])
     return b"".join((header, _checksum_byte(header[_FLAGS_POSITION:]), frame[position + 1 :]))
@@ -34,10 +34,10 @@ def with_correct_checksum(frame: Buffer) -> bytes:
 
 def _checksum_position(frame: Buffer) -> int:
     if len(frame) <= _CHECKSUM_POSITION:
-        raise CorruptMessage("LZ4: cut short in its header")
+        raise CorruptMessage("LZ4: truncated header")
     position = _CHECKSUM_POSITION + (8 if frame[_FLAGS_POSITION] & _CONTENT_SIZE_FLAG else 0)
     if len(frame) <= position:
-        raise CorruptMessage("LZ4: cut short in its header")
+        raise CorruptMessage("LZ4: truncated header")
     return position
 
 
@@ -50,7 +50,7 @@ _SHORT_BYTES_MAX = 15
 
 
 def xxh32(source: bytes) -> int:
-    """XXH32 with seed 0, of fewer than 16 bytes: more need another loop, and no header has them."""
+    """XXH32 with seed 0, of fewer than 16 bytes: a header is never longer."""
     assert len(source) <= _SHORT_BYTES_MAX, len(source)
     lanes_end = len(source) & ~3
     value = _PRIMES[4] + len(source)

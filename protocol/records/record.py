@@ -1,4 +1,4 @@
-"""A record inside a batch of magic 2: what it holds, how it is read and written.
+"""A record inside a batch of magic 2, with its reader and writer. Kafka: DefaultRecord.
 
     length           varint    bytes after this field
     attributes       int8      unused
@@ -11,10 +11,10 @@
     header count     varint
     headers                    each: key length varint, key in UTF-8, value length varint, value
 
-All varints are zig-zag.  Header keys that are not UTF-8, which Kafka lets pass, are read with
-surrogate escapes, and so are written again as they were.
+All varints are zig-zag.  Header keys that are not UTF-8, which Kafka accepts, are decoded with
+surrogate escapes, and are therefore encoded again unchanged.
 
-Invariant: reading never looks outside the bytes given, and stops at the first contradiction.
+Invariant: reading never goes beyond the given bytes, and stops at the first inconsistency.
 Owner: none; immutable, any thread.
 """
 
@@ -34,13 +34,13 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class TimestampType(IntEnum):
-    """Whose clock a record's timestamp was read from."""
+    """The clock of a record's timestamp: the producer's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
-# Named tuples because a frozen dataclass takes three times as long to make.
+# Named tuples, because creating a frozen dataclass takes three times as long.
 class Header(NamedTuple):
     key: str
     value: bytes | None
@@ -55,28 +55,29 @@ class Record(NamedTuple):
 
 
 class BatchContext(NamedTuple):
-    """What a batch says of its records."""
+    """The header fields of a batch that are needed to read its records."""
 
     record_count: int
     base_offset: int
     last_offset_delta: int
     base_timestamp: int
-    append_time: int | None  # the timestamp of all records, where the broker's clock counts
+    append_time: int | None  # the timestamp of all records, if the batch has LogAppendTime
 
 
 def read_records(source: bytes, context: BatchContext) -> Iterator[Record]:
-    """The records that fill ``source``.
+    """Iterate over the records, which must fill ``source``.
 
-    Their offset deltas ascend from 0 to the last, perhaps with gaps, as compaction leaves them.
+    Their offset deltas ascend from 0 to the last one, with gaps where compaction removed records.
     """
     if not 0 <= context.record_count * _RECORD_BYTES_MIN <= len(source):
         raise CorruptMessage(f"{context.record_count} records in {len(source)} bytes")
     return _iter_records(source, context)
 
 
-# The bytes of short varints, looked up, which takes half the time of a call: the value of one byte,
-# and the shares that the first and the second of two bytes have in theirs, if that is positive.  A
-# length or an offset delta never is negative, save for null: the share makes sure it is refused.
+# Lookup tables for short varints; a lookup takes half the time of a call. The first table has the
+# values of one byte. The others have the contributions of the first and the second of two bytes, if
+# the value is positive. A length or an offset delta is never negative, except -1 for null, so a
+# negative two-byte value gets a large negative contribution and is rejected.
 _ONE_BYTE_VALUES = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
 _FIRST_BYTE_VALUES = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
 _SECOND_BYTE_VALUES = [byte << 6 for byte in range(128)]
@@ -132,7 +133,7 @@ def _iter_records(source: bytes, context: BatchContext) -> Iterator[Record]:
 
 
 def _read_headers(source: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    """The headers whose count stands at ``at``, and the position after them."""
+    """Read the headers whose count is at ``position``; returns them and the position after them."""
     one, new = _ONE_BYTE_VALUES, tuple.__new__
     count, position = read_varint(source, position)
     if not 0 <= count * _HEADER_BYTES_MIN <= len(source) - position:
@@ -151,13 +152,13 @@ def _read_headers(source: bytes, position: int) -> tuple[tuple[Header, ...], int
         if k < 0 or v < -1:
             raise DecodeError(f"a header with key length {k} and value length {v}")
         headers.append(new(Header, (key, value)))
-    if position > len(source):  # which a slice does not notice
+    if position > len(source):  # a slice beyond the end does not raise
         raise DecodeError(f"a header ends at {position}, beyond the end")
     return tuple(headers), position
 
 
 class _VarintCache(dict[int, bytes]):
-    """The bytes of each number; small ones are kept, since lengths and deltas recur."""
+    """The encoded bytes of each number; small numbers are cached, because they recur."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = varlong(value)
@@ -234,7 +235,7 @@ def size_of_record(
     value: Buffer | None,
     headers: Sequence[Header],
 ) -> int:
-    """How many bytes ``write_record`` would append."""
+    """Return the number of bytes that ``write_record`` would append."""
     size = 1 + size_of_varlong(timestamp_delta) + size_of_varlong(offset_delta)
     size += _size_of_nullable(key) + _size_of_nullable(value) + size_of_varlong(len(headers))
     for name, content in headers:

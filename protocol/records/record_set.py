@@ -1,7 +1,7 @@
-"""Batches of any magic, back to back: what a segment holds that has outlived an upgrade.
+"""Consecutive batches of any magic, as in a segment of a log that was upgraded.
 
-A log whose format was raised keeps its old messages until they expire, so one region of it, and one
-answer to a Fetch, may hold magic 0, 1 and 2 in sequence, and end inside a batch.
+A log whose format was upgraded keeps its old messages until they expire. A region of it, and a
+response to a Fetch, may therefore hold magic 0, 1 and 2 in sequence, and end inside a batch.
 """
 
 from odradek.protocol.records.batch import MAGIC, MAGIC_POSITION, Batches, RecordBatch
@@ -12,12 +12,12 @@ AnyBatch = RecordBatch | LegacyBatch
 
 
 def batches_of_any_magic(buffer: Buffer) -> Batches[AnyBatch]:
-    """The whole batches in ``buffer``; nothing is decoded but headers."""
+    """Iterate over the whole batches in ``buffer``; only headers are decoded."""
     return Batches(buffer, batch_at)
 
 
 def batch_at(buffer: Buffer, position: int) -> AnyBatch:
-    """The batch at ``position``, by its magic; it must be whole."""
+    """Return a view of the batch at ``position``, by its magic; it must be complete."""
     if len(buffer) - position > MAGIC_POSITION and buffer[position + MAGIC_POSITION] < MAGIC:
         return LegacyBatch(buffer, position)
     return RecordBatch(buffer, position)

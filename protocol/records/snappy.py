@@ -1,12 +1,13 @@
-"""The frame that Kafka's Java clients put around snappy, known as xerial's, both ways.
+"""The frame that Kafka's Java clients put around snappy blocks, known as xerial's format.
 
     magic            82 53 4e 41 50 50 59 00
     version          int32   1
     compatible with  int32   1
     blocks                   each: size int32, one raw snappy block of at most 32 KB of source
 
-Other clients send one raw block without a frame, told by the missing magic.  A raw block begins
-with the length of what it holds, an unsigned varint, so it is known before anything is unpacked.
+Other clients send one raw block without a frame; it is recognised by the missing magic.  A raw
+block begins with its uncompressed length, an unsigned varint, so the length is known before
+decompression.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ BLOCK_BYTES = 32 * 1024
 _HEADER = MAGIC + Struct(">ii").pack(1, 1)
 _SIZE = Struct(">i")
 
-# The densest element of a block is a copy: three bytes that stand for 64.
+# The densest element of a block is a copy: three bytes that expand to 64.
 _EXPANSION_MAX = 64
 
 
@@ -62,13 +63,13 @@ def _iter_blocks(view: memoryview) -> Iterator[memoryview]:
         return
     position = _end_of_header(view, 0)
     while position < len(view):
-        # Frames may follow each other; read as a size, the magic would be a negative one.
+        # Frames may follow each other. Read as a block size, the magic would be negative.
         if view[position : position + len(MAGIC)] == MAGIC:
             position = _end_of_header(view, position)
             continue
         start = position + _SIZE.size
         if start > len(view):
-            raise CorruptMessage("snappy: cut short before a block")
+            raise CorruptMessage("snappy: truncated before a block")
         position = start + _SIZE.unpack_from(view, position)[0]
         if not start < position <= len(view):
             raise CorruptMessage(f"snappy: invalid block size {position - start}")
@@ -76,15 +77,15 @@ def _iter_blocks(view: memoryview) -> Iterator[memoryview]:
 
 
 def _end_of_header(view: memoryview, position: int) -> int:
-    """The versions are passed over, as the Java reader does."""
+    """Return the position after a header; its versions are ignored, as in the Java reader."""
     end = position + len(_HEADER)
     if end > len(view):
-        raise CorruptMessage("snappy: cut short in its header")
+        raise CorruptMessage("snappy: truncated header")
     return end
 
 
 def _uncompressed_length(block: memoryview) -> int:
-    """What the block says it unpacks to, no more than its size allows."""
+    """Return the uncompressed length that the block declares; it must be plausible for its size."""
     try:
         length, start = read_unsigned_varint(block, 0)
     except DecodeError as error:

@@ -1,22 +1,23 @@
-"""Zstandard frames: one or several, unpacked into no more room than is allowed.
+"""Zstandard frames: one or several, decompressed within a size limit.
 
-Kafka's Java clients write one frame that does not say how much it holds, so it is unpacked piece by
-piece.  The library is silent when its source ends inside a frame; so the blocks are walked over
-first.  A frame (RFC 8878) is a header, its blocks, and four bytes if it has a checksum; a block
-begins with three bytes, little-endian: bit 0 the last one, bits 1-2 its kind, then its size.
+Kafka's Java clients write one frame without its content size, so it is decompressed in chunks.  The
+library does not raise if its source ends inside a frame; therefore this module walks over the
+blocks first.  A frame (RFC 8878) is a header, its blocks, and four bytes if it has a checksum; a
+block begins with three bytes, little-endian: bit 0 the last block, bits 1-2 the block type, then
+the size.
 
-    0  raw          ``size`` bytes follow, and are the content
-    1  repeated     one byte follows, and stands for ``size`` of them
+    0  raw          ``size`` bytes follow, which are the content
+    1  repeated     one byte follows, which is repeated ``size`` times
     2  compressed   ``size`` bytes follow, for at most 128 KB of content
 
-Skippable frames, which may hold anything, are passed over, as the Java reader does.
+Skippable frames, which may hold anything, are ignored, as in the Java reader.
 
-What is set aside follows the content as it appears.  The library alone reserves, at once, the
-window that a frame asks for, up to 128 MB; memory is taken only where something is written to it.
+Output buffers grow with the content.  Only the library allocates at once: the window that a frame
+declares, up to 128 MB; the operating system commits that memory only as it is written.
 
-Making a compressor or a decompressor takes ten times as long as a small batch takes with it, so
-they are used again.  None may be used by two threads at a time: whoever needs one takes it out of
-the list of idle ones, which is one step, and puts it back if nothing went wrong.
+Creating a compressor or a decompressor takes ten times as long as processing a small batch, so they
+are reused.  Two threads must not use one at the same time: a caller pops one from the list of idle
+ones, which is atomic, and puts it back if no error occurred.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from odradek.protocol.varint import Buffer
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor, ZstdDecompressor
 
-# Clients write one; each takes 30 us to open, and an empty one has nine bytes.
+# Clients write one frame. Each takes 30 us to open, and an empty one has nine bytes.
 FRAMES_MAX = 1000
 
 _DEFAULT_LEVEL = 3
-_SKIPPABLE_MAGIC = 0x184D2A50  # its last four bits may have any value
+_SKIPPABLE_MAGIC = 0x184D2A50  # its last four bits may be anything
 _BLOCK_HEADER = struct.Struct("<HB")
 _BLOCK_BYTES_MAX = 128 * 1024
 _CHECKSUM_BYTES = 4
-_CHUNK_BYTES = 1024 * 1024  # the library sets aside as much as it may return
+_CHUNK_BYTES = 1024 * 1024  # the library allocates the maximum size of a chunk at once
 _RAW, _RLE, _COMPRESSED = range(3)
 
-#: The largest window whose memory is worth keeping; the usual levels have 2 MB.
+#: Decompressors with a larger window are not reused; the usual levels have 2 MB.
 _REUSED_WINDOW_BYTES_MAX = 8 * 1024 * 1024
 _idle_compressors: dict[int, list[ZstdCompressor]] = {}
 _idle_decompressors: list[ZstdDecompressor] = []
@@ -50,7 +51,7 @@ _idle_decompressors: list[ZstdDecompressor] = []
 
 class _Frame(NamedTuple):
     end: int
-    content_bytes_max: int | None  # None for a skippable one, which has no content
+    content_bytes_max: int | None  # None for a skippable frame, which has no content
     block_count: int
     window_bytes: int
 
@@ -86,7 +87,7 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
     view = memoryview(source)
     unpacked: list[bytes] = []
     room = max_bytes
-    # A block that repeats a byte has four bytes, and may well be full.
+    # A block that repeats a byte has only four bytes, but may hold a full block of content.
     blocks_left = blocks_max(len(view)) + max_bytes // _BLOCK_BYTES_MAX
     position = 0
     for _ in range(FRAMES_MAX):
@@ -107,7 +108,7 @@ def decompress(source: Buffer, *, max_bytes: int) -> bytes:
 def _decompress_frame(source: memoryview, frame: _Frame, limit: int) -> bytes:
     from zstandard import ZstdError, frame_content_size
 
-    content_bytes = frame_content_size(source)  # -1 if it does not say
+    content_bytes = frame_content_size(source)  # -1 if the frame does not declare it
     if content_bytes > limit:
         raise CorruptMessage(f"ZSTD: a frame of {content_bytes} bytes exceeds the limit of {limit}")
     chunks: list[bytes] = []
@@ -135,7 +136,7 @@ def _parse_frame(view: memoryview, position: int, blocks_left: int) -> _Frame:
     else:
         frame = _parse_block_frame(view, position, blocks_left)
     if frame.end > len(view):
-        raise CorruptMessage("ZSTD: cut short")
+        raise CorruptMessage("ZSTD: truncated")
     return frame
 
 
@@ -146,7 +147,7 @@ def _parse_block_frame(view: memoryview, position: int, blocks_left: int) -> _Fr
         try:
             low, high = _BLOCK_HEADER.unpack_from(view, position)
         except struct.error as error:
-            raise CorruptMessage("ZSTD: cut short") from error
+            raise CorruptMessage("ZSTD: truncated") from error
         block_type, size = low >> 1 & 3, high << 13 | low >> 3
         position += _BLOCK_HEADER.size + (1 if block_type == _RLE else size)
         content_bytes_max += _BLOCK_BYTES_MAX if block_type == _COMPRESSED else size
@@ -157,7 +158,7 @@ def _parse_block_frame(view: memoryview, position: int, blocks_left: int) -> _Fr
 
 
 def _read_frame_header(view: memoryview, position: int) -> tuple[int, bool, int]:
-    """The position of the first block, whether a checksum follows the last, and the window."""
+    """Return the position of the first block, whether a checksum follows, and the window size."""
     from zstandard import ZstdError, frame_header_size, get_frame_parameters
 
     try:

@@ -1,60 +1,64 @@
-"""One partition's log on disk, and the log manager over all of them.
+"""The log of a partition on disk, and the log manager that owns all logs of a broker.
 
-Synchronous, one writer per log; knows no event loop, no clock, no metric, no replica.
+Kafka: the packages kafka.log and org.apache.kafka.storage.internals.log (UnifiedLog, LocalLog,
+LogSegment, LogLoader, LogManager, LogCleaner, ProducerStateManager, LeaderEpochFileCache).
+
+All code here is synchronous, with one writer per log.  It uses no event loop, clock, metric or
+replica.
 
 A log:
 
-    log.py                 one partition's log: append, read, roll; its ends and its stable part
-    segment_list.py        its segments, in order
-    open_segments.py       which of them are open
-    log_segment.py         one .log file and its indexes
-    largest_timestamp.py   of a segment, where its time index does not tell it
-    log_lookup.py          which offset belongs to a timestamp
-    rolling.py             when another segment begins
-    retention.py           which segments have outlived their time, size or log start
-    log_truncation.py      cutting off its end
-    leader_epochs.py       where each leader's records began
-    flush_plan.py          what must be synced so that records survive a power cut
-    log_loader.py          opening its directory, after a clean stop or a crash
-    index_soundness.py     can a segment's indexes be believed
-    segment_recovery.py    a segment after an unclean stop
-    segment_split.py       a segment that reaches too far for its indexes
-    swap_recovery.py       a compaction that a crash interrupted
-    abort_evidence.py      do the batches bear out what .txnindex says
-    admission/             what may be appended, and how it is written
-    producers/             sequences, epochs and open transactions of its producers
+    unified_log.py                one partition's log: append, read, roll; its offsets
+    log_segments.py               the segments of a log, in order
+    open_segments.py              limits how many segments of a log are open
+    log_segment.py                one .log file and its indexes
+    max_timestamp.py              the largest timestamp of a segment whose time index lags
+    timestamp_lookup.py           the offset that belongs to a timestamp
+    segment_roll.py               when to roll a new segment
+    retention.py                  segments that breach retention time, size or log start offset
+    log_truncation.py             truncates the end of a log
+    leader_epoch_file_cache.py    the start offset of each leader epoch
+    flush_plan.py                 the files to flush for a new recovery point
+    log_loader.py                 opens a log directory after a clean or an unclean shutdown
+    index_sanity_check.py         checks the indexes of a segment when the log is opened
+    segment_recovery.py           recovers a segment after an unclean shutdown
+    segment_split.py              splits a segment whose offsets overflow its indexes
+    swap_recovery.py              finishes or undoes a compaction that a crash interrupted
+    txn_index_sanity_check.py     compares .txnindex with the batches
+    validation/                   validates records and assigns their offsets
+    producer_state/               sequences, epochs and open transactions of producers
 
-Its files:
+The files of a log:
 
-    paths.py               their names
-    batch_scan.py          walking over the batches of a .log file
-    mapped_entries.py      arrays of entries, memory-mapped: what the next two consist of
-    offset_index.py        .index: from an offset to a position
-    time_index.py          .timeindex: from a timestamp to an offset
-    transaction_index.py   .txnindex: aborted transactions
-    partition_metadata.py  partition.metadata: whose log it is
-    open_file.py           a file that stays open while somebody refers to it
-    files.py               every call that changes files
-    deletion.py            renamed at once, removed later
+    paths.py                      names of directories and files
+    batch_scan.py                 iterates over the batches of a .log file
+    mapped_entries.py             memory-mapped array of entries, used by the next two
+    offset_index.py               .index: from an offset to a position
+    time_index.py                 .timeindex: from a timestamp to an offset
+    transaction_index.py          .txnindex: aborted transactions
+    partition_metadata.py         partition.metadata: the topic id of the log
+    open_file.py                  a file that stays open while it is referenced
+    files.py                      every call that changes files
+    segment_deletion.py           renames files first and removes them later
 
 All logs of a broker:
 
-    manager/               opened, made, found, deleted, moved, closed
-    cleaner/               compacted
-    meta_properties.py     meta.properties: whose directory it is
-    clean_shutdown.py      .kafka_cleanshutdown: was everything closed
-    checkpoint.py          the text format of checkpoint files
-    offset_checkpoints.py  the four that hold an offset for each partition
+    manager/                      loads, creates, finds, moves, deletes and closes logs
+    cleaner/                      compaction
+    meta_properties.py            meta.properties: the broker and the cluster of a log directory
+    clean_shutdown.py             .kafka_cleanshutdown: marker of a clean shutdown
+    checkpoint.py                 the text format of checkpoint files
+    offset_checkpoints.py         the four checkpoints that hold an offset for each partition
 
 Settings:
 
-    settings.py            a topic's
-    topic_table.py         those of every topic
-    log_settings.py        the server's, for logs
-    setting_rules.py       what a few of them may be
+    settings.py                   settings of a topic
+    topic_settings_registry.py    settings of every topic, by topic name
+    log_settings.py               settings of the server for logs
+    setting_checks.py             checks of single values
 
-From outside:
+Tools:
 
-    dump/                  shows what is in the files, and finds damage
-    format_reference.py    takes docs/storage-format.md from the modules
+    dump/                         prints the content of the files and reports damage
+    format_reference.py           copies module docstrings into docs/storage-format.md
 """

@@ -1,10 +1,10 @@
-"""Walking over the batches of a .log file: their headers only, or the batches whole.
+"""Iterate over the batches of a .log file.
 
-    headers   offsets and places; a few bytes are read for each batch, however large it is
-    batches   views of whole batches in large reads, for whoever wants to check or decode them
+    scan_headers   yields offsets and positions; reads a few bytes per batch, even of a large one
+    scan_batches   yields views of whole batches from large reads, to check or decode them
 
-A walk ends at the first place where no whole batch can be.  ``headers`` and ``batches`` differ on
-purpose: finding an offset must not cost the reading of megabytes of records.
+A scan ends at the first position that holds no whole batch.  The two functions differ on purpose:
+a search for an offset must not read megabytes of records.
 
 Owner: none; reads a file, any thread.
 """
@@ -28,17 +28,17 @@ from odradek.storage import files
 _HEADER_PREFIX = Struct(">qiib6xi")
 HEADER_PREFIX_BYTES = _HEADER_PREFIX.size
 _LENGTH = Struct(">8xi")
-#: Magic 0 with null key and value: 12 bytes of overhead and 14 more.  Shorter is no batch.
+#: Magic 0 with null key and value: 12 bytes of overhead and 14 more.  No batch is smaller.
 SMALLEST_BATCH_BYTES = 26
 
 #: A lookup starts at an index entry, and entries are about 4 KiB apart.
 HEADERS_READ_BYTES = 4096
-#: As much as stays in a processor's cache until its checksums have been computed.
+#: Small enough to stay in a processor cache until the checksums have been computed.
 BATCHES_READ_BYTES = 256 * 1024
 
 
 class BatchLocation(NamedTuple):
-    """Where a batch is, and which offsets it covers.  Magic 0 and 1 tell only the last one."""
+    """Position and offsets of a batch.  With magic 0 and 1 only the last offset is known."""
 
     position: int
     size_bytes: int
@@ -54,13 +54,16 @@ class BatchLocation(NamedTuple):
 
 
 def location_of(batch: AnyBatch, position: int) -> BatchLocation:
-    """As it would be found there: what a wrapper of old begins with is in what it wraps."""
+    """Return the location that a scan would return.
+
+    The base offset of an old compressed wrapper is inside its value, so the last offset is used.
+    """
     base_offset = batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
     return BatchLocation(position, batch.size_bytes, base_offset, batch.last_offset)
 
 
 def scan_headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchLocation]:
-    """The batches from ``start`` to ``end``, both positions; ends at what cannot be a batch."""
+    """Yield the batches between two positions; stop at bytes that cannot be a batch."""
     position, chunk, chunk_position = start, b"", start
     while position + SMALLEST_BATCH_BYTES <= end:
         at = position - chunk_position
@@ -69,7 +72,7 @@ def scan_headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchLoca
             chunk_position, at = position, 0
             if len(chunk) < SMALLEST_BATCH_BYTES:
                 return
-            # Magic 0 can be a byte shorter than the fields that magic 2 has by then.
+            # A batch of magic 0 can be one byte shorter than the header prefix of magic 2.
             chunk = chunk.ljust(HEADER_PREFIX_BYTES, b"\0")
         base_offset, length, _, magic, delta = _HEADER_PREFIX.unpack_from(chunk, at)
         size_bytes = length + LOG_OVERHEAD_BYTES
@@ -83,7 +86,7 @@ def scan_headers(descriptor: int, *, start: int, end: int) -> Iterator[BatchLoca
 
 
 def read_location(descriptor: int, position: int, end: int) -> BatchLocation | None:
-    """The batch at ``position``, if one can be there: one small read, as every fetch does it."""
+    """Return the batch at ``position``, or None.  Costs one small read; every fetch uses it."""
     head = files.system.pread(descriptor, HEADER_PREFIX_BYTES, position)
     if len(head) < HEADER_PREFIX_BYTES:
         return next(scan_headers(descriptor, start=position, end=end), None)
@@ -98,7 +101,7 @@ def read_location(descriptor: int, position: int, end: int) -> BatchLocation | N
 def scan_batches(
     descriptor: int, *, start: int, end: int, read_bytes: int = BATCHES_READ_BYTES
 ) -> Iterator[tuple[int, AnyBatch]]:
-    """Position and view of each whole batch; CorruptMessage where none can be, or one is cut."""
+    """Yield position and view of each whole batch; raise CorruptMessage at any other bytes."""
     position = start
     while position < end:
         chunk_bytes = min(read_bytes, end - position)
@@ -110,15 +113,15 @@ def scan_batches(
         if at == 0:
             if len(chunk) < chunk_bytes:
                 raise CorruptMessage(f"the file ends at {position + len(chunk)}, before {end}")
-            # Those that follow are likely to be as large.
+            # The batches that follow are likely to be as large.
             read_bytes = _size_of_large_batch(chunk, position, end)
         position += at
 
 
 def _try_read_batch(chunk: memoryview, chunk_position: int) -> AnyBatch | None:
-    """None if it is not all there."""
+    """Return None if the batch is incomplete."""
     try:
-        # Tried first, as it finds out by itself: whoever recovers a log goes over millions.
+        # Parse before checking the size: recovery parses millions of batches, nearly all whole.
         return batch_at(chunk, chunk_position)
     except CorruptMessage:
         if whole_batch_bytes(chunk, chunk_position):
@@ -129,7 +132,7 @@ def _try_read_batch(chunk: memoryview, chunk_position: int) -> AnyBatch | None:
 def check_ascending(
     batches: Iterable[tuple[int, AnyBatch]], *, first_offset: int, last_offset_max: int
 ) -> Iterator[tuple[int, AnyBatch]]:
-    """The same batches; CorruptMessage at one whose offset goes back, or is not in the range."""
+    """Yield the same batches; raise CorruptMessage if an offset goes back or is out of range."""
     for position, batch in batches:
         last_offset = batch.last_offset
         if not first_offset <= last_offset <= last_offset_max:
@@ -139,7 +142,7 @@ def check_ascending(
 
 
 def _size_of_large_batch(chunk: memoryview, position: int, end: int) -> int:
-    """The size of a batch that does not fit a usual read; CorruptMessage if it does not fit."""
+    """Return the size of a batch larger than one read; raise CorruptMessage if it is invalid."""
     if len(chunk) < LOG_OVERHEAD_BYTES:
         raise CorruptMessage(f"{len(chunk)} bytes at {position} are too few for a batch")
     length: int = _LENGTH.unpack_from(chunk)[0]

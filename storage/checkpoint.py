@@ -1,20 +1,21 @@
-"""The text format of Kafka's checkpoint files.
+"""The text format of Kafka's checkpoint files.  Kafka: CheckpointFile.
 
-    0                 the version
-    2                 how many entries follow
-    orders 0 1042     one line for each, here of three words
+    0                 version
+    2                 number of entries that follow
+    orders 0 1042     one line per entry, here with three fields
     orders 1 977
 
-A missing file and an empty one hold no entries: Kafka makes its checkpoints empty and fills them
-later.  Reading is stricter than Kafka's, which takes any white space, signs, leading zeros, and a
-last line without its end.  No writer leaves those, so they are damage: a number that is cut short
-by the end of the file would be another number.
+A missing or empty file has no entries: Kafka creates its checkpoints empty and fills them later.
+This reader is stricter than Kafka's, which accepts any white space, signs, leading zeros, and a
+last line without a newline.  No writer produces those, so they are treated as damage: a number
+that the end of the file cuts short would be read as a different number.
 
-The format has no checksum.  Changed bytes are noticed when they break a number, a word, the count,
-or what the entries' owner demands of them (no entry twice, ascending); a digit that became another
-digit is not.  So a checkpoint is a hint that its reader compares with the log, never the only word.
+The format has no checksum.  Changed bytes are detected when they break a number, a field, the
+count, or a rule of the particular file (no duplicate entries, ascending order).  A digit that
+became another digit is not detected.  A checkpoint is therefore a hint that its reader compares
+with the log, never the only source.
 
-Written by ``files.replace``: whole, or not at all.
+``files.replace`` writes the file completely or not at all.
 
 Owner: none; holds no state, any thread.
 """
@@ -34,7 +35,7 @@ Entry = TypeVar("Entry")
 
 
 class CorruptCheckpoint(KafkaStorageError):
-    """A file that no writer of this format leaves behind; says where, from line 1 on, and why."""
+    """The file breaks the format.  The message has the line, counted from 1, and the reason."""
 
     def __init__(self, path: Path, *, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}")
@@ -44,12 +45,12 @@ class CorruptCheckpoint(KafkaStorageError):
 
 
 def read(path: Path, parse_entry: Callable[[bytes], Entry]) -> list[Entry]:
-    """``entry_of`` is given a line without its end; what it cannot read is a ValueError."""
+    """``parse_entry`` gets a line without its newline and raises ValueError for a bad one."""
     return decode(files.read(path) or b"", parse_entry, path=path)
 
 
 def write(path: Path, lines: Sequence[str]) -> None:
-    """Durable when it returns."""
+    """Replace the file.  The content is durable when this returns."""
     files.replace(path, encode(lines))
 
 
@@ -58,7 +59,7 @@ def encode(lines: Sequence[str]) -> bytes:
 
 
 def decode(content: bytes, parse_entry: Callable[[bytes], Entry], *, path: Path) -> list[Entry]:
-    """``path`` is what an error calls the content."""
+    """``path`` is only used in error messages."""
     if not content:
         return []
     *lines, rest = content.split(b"\n")
@@ -75,7 +76,7 @@ def decode(content: bytes, parse_entry: Callable[[bytes], Entry], *, path: Path)
 
 
 def split_fields(line: bytes, *, count: int) -> list[bytes]:
-    """Words apart by one space, as every writer leaves them."""
+    """Split at single spaces, which is how every writer separates the fields."""
     fields = line.split(b" ")
     if len(fields) != count:
         raise ValueError(f"{len(fields)} fields instead of {count}: {_printable(line)}")
@@ -83,7 +84,7 @@ def split_fields(line: bytes, *, count: int) -> list[bytes]:
 
 
 def parse_number(text: bytes, *, max_value: int) -> int:
-    """Digits as every writer leaves them: no sign, since none is negative, and no leading zeros."""
+    """Parse digits only.  No writer produces a sign or leading zeros, and no value is negative."""
     if not text.isdigit() or (text[:1] == b"0" and text != b"0"):
         raise ValueError(f"not a number: {_printable(text)}")
     if len(text) > 20 or int(text) > max_value:

@@ -1,13 +1,13 @@
-"""The file ``.kafka_cleanshutdown`` of a log directory: was everything synced and closed?
+"""The file ``.kafka_cleanshutdown`` marks a log directory whose logs were flushed and closed.
 
     {"version":0,"brokerEpoch":-1}
 
-It is written last, when every log in the directory is closed, and removed before the first is
-opened; its being there is the message, whatever it says.  The broker epoch is of interest to KRaft
-(KIP-966) and -1 otherwise.
+Kafka: CleanShutdownFileHandler.  The broker writes the file last, after it has closed every log in
+the directory, and removes it before it opens the first log.  The existence of the file counts, not
+its content.  KRaft uses the broker epoch (KIP-966); otherwise it is -1.
 
-The order that keeps it true: logs synced, checkpoints written, then ``write``; ``remove``, which is
-durable too, before anything changes.  A marker brought back by a power cut would hide a torn log.
+Crash order: flush the logs, write the checkpoints, then ``write``.  Before any change, ``remove``,
+which is durable too.  A marker that a power cut brings back would hide a torn log.
 
 Owner: none; holds no state, any thread.
 """
@@ -24,29 +24,29 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class CleanShutdown:
-    """A marker was found; ``broker_epoch`` is None if it does not say."""
+    """The marker exists; ``broker_epoch`` is None if the file does not contain it."""
 
     broker_epoch: int | None
 
 
 def read(directory: Path) -> CleanShutdown | None:
-    """None if the last shutdown was not clean, or there was none."""
+    """Return None if the last shutdown was not clean, or if the directory is new."""
     content = files.read(directory / FILE_NAME)
     return None if content is None else CleanShutdown(_parse_broker_epoch(content))
 
 
 def write(directory: Path, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-    """Durable when it returns."""
+    """Write the marker.  It is durable when this returns."""
     files.replace(directory / FILE_NAME, f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode())
 
 
 def remove(directory: Path) -> None:
-    """Gone for good when it returns, even if it was not there."""
+    """Remove the marker, if it exists.  The removal is durable when this returns."""
     files.remove_durably(directory / FILE_NAME)
 
 
 def _parse_broker_epoch(content: bytes) -> int | None:
-    """Older Kafkas leave the file empty."""
+    """Return None for an empty file, which older Kafka versions write."""
     try:
         content_json = json.loads(content)
     except (ValueError, RecursionError):

@@ -1,21 +1,22 @@
-"""Everything that changes files: the system's calls, and what makes bytes survive a power cut.
+"""Every call that changes files, and the steps that make a change survive a power cut.
 
-A change is seen by every process at once, but survives a power cut only after a sync: of the file
-for its bytes and its length, of the directory for its names (made, renamed or removed).  Between
-the change and the sync either may be there, in any part and in any order.
+Every process sees a change at once, but the change survives a power cut only after an fsync: of
+the file for its bytes and its length, of the directory for its names (created, renamed or removed).
+Between the change and the fsync, a power cut may leave any part of the changes, in any order.
 
-    replace   writes NAME.tmp, syncs it, renames it over NAME, syncs the directory: whoever opens
-              NAME, before or after any crash, finds the old content whole or the new content whole.
-              A crash may leave NAME.tmp behind; nobody reads it, and the next replace overwrites it
-    sync      fsync, as Kafka's force(true).  Files that are written through a memory map are synced
-              so too, which on Linux writes mapped pages; msync is avoided because CPython holds the
-              GIL over it (measured: a thread in ``mmap.flush`` stopped all others for 120 ms)
+    replace   writes NAME.tmp, fsyncs it, renames it to NAME, fsyncs the directory.  A reader that
+              opens NAME before or after any crash gets either the complete old content or the
+              complete new content.  A crash may leave NAME.tmp behind; no code reads it, and the
+              next replace overwrites it
+    sync      fsync, like Kafka's force(true).  It is also used for files that are written through a
+              memory map: on Linux fsync writes mapped pages.  msync is avoided because CPython
+              holds the GIL during it (measured: ``mmap.flush`` stops all other threads for 120 ms)
 
-A failed sync must not be tried again: the kernel reports the loss once and then forgets it.  So
-failures are not retried here, and whoever sees one gives up the directory.
+A failed fsync must not be retried: the kernel reports the loss once and then forgets it.  This
+module does not retry, and a caller that gets such an error gives up the log directory.
 
-``system`` is replaced as a whole by tests that let the power or the disk fail.  It is therefore
-reached as ``files.system``, never imported by name.
+Tests replace ``system`` as a whole to simulate a power cut or a failing disk.  Always refer to it
+as ``files.system``; never import it by name.
 
 Owner: none; holds no state, any thread.
 """
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 FilePath = str | os.PathLike[str]
 Buffer = bytes | bytearray | memoryview
 
-#: A gather write takes no more buffers than this: 1,024 on Linux, and 16 by POSIX's word.
+#: The maximum number of buffers in one pwritev: 1,024 on Linux; POSIX guarantees 16.
 BUFFERS_PER_WRITE = max(16, os.sysconf("SC_IOV_MAX"))
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -37,7 +38,7 @@ _BLOCK_BYTES = 4096
 
 
 class SystemCalls:
-    """The calls of the operating system, as it has them; OSError is all that they raise."""
+    """The operating system's calls, unchanged.  They raise only OSError."""
 
     open = staticmethod(os.open)
     close = staticmethod(os.close)
@@ -54,7 +55,7 @@ class SystemCalls:
 
     @staticmethod
     def fallocate(descriptor: int, position: int, length: int) -> None:
-        """Make room on the disk for a range of the file, whose bytes stay or become zeros."""
+        """Allocate disk blocks for a range of the file; existing bytes stay, new ones are zero."""
         if not hasattr(os, "posix_fallocate"):
             return _write_every_block(descriptor, position, length)
         try:
@@ -77,7 +78,7 @@ system = SystemCalls()
 
 
 def open_for_writing(path: FilePath) -> int:
-    """A descriptor to read and write; a missing file is made, empty."""
+    """Return a descriptor for reading and writing; create an empty file if there is none."""
     return system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
@@ -86,12 +87,13 @@ def open_for_reading(path: FilePath) -> int:
 
 
 def write_at(descriptor: int, buffers: Sequence[Buffer], position: int) -> int:
-    """Write all of the buffers there, in one call unless it comes back short; how many bytes.
+    """Write all buffers at ``position`` and return the number of bytes.
 
-    After a failure any part of them may be in the file: the caller does not move its end.
+    Uses one call unless the kernel writes fewer bytes.  After an error any part of the bytes may be
+    in the file, so the caller must not advance its end of file.
     """
     count = len(buffers)
-    # One buffer is the usual case, and 0.6 us cheaper to measure so.
+    # Most writes have one buffer; this saves 0.6 us.
     length = len(buffers[0]) if count == 1 else sum(map(len, buffers))
     written_bytes = (
         system.pwritev(descriptor, buffers, position) if count <= BUFFERS_PER_WRITE else 0
@@ -102,7 +104,7 @@ def write_at(descriptor: int, buffers: Sequence[Buffer], position: int) -> int:
 
 
 def read_at(descriptor: int, length: int, position: int) -> bytes:
-    """As many bytes as asked for, fewer only at the end of the file."""
+    """Read ``length`` bytes; return fewer only at the end of the file."""
     content = system.pread(descriptor, length, position)
     while 0 < len(content) < length:
         more = system.pread(descriptor, length - len(content), position + len(content))
@@ -113,7 +115,7 @@ def read_at(descriptor: int, length: int, position: int) -> bytes:
 
 
 def read(path: FilePath) -> bytes | None:
-    """The whole file; None if there is none."""
+    """Return the content of the file, or None if it does not exist."""
     try:
         descriptor = open_for_reading(path)
     except FileNotFoundError:
@@ -125,7 +127,7 @@ def read(path: FilePath) -> bytes | None:
 
 
 def size_of(path: FilePath) -> int | None:
-    """In bytes; None if there is no file."""
+    """Return the size in bytes, or None if the file does not exist."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -133,7 +135,7 @@ def size_of(path: FilePath) -> int | None:
 
 
 def truncate(path: FilePath, length: int) -> None:
-    """Cut the file, or lengthen it with a hole that reads as zeros."""
+    """Set the length of the file; new bytes are a hole that reads as zeros."""
     descriptor = system.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         system.ftruncate(descriptor, length)
@@ -142,7 +144,7 @@ def truncate(path: FilePath, length: int) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """The bytes and the length of the file survive; its name only if its directory is synced."""
+    """Make bytes and length of the file durable.  Its name needs ``sync_directory``."""
     system.fsync(descriptor)
 
 
@@ -155,12 +157,12 @@ def sync_path(path: FilePath) -> None:
 
 
 def sync_directory(path: FilePath) -> None:
-    """The names in the directory survive; what they name does not by this."""
+    """Make the names in the directory durable, but not the content of the files."""
     system.sync_directory(path)
 
 
 def replace(path: FilePath, content: bytes) -> None:
-    """Old or new, never a part: see above.  Durable when it returns."""
+    """Replace the whole file atomically.  The new content is durable when this returns."""
     temporary = os.fspath(path) + TEMPORARY_SUFFIX
     descriptor = system.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
@@ -172,7 +174,7 @@ def replace(path: FilePath, content: bytes) -> None:
 
 
 def write_unsynced(path: FilePath, content: bytes) -> None:
-    """In place, for what is worth little: a crash may leave any part of it."""
+    """Write in place, for content that can be lost: a crash may leave any part of it."""
     descriptor = system.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         write_at(descriptor, [content], 0)
@@ -181,19 +183,19 @@ def write_unsynced(path: FilePath, content: bytes) -> None:
 
 
 def rename(source: FilePath, target: FilePath) -> None:
-    """Atomic, and replaces a file of that name; undone by a power cut before the next sync."""
+    """Rename atomically, replacing ``target``.  Without an fsync a power cut may undo it."""
     system.rename(source, target)
 
 
 def rename_durably(source: FilePath, target: FilePath) -> None:
-    """Within one directory, as all renames of a log are."""
+    """Rename within one directory, as all renames of a log do, and fsync the directory."""
     assert _parent_directory(source) == _parent_directory(target), (source, target)
     system.rename(source, target)
     system.sync_directory(_parent_directory(target))
 
 
 def remove(path: FilePath) -> bool:
-    """False if there was nothing to remove; a power cut before the next sync brings it back."""
+    """Return False if there is no such file.  Without an fsync a power cut may undo the removal."""
     try:
         system.unlink(path)
     except FileNotFoundError:
@@ -202,20 +204,20 @@ def remove(path: FilePath) -> bool:
 
 
 def remove_durably(path: FilePath) -> bool:
-    """False if there was nothing to remove; even then it stays away from here on."""
+    """Return False if there is no such file.  The absence is durable in both cases."""
     was_there = remove(path)
     system.sync_directory(_parent_directory(path))
     return was_there
 
 
 def create_directory(path: FilePath) -> None:
-    """Durable when it returns; the directory above must exist."""
+    """Create a durable directory; its parent must exist."""
     system.mkdir(path)
     system.sync_directory(_parent_directory(path))
 
 
 def remove_directory(path: FilePath) -> None:
-    """With all that is in it.  Begun again after a crash, it removes what is left."""
+    """Remove the directory with its content.  After a crash, call it again to finish."""
     for name in system.listdir(path):
         entry_path = os.path.join(path, name)
         if os.path.isdir(entry_path) and not os.path.islink(entry_path):
@@ -226,7 +228,7 @@ def remove_directory(path: FilePath) -> None:
 
 
 def set_modified_ns(path: FilePath, modified_ns: int) -> None:
-    """Retention falls back on a file's age where its records have no timestamps."""
+    """Set the modification time, which retention uses for records without timestamps."""
     system.utime(path, ns=(modified_ns, modified_ns))
 
 
@@ -248,7 +250,7 @@ def _write_remaining(
 
 
 def _skip_bytes(buffers: list[Buffer], count: int) -> list[Buffer]:
-    """What is left to write when ``count`` bytes of the buffers have been."""
+    """Return the buffers without their first ``count`` bytes."""
     for at, buffer in enumerate(buffers):
         if count < len(buffer):
             return [memoryview(buffer)[count:], *buffers[at + 1 :]]
@@ -257,7 +259,7 @@ def _skip_bytes(buffers: list[Buffer], count: int) -> list[Buffer]:
 
 
 def _write_every_block(descriptor: int, position: int, length: int) -> None:
-    """Where room cannot be asked for, a byte written into each block takes it."""
+    """Allocate blocks where fallocate is not available: write one byte into each block."""
     end = position + length
     for at in (*range(position, end, _BLOCK_BYTES), end - 1):
         os.pwrite(descriptor, os.pread(descriptor, 1, at) or b"\0", at)

@@ -1,12 +1,13 @@
-"""What must be synced so that the records before an offset survive a power cut.
+"""The files to flush so that the records before an offset survive a power cut.
 
-Made by the log, run wherever sleeping in the kernel does no harm, and then reported to the log.
-The segments come before the epochs: an epoch may be noted for records that are not there, and the
-loader cuts it, but records without their epoch would have to be found again.
+The log creates the plan, any thread that may block runs it, and the log is notified afterwards
+(``UnifiedLog.mark_flushed``).  The segments are flushed before the leader epochs.  An epoch entry
+without records is harmless, because the loader removes it.  Records without an epoch entry would
+have to be scanned to find their epoch.
 
-While a plan runs, the log goes on: segments are rolled, compacted and removed.  So the batches are
-synced through files that are open already.  Indexes and snapshots are synced by name: whoever has
-renamed or removed one does not need it any more.
+While a plan runs, the log keeps changing: segments are rolled, compacted and removed.  The batches
+are therefore flushed through files that are already open.  Indexes and snapshots are flushed by
+path: if such a file was renamed or removed meanwhile, it is no longer needed.
 
 Owner: none; immutable, any thread.
 """
@@ -23,7 +24,7 @@ from odradek.storage.open_file import OpenFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushPlan:
-    """What must be synced so that everything before ``up_to`` survives a power cut."""
+    """The files to flush so that every record before ``flush_offset`` survives a power cut."""
 
     directory: Path
     log_files: tuple[OpenFile, ...]
@@ -31,10 +32,10 @@ class FlushPlan:
     snapshot_paths: tuple[Path, ...]
     leader_epoch_cache: LeaderEpochFileCache
     flush_offset: int
-    truncation_count: int  # how often the log had been truncated when the plan was made
+    truncation_count: int  # number of truncations of the log when the plan was made
 
     def run(self) -> None:
-        """Sleeps in the kernel; may run on a disk thread."""
+        """Flush the files.  Blocks in fsync; may run on a disk thread."""
         for file in self.log_files:
             files.sync(file.descriptor)
         for path in (*self.index_paths, *self.snapshot_paths):

@@ -1,14 +1,14 @@
-"""The parts of docs/storage-format.md that are taken from the modules that embody the formats.
+"""Copy the descriptions of file formats from module docstrings into docs/storage-format.md.
 
     python -m odradek.storage.format_reference docs/storage-format.md
 
-writes anew, in the file, what stands between such lines:
+The command replaces the text between these lines of the file:
 
-    <!-- text of storage/paths.py -->        the module's docstring, without what it says of owners
-    <!-- format of storage/paths.py -->      its tables only: what is indented
+    <!-- text of storage/paths.py -->        the module docstring without owners and invariants
+    <!-- format of storage/paths.py -->      only its tables: the indented paragraphs
     <!-- end -->
 
-The rest of the document is written by hand.  A test keeps the parts fresh.
+The rest of the document is written by hand.  A test checks that the copies are up to date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INDENT = "    "
 
 
 def refresh(document: str) -> str:
-    """The document with every part as its module has it now."""
+    """Return the document with every section copied again from its module."""
     return _SECTION.sub(_replace_section, document)
 
 

@@ -1,16 +1,16 @@
-"""Can the indexes of a segment be believed, by what a short look at them tells?
+"""Quick checks of the indexes of a segment when a log is opened.  Kafka: AbstractIndex.sanityCheck.
 
-    missing, or no whole number of entries   they were not closed
-    zeros at the end                         neither were they, or a power cut has undone the cut
-                                             that closing makes
-    no entries, though there should be some  making them anew was broken off
+    missing, or no whole number of entries   the index was not closed
+    zeros at the end                         the index was not closed, or a power cut has undone the
+                                             truncation at close
+    no entries, though there should be some  a rebuild of the index was interrupted
 
-All entries are not looked at, as a thousand partitions have to be opened quickly: what is wrong
-among them is seen by the batch that an entry leads to, when it is used.  A time index that lacks
-its last entry is seen when the largest timestamp is asked for.  Transaction indexes are few and
-short, and nobody would notice later that one is wrong.
+The checks do not read all entries, because a thousand partitions must open quickly.  A wrong entry
+is detected when it is used: the batch that it points to does not match.  A time index that lacks
+its last entry is detected when the largest timestamp is read.  Transaction indexes are few and
+short and are checked completely, because a wrong entry would not be detected later.
 
-Owner: whoever opens the log.
+Owner: the thread that opens the log.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from odradek.storage.log_segment import LogSegment
 from odradek.storage.log_segments import LogSegments
 from odradek.storage.txn_index_sanity_check import txn_index_matches_batches
 
-#: A segment that was closed often has fewer entries than intervals.
+#: A segment that was closed often has fewer entries than index intervals.
 INTERVALS_WITHOUT_ENTRY = 4
 
 
 def passes_sanity_check(segment: LogSegment, segments: LogSegments) -> bool:
-    """All three of them."""
+    """Check all three indexes of the segment."""
     index, time_index = segment.offset_index.entries, segment.time_index.entries
     return (
         index.existed
@@ -42,7 +42,7 @@ def _passes_offset_index_check(segment: LogSegment) -> bool:
     ends = segment.offset_index.entries.read_first_and_last()
     if ends is None:
         return not _has_batch_beyond(segment, _unindexed_position_max(segment))
-    # The first batch of a segment has no entry.
+    # The first batch of a segment has no index entry.
     relative_offset, position = ends[1]
     return bool(relative_offset > 0 and position > 0)
 
@@ -60,7 +60,7 @@ def _unindexed_position_max(segment: LogSegment) -> int:
 
 
 def _has_batch_beyond(segment: LogSegment, position: int) -> bool:
-    """A single batch may be larger than many intervals."""
+    """Look at the batches, because a single batch may be larger than many index intervals."""
     if segment.size_bytes <= position:
         return False
     return any(location.position > position for location in segment.batch_locations())

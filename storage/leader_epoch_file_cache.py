@@ -1,24 +1,27 @@
-"""Where did each leader's records begin, and so, where do two replicas' logs part?
+"""The start offset of each leader epoch; used to find where the logs of two replicas diverge.
 
-A new leader gets a new epoch from the controller, and its batches carry it.  The file
-``leader-epoch-checkpoint`` holds, in the format of checkpoint.py, a line ``epoch startOffset`` for
-each epoch that has records: an epoch ends where the next one starts, the last at the log's end.  A
-follower asks the leader for the end of its own last epoch and cuts what it has beyond (KIP-101); if
-the leader does not know that epoch, the answer names the largest one below it (KIP-279).
+A new leader gets a new epoch from the controller, and its batches carry the epoch.  The file
+``leader-epoch-checkpoint`` has, in the format of checkpoint.py, a line ``epoch startOffset`` for
+each epoch that has records.  An epoch ends where the next one starts; the last epoch ends at the
+log end offset.  A follower asks the leader for the end offset of the follower's last epoch and
+truncates its log to that offset (KIP-101).  If the leader does not know that epoch, its response
+has the largest epoch below it (KIP-279).
 
-Entries change in memory and are written by ``flush``, which sleeps in an fsync.  (Kafka writes the
-file within ``assign``, before the batch is in the log, and after truncations in the background.)
-The file may lag behind as long as these rules are kept:
+Entries change in memory; ``flush`` writes them and blocks in fsync.  (Kafka writes the file in
+``assign``, before it appends the batch, and in the background after truncations.)  The file may lag
+behind memory if these rules are kept:
 
-    flush before a recovery point beyond an entry's start is checkpointed;
-    a cut of the log's end is written when it has been carried out, lest a power cut brings batches
-    back without their epochs, and before anything is appended there: if a batch of an epoch is
-    found behind the entry that was cut, compaction might have removed those between;
-    recovery compares them with the batches that it walks, drops what contradicts these, assigns
-    what is missing, and cuts at the log's start and end (``learn_epoch`` in segment_recovery.py).
+    1. Flush before a recovery point beyond an entry's start offset is checkpointed.
+    2. After a truncation of the log end, write the file when the log files are truncated, not
+       before: a power cut could bring batches back without their epochs.
+    3. After a truncation, write the file before the next append.  Recovery trusts an old entry that
+       precedes a batch of the same epoch, since compaction may have removed the batches between.
+    4. Recovery compares the entries with the batches that it reads.  It drops contradicting
+       entries, adds missing ones, and truncates the entries to the log start and end
+       (``update_leader_epochs`` in segment_recovery.py).
 
 Invariant: epochs and start offsets both ascend strictly.
-Owner: the event loop; ``flush`` and ``flush_cut`` may run on disk threads.
+Owner: the event loop; ``flush`` and ``finish_truncation`` may run on disk threads.
 """
 
 from __future__ import annotations
@@ -65,15 +68,15 @@ UNDEFINED_EPOCH_END = EpochEnd(NO_EPOCH, NO_OFFSET)
 
 
 class LeaderEpochFileCache:
-    """The epochs of one log, from its first record's to its last record's."""
+    """The leader epochs of one log, from its first record to its last record."""
 
     def __init__(self, directory: Path, entries: Iterable[EpochEntry] = ()) -> None:
-        """The file in ``directory`` is not read; the first ``flush`` writes it."""
+        """Do not read the file in ``directory``; the first ``flush`` writes it."""
         self.directory = directory
-        # A tuple replaced in one assignment, so that a disk thread never sees half a change.
+        # Replaced in one assignment: a disk thread never sees a partial change.
         self._entries: tuple[EpochEntry, ...] = ()
         self._flushed_entries: tuple[EpochEntry, ...] | None = None
-        #: What is written while the log's files are still to be cut.
+        #: The entries that ``flush`` writes while the log files are not yet truncated.
         self._entries_before_truncation: tuple[EpochEntry, ...] | None = None
         self._flush_lock = Lock()
         self.latest_epoch = NO_EPOCH
@@ -82,7 +85,7 @@ class LeaderEpochFileCache:
 
     @classmethod
     def load(cls, directory: Path) -> LeaderEpochFileCache:
-        """As the file has them; CheckpointDamaged calls for a rebuild from the batches."""
+        """Read the file.  On CorruptCheckpoint the caller rebuilds the entries from the batches."""
         epochs = cls(directory, read(directory / FILE_NAME))
         epochs._flushed_entries = epochs._entries
         return epochs
@@ -104,9 +107,9 @@ class LeaderEpochFileCache:
         return self._flushed_entries == self._entries
 
     def assign(self, epoch: int, *, start_offset: int) -> bool:
-        """Note that a batch of ``epoch`` is appended at ``start_offset``; False if nothing is new.
+        """Record that a batch of ``epoch`` is appended at ``start_offset``; False if known.
 
-        Later entries that contradict it go: they are of records that are no longer in the log.
+        Remove later entries that contradict it: their records are no longer in the log.
         """
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
@@ -121,9 +124,9 @@ class LeaderEpochFileCache:
         return True
 
     def reconcile(self, epoch: int, *, start_offset: int) -> None:
-        """Note that a batch of ``epoch`` is in the log; the first of them may be there no more.
+        """Record that the log contains a batch of ``epoch``, which may not be its first batch.
 
-        Entries that contradict it go: they are of records that are no longer in the log.
+        Remove entries that contradict it: their records are no longer in the log.
         """
         before = [e for e in self._entries if e.epoch < epoch and e.start_offset < start_offset]
         same = [e for e in self._entries if e.epoch == epoch and e.start_offset <= start_offset]
@@ -131,10 +134,11 @@ class LeaderEpochFileCache:
         self._set_entries((*before, *(same or [EpochEntry(epoch, start_offset)]), *after))
 
     def end_offset_for(self, epoch: int, *, log_end_offset: int) -> EpochEnd:
-        """The largest known epoch up to ``epoch``, and where it ends.
+        """Return the largest known epoch up to ``epoch``, and its end offset.
 
-        UNKNOWN_END if no epoch was asked for or if it is newer than all.  One older than all is
-        answered as if it ended where the log begins: whatever the follower has of it must go.
+        Return UNDEFINED_EPOCH_END if ``epoch`` is undefined or newer than all known epochs.  An
+        epoch older than all known epochs ends at the start of the first known epoch: the follower
+        must truncate all its records of that epoch.
         """
         if epoch == NO_EPOCH:
             return UNDEFINED_EPOCH_END
@@ -147,7 +151,7 @@ class LeaderEpochFileCache:
         return EpochEnd(found_epoch, self._entries[higher].start_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """None below the first entry; above the log's end as if the last epoch went on."""
+        """Return None before the first entry; the last epoch covers all offsets after its start."""
         count = bisect_right(self._entries, offset, key=_START_OFFSET)
         return self._entries[count - 1].epoch if count else None
 
@@ -160,31 +164,34 @@ class LeaderEpochFileCache:
         return self._entries[count].epoch if count < len(self._entries) else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget every epoch that starts at or after ``end_offset``."""
+        """Remove every epoch that starts at or after ``end_offset``."""
         assert end_offset >= 0, end_offset
         self._set_entries(
             self._entries[: bisect_left(self._entries, end_offset, key=_START_OFFSET)]
         )
 
     def begin_truncation(self, end_offset: int) -> None:
-        """Likewise; but the batches are still there, until ``flush_cut`` is called."""
+        """Truncate in memory while the log files still have the batches.
+
+        ``finish_truncation`` must follow when the files have been truncated.
+        """
         if self._entries_before_truncation is None:
             self._entries_before_truncation = self._entries
         self.truncate_from_end(end_offset)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what ends by ``start_offset``; the epoch that covers it now starts there."""
+        """Remove epochs that end by ``start_offset``; the epoch that covers it now starts there."""
         count = bisect_right(self._entries, start_offset, key=_START_OFFSET)
         if count:
             covering = EpochEntry(self._entries[count - 1].epoch, start_offset)
             self._set_entries((covering, *self._entries[count:]))
 
     def clear(self) -> None:
-        """For a log that starts anew, or that takes batches of an old format without epochs."""
+        """Used for a log that restarts at a new offset, or that has batches without epochs."""
         self._set_entries(())
 
     def flush(self) -> None:
-        """Write what has changed; durable when it returns."""
+        """Write the entries if they have changed.  They are durable when this returns."""
         with self._flush_lock:
             entries = (
                 self._entries
@@ -196,12 +203,12 @@ class LeaderEpochFileCache:
                 self._flushed_entries = entries
 
     def finish_truncation(self) -> None:
-        """The batches that were cut off are gone for good."""
+        """Write the truncated entries, now that the truncated batches are durably removed."""
         self._entries_before_truncation = None
         self.flush()
 
     def update_parent_dir(self, directory: Path) -> None:
-        """The log's directory has been renamed, and the file with it."""
+        """The directory of the log, which contains the file, has been renamed."""
         self.directory = directory
 
     def _set_entries(self, entries: tuple[EpochEntry, ...]) -> None:
@@ -211,12 +218,12 @@ class LeaderEpochFileCache:
 
 
 def read(path: Path) -> list[EpochEntry]:
-    """In order; none if there is no file."""
+    """Return the entries in order, or none if there is no file."""
     return decode(files.read(path) or b"", path=path)
 
 
 def decode(content: bytes, *, path: Path) -> list[EpochEntry]:
-    """The same of what was read already; ``path`` is what an error calls it."""
+    """Parse the content of a file; ``path`` is only used in error messages."""
     entries = checkpoint.decode(content, _parse_entry, path=path)
     for line, (before, after) in enumerate(pairwise(entries), start=4):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
@@ -227,7 +234,7 @@ def decode(content: bytes, *, path: Path) -> list[EpochEntry]:
 
 
 def write(path: Path, entries: Iterable[EpochEntry]) -> None:
-    """Durable when it returns."""
+    """Replace the file.  The content is durable when this returns."""
     checkpoint.write(path, [f"{epoch} {start_offset}" for epoch, start_offset in entries])
 
 

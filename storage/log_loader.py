@@ -1,21 +1,21 @@
-"""Opening a partition's directory: finish what a crash interrupted, recover, put the log together.
+"""Opens the directory of a log: finish interrupted operations, recover, load.  Kafka: LogLoader.
 
-    prepare   temporary files go, an interrupted compaction is finished or undone, a segment that
-              reaches too far for its indexes is split
-    recover   after an unclean stop: every segment from the recovery point on is read again and cut
-              at the first bad batch, and what follows it is dropped; costs in proportion to what
-              was not synced.  Leaves a directory that opens like a clean one, so that it can run
-              in another process
-    open_log  indexes that cannot be believed are made anew; the ends of the log, its epochs and its
-              producers are found
+    prepare_directory   removes temporary files, finishes or undoes an interrupted compaction,
+                        splits segments whose offsets overflow their indexes
+    recover_log         after an unclean shutdown: reads every segment from the recovery point on,
+                        truncates at the first corrupt batch and drops the segments after it.  The
+                        cost is proportional to the unflushed bytes.  It leaves a directory that
+                        opens like a clean one, so it can run in another process
+    open_log            rebuilds invalid indexes; finds the log start and end offsets, the leader
+                        epochs and the producer state
 
-What cannot be trusted is made anew from the batches and reported: indexes by their shape here and
-by the batches they lead to later, epochs and snapshots by their checkpoints' own checks.  A corrupt
-batch before the recovery point is left as it is: whoever reads it will notice.  Only where the
-batches of the active segment break off before its end is it recovered all the same, since nobody
-could tell which offset comes next.
+Invalid data is rebuilt from the batches and reported: indexes by their shape here and by the
+batches they point to later, epochs and snapshots by the checks of their files.  A corrupt batch
+before the recovery point stays as it is; a reader of the batch gets the error.  There is one
+exception: if the batches of the active segment break off before its end, the segment is recovered
+in any case, because otherwise the next offset would be unknown.
 
-Owner: whoever opens the log; the event loop from then on.
+Owner: the thread that opens the log; the event loop from then on.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from odradek.storage.unified_log import LogComponents, UnifiedLog, segment_confi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLogParams:
-    """Where a log is and what the checkpoints say of it."""
+    """The location of a log and the offsets that the checkpoints have for it."""
 
     directory: Path
     partition: TopicPartition
@@ -74,14 +74,14 @@ class LoadLogParams:
 
 @dataclass(slots=True)
 class LogLoadReport:
-    """What was wrong with a directory, in words, and what had to be cut off."""
+    """The problems found in a directory, and how much of the log was removed."""
 
     problems: list[str] = field(default_factory=list)
     removed_bytes: int = 0
     recovered_segments: int = 0
 
     def add_problem(self, problem: object) -> None:
-        """Once, even if it is met again: what damages one thing is read for another."""
+        """Add the problem unless it is known: the same damage can be found more than once."""
         if str(problem) not in self.problems:
             self.problems.append(str(problem))
 
@@ -97,7 +97,10 @@ SegmentProgress = Callable[[int, int], None]
 def recover_log(
     params: LoadLogParams, *, progress: SegmentProgress = lambda done, total: None
 ) -> LogLoadReport:
-    """Make the directory one that was closed cleanly; ``progress`` is told segments done, all."""
+    """Recover the directory to the state after a clean shutdown.
+
+    ``progress`` is called with the number of recovered segments and the number to recover.
+    """
     report = LogLoadReport()
     segments = _load_segments(params, prepare_directory(params.directory, report))
     unflushed = segments.from_offset(params.recovery_point)
@@ -125,7 +128,7 @@ def recover_log(
             break
         recovery.truncate()
     if unflushed and producers.map_end_offset <= params.recovery_point:
-        # If it is rolled as it is, nobody will sync or recover it any more.
+        # If this segment is rolled without an append, no later flush or recovery covers it.
         recovery.segment.flush()
         files.sync_directory(params.directory)
     producers.take_snapshot()
@@ -139,7 +142,7 @@ def recover_log(
 def _check_log_end(active_segment: LogSegment, min_end_offset: int) -> None:
     end_offset = active_segment.read_next_offset()
     if end_offset < min_end_offset:
-        # Offsets that readers have seen would be given again.
+        # The log would assign offsets again that consumers have already read.
         raise CorruptMessage(f"{active_segment}: ends before the recovery point {min_end_offset}")
     if active_segment.size_bytes and end_offset <= active_segment.base_offset:
         raise CorruptMessage(f"{active_segment}: ends at {end_offset}, before its base offset")
@@ -151,22 +154,22 @@ def _prepare_next_segment(
     settings: TopicSettings,
     report: LogLoadReport,
 ) -> None:
-    """What precedes the segment has been recovered."""
+    """Prepare the segment; all segments before it have been recovered."""
     end_offset = producer_state_manager.map_end_offset
     if end_offset < segment.base_offset and not settings.is_compacted:
-        # A power cut may take the end of a file that was not synced, and leave the next file.
+        # A power cut may lose the end of a file that was not flushed and keep the next file.
         report.add_problem(
             f"{segment}: offsets from {end_offset} to its base offset are missing, unless they "
             "were compacted before the topic's cleanup policy changed"
         )
-    # As a roll does: when the segments before it are deleted, their producers stay known.  Synced,
-    # as the log that is opened next does not know which snapshots are new.
+    # As a roll does: keeps the producers known when earlier segments are deleted.  Flushed, because
+    # the log that is opened next does not know which snapshots are new.
     producer_state_manager.update_map_end_offset(segment.base_offset)
     producer_state_manager.take_snapshot()
 
 
 def _check_overlap(recovery: SegmentRecovery, later_segments: list[LogSegment]) -> None:
-    """Offsets are outside the checksum: none may have two values."""
+    """Checksums do not cover offsets: no offset may be in two segments."""
     if (
         later_segments
         and recovery.error is None
@@ -181,8 +184,8 @@ def _truncate_at_corruption(
     producer_state_manager: ProducerStateManager,
     report: LogLoadReport,
 ) -> None:
-    """A segment has a bad batch: from there on everything goes."""
-    # Those that follow go first: no crash must leave a gap before them.
+    """Drop everything from the first corrupt batch of the segment on."""
+    # Later segments go first: no crash may leave a gap before them.
     mark_segments_deleted_in_reverse(later_segments, producer_state_manager.snapshots)
     removed = recovery.truncate()
     report.removed_bytes += removed + sum(segment.size_bytes for segment in later_segments)
@@ -196,9 +199,9 @@ def _truncate_at_corruption(
 def open_log(
     params: LoadLogParams, report: LogLoadReport, *, had_clean_shutdown: bool = False
 ) -> UnifiedLog:
-    """The log of a directory that was closed cleanly, or recovered, or is empty or new.
+    """Open the log of a directory that was closed cleanly, was recovered, is empty or is new.
 
-    One that ``was_closed`` ends at its recovery point or beyond.
+    With ``had_clean_shutdown`` the log must end at its recovery point or beyond.
     """
     try:
         return _load_log(
@@ -213,7 +216,7 @@ def open_log(
 def _load_log(
     params: LoadLogParams, report: LogLoadReport, *, min_end_offset: int = 0
 ) -> UnifiedLog:
-    """CorruptMessage if the end of the log cannot be found."""
+    """Raise CorruptMessage if the log end offset cannot be found."""
     names = prepare_directory(params.directory, report)
     segments = _load_segments(params, names)
     snapshots = [name.offset for name in names if name.file_type is LogFileType.PRODUCER_SNAPSHOT]
@@ -232,7 +235,7 @@ def _load_log(
         producers, segments, end=end_offset, now_ms=params.now_ms
     ):
         report.add_problem(problem)
-    # Maps and descriptors are for logs that are used.
+    # Idle logs hold no memory maps and no descriptors.
     for segment in segments:
         segment.close_handlers()
     components = LogComponents(
@@ -247,7 +250,7 @@ def _load_log(
 
 
 def prepare_directory(directory: Path, report: LogLoadReport) -> list[FileName]:
-    """Leave only files that are in use, of which the log's own are returned."""
+    """Remove files that are not in use; return the names of the log's files that are."""
     names = _list_files(directory)
     for name, parsed in names.items():
         is_removed = parsed is not None and parsed.stage is FileStage.DELETED
@@ -312,7 +315,7 @@ def _load_leader_epochs(
 
 
 def _have_leader_epochs(segments: Iterable[LogSegment]) -> bool:
-    """By the last batch: one of an old format clears all epochs when it is appended."""
+    """Look at the last batch: appending a batch of an old format clears all epochs."""
     last = max(
         (segment for segment in segments if segment.size_bytes),
         key=lambda segment: segment.base_offset,
@@ -327,7 +330,7 @@ def _have_leader_epochs(segments: Iterable[LogSegment]) -> bool:
 def _rebuild_invalid_indexes(
     params: LoadLogParams, segments: LogSegments, snapshots: list[int], report: LogLoadReport
 ) -> None:
-    """All three of a segment: that a transaction index is missing cannot be told by itself."""
+    """Rebuild all three indexes of a segment: a missing .txnindex alone cannot be detected."""
     damaged = [segment for segment in segments if not passes_sanity_check(segment, segments)]
     producers: ProducerStateManager | None = None
     previous: LogSegment | None = None
@@ -340,7 +343,7 @@ def _rebuild_invalid_indexes(
         ):
             producers = _producer_state_before(segment, params, segments, snapshots, report)
         error = rebuild_transaction_index(segment, producers)
-        # Last, as only their state tells that all three are damaged.
+        # Last, because only the state of these two shows that all three must be rebuilt.
         segment.rebuild_indexes()
         if error is not None:
             report.add_problem(f"{segment}: {error}")
@@ -354,7 +357,7 @@ def _producer_state_before(
     snapshots: list[int],
     report: LogLoadReport,
 ) -> ProducerStateManager:
-    """Without a look at later snapshots, which will be needed."""
+    """Load the state without the later snapshots, and keep these for the log itself."""
     end = segment.base_offset
     producers = ProducerStateManager(
         params.partition,
@@ -362,7 +365,7 @@ def _producer_state_before(
         params.producer_settings,
         snapshot_offsets=[offset for offset in snapshots if offset <= end],
     )
-    # The log itself may be loaded from a later snapshot, and never meet what is damaged here.
+    # Report damage here: the log itself may start from a later snapshot and never read this part.
     for problem in rebuild_producer_state(producers, segments, end=end, now_ms=params.now_ms):
         report.add_problem(problem)
     return producers
@@ -374,7 +377,7 @@ def _find_log_offsets(
     leader_epoch_cache: LeaderEpochFileCache,
     report: LogLoadReport,
 ) -> tuple[int, int]:
-    """The start and the end of the log; makes its first segment if there is none."""
+    """Return log start and log end offset; create the first segment if there is none."""
     if len(segments):
         end_offset = segments.active.read_next_offset()
         if end_offset >= params.log_start_offset:
@@ -395,7 +398,7 @@ def _find_log_offsets(
     )
     first.create()
     if params.log_start_offset > 0:
-        # The checkpoint will no longer tell where the log starts if a segment does.
+        # Once a segment exists, its base offset replaces the log start offset checkpoint.
         files.sync_directory(params.directory)
     segments.add(first)
     return params.log_start_offset, params.log_start_offset

@@ -1,27 +1,27 @@
-"""One .log file and its indexes: a run of a log that is appended to, read and sealed.
+"""One segment of a log: a .log file and its indexes.  Kafka: LogSegment.
 
     00000000000000000042.log         batches, back to back; the first may begin after offset 42
                         .index       offset -> position          offset_index.py
                         .timeindex   timestamp -> offset         time_index.py
                         .txnindex    aborted transactions        transaction_index.py
 
-The order of an append: the bytes, then the indexes, then ``size_bytes``.  Nobody reads beyond
-``size_bytes``, so a failed or torn write is as if it had not been tried; the next one overwrites
-it, and recovery cuts it off.  Index entries that point beyond the bytes cannot be: an index that
-cannot be written fails the append before ``size_bytes`` moves.
+An append writes the bytes, then the indexes, and then advances ``size_bytes``.  No reader reads
+beyond ``size_bytes``, so a failed or torn write has no effect: the next append overwrites it, and
+recovery truncates it.  No index entry points beyond the bytes: if an index cannot be written, the
+append fails before ``size_bytes`` advances.
 
-With ``preallocate`` the first append makes the .log file as long as it may become, and it is cut to
-``size_bytes`` when it is sealed or closed.
+With ``preallocate`` the first append extends the .log file to its maximum size.  Sealing or closing
+the segment truncates the file to ``size_bytes``.
 
-Indexes have no checksums.  So an entry is believed only if there is a batch where it leads; else
-both indexes are made anew.  Where the entry is right and yet the batches break off, it is they that
-are damaged, and the reader is told.
+Indexes have no checksums.  An entry is trusted only if it points to a batch; otherwise both indexes
+are rebuilt.  If the entry is right and the batches still break off, the batches are corrupt and the
+reader gets CorruptMessage.
 
-Files are opened on first use, so that a clean log of a thousand segments costs a thousand names,
-and closed again if too many are open: see open_segments.py.  ``create`` or compaction makes them.
+Files are opened on first use: a clean log of a thousand segments opens no file.  Files are closed
+again if too many are open; see open_segments.py.  ``create`` or compaction creates the files.
 
 Invariant: in an active segment, ``size_bytes`` is the end of the last acknowledged batch.
-Owner: the event loop, or whoever recovers or compacts the log.
+Owner: the event loop, or the thread that recovers or compacts the log.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, fi
 from odradek.storage.time_index import TimeIndex, TimestampOffset
 from odradek.storage.transaction_index import TransactionIndex
 
-#: Positions in the index are 32 bits, of which Kafka reads the highest as a sign.
+#: Positions in the index have 32 bits, and Kafka reads them as signed.
 SEGMENT_BYTES_MAX = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentConfig:
-    """How segments are laid out: the part of a topic's settings that they need."""
+    """The layout of segments: the topic settings that segments need."""
 
     index_interval_bytes: int = 4096
     index_bytes_max: int = 10 * 1024 * 1024
-    preallocated_bytes: int = 0  # 0: grows as it is written
+    preallocated_bytes: int = 0  # 0: the file grows with each append
 
 
 class LogSegment:
@@ -66,9 +66,9 @@ class LogSegment:
         *,
         stage: FileStage = FileStage.IN_USE,
     ) -> None:
-        """Open the segment as its files are; see ``create`` for a new one.
+        """Open the segment with the files that exist; see ``create`` for a new one.
 
-        The size is that of the .log file, which is true of one that was closed or recovered.
+        The size is the size of the .log file, which is valid for a closed or recovered segment.
         """
         self.directory = directory
         self.base_offset = base_offset
@@ -90,11 +90,11 @@ class LogSegment:
         self._bytes_since_last_index_entry = 0
         self._max_timestamp_and_offset: TimestampOffset | None = None
         self._last_appended_location: BatchLocation | None = (
-            None  # what was appended last, while it ends the segment
+            None  # the batch appended last, while it is at the end of the segment
         )
         self._are_indexes_rebuilt = False
-        self.is_rebuilding_indexes = False  # if it was broken off, the log has to be opened again
-        #: What its age is counted from, once that has been looked at: see rolling.py.
+        self.is_rebuilding_indexes = False  # stays True after an interruption: reopen the log
+        #: The start of the segment's age, once it has been read: see segment_roll.py.
         self.first_batch_timestamp: int | None = None
         self.created_ms: int | None = None
 
@@ -120,7 +120,7 @@ class LogSegment:
 
     @property
     def is_evictable(self) -> bool:
-        """Whether it may be closed: it has its name, and was only read since it was opened."""
+        """Whether it may be closed: it is in use and was only read since it was opened."""
         has_preallocated_space = (
             self.offset_index.entries.has_preallocated_space
             or self.time_index.entries.has_preallocated_space
@@ -140,28 +140,28 @@ class LogSegment:
                 self._max_timestamp_and_offset = self._read_max_timestamp_and_offset()
         return self._max_timestamp_and_offset
 
-    # Writing
+    # Appending
 
     def create(self) -> None:
-        """Make the files of a new segment: even an empty one says where the log goes on."""
+        """Create the files of a new segment, which also record the next offset of the log."""
         files.system.close(files.open_for_writing(self.path(LogFileType.LOG)))
         self.offset_index.entries.trim_to_valid_size()
         self.time_index.entries.trim_to_valid_size()
 
     def append(self, buffers: Sequence[files.Buffer], batches: Sequence[AnyBatch]) -> None:
-        """Append whole batches whose offsets are already assigned; ``buffers`` hold their bytes."""
+        """Append whole batches with assigned offsets; ``buffers`` hold their bytes."""
         position = self.size_bytes
         assert self.base_offset <= batches[-1].last_offset <= self.offset_max, (self, batches)
         self._max_timestamp_and_offset = (
             self._max_timestamp_and_offset or self.max_timestamp_and_offset
-        )  # may make the indexes anew, and cut the file
+        )  # may rebuild the indexes, which truncates the preallocated file
         descriptor = (self._file or self.file).descriptor
         if position == 0:
             self.first_batch_timestamp = batches[0].max_timestamp
             if self.config.preallocated_bytes:
                 files.system.ftruncate(descriptor, self.config.preallocated_bytes)
         files.write_at(descriptor, buffers, position)
-        if len(batches) > 1:  # a single one is noted or not; of many, some must not be
+        if len(batches) > 1:  # reserve first: an error must not leave only some batches indexed
             self.offset_index.entries.reserve(len(batches))
             self.time_index.entries.reserve(len(batches))
         for batch in batches:
@@ -174,7 +174,7 @@ class LogSegment:
     def index_batch(
         self, position: int, size_bytes: int, last_offset: int, max_timestamp: int
     ) -> None:
-        """Index a batch that is being written, or was found, at ``position``; positions ascend."""
+        """Index a batch that is appended or scanned at ``position``; positions must ascend."""
         largest = self._max_timestamp_and_offset or self.max_timestamp_and_offset
         if max_timestamp > largest.timestamp:
             largest = TimestampOffset(max_timestamp, last_offset)
@@ -192,8 +192,8 @@ class LogSegment:
             time_index.is_later(max_timestamp_and_offset.timestamp) and not time_index.is_full
         )
         if is_later:
-            time_index.entries.reserve()  # first, as it may fail, and then neither is noted
-        # An old segment may not fit the indexes of today: a lookup then walks further.
+            time_index.entries.reserve()  # before any append: if it fails, neither index changes
+        # An old segment may not fit into indexes of today's size; lookups then scan further.
         if entries.count < entries.capacity:
             self.offset_index.append(last_offset, position)
         if is_later:
@@ -202,7 +202,7 @@ class LogSegment:
             self.is_index_full = True
 
     def seal(self) -> None:
-        """No more will be appended: the last entry of the time index is the largest timestamp."""
+        """End appends to the segment: add the largest timestamp to the time index, trim files."""
         self.time_index.maybe_append(self.max_timestamp_and_offset)
         self.is_index_full = self.offset_index.is_full or self.time_index.is_full
         self.offset_index.entries.trim_to_valid_size()
@@ -211,7 +211,7 @@ class LogSegment:
             files.truncate(self.path(LogFileType.LOG), self.size_bytes)
 
     def reset_indexes(self) -> None:
-        """Forget all entries of both, so that the batches can be noted from the first on."""
+        """Remove all entries of both indexes, to index the batches from the first one again."""
         self.offset_index.reset()
         self.time_index.reset()
         self.is_index_full = False
@@ -219,7 +219,7 @@ class LogSegment:
         self._max_timestamp_and_offset = self.time_index.last_entry
 
     def rebuild_indexes(self) -> CorruptMessage | None:
-        """Both anew from the batches, up to the first that cannot be one; why not, if there is."""
+        """Rebuild both indexes from the batches; return the error at the first corrupt batch."""
         self.is_rebuilding_indexes = True
         with open_segments.not_retriable():
             self.reset_indexes()
@@ -241,12 +241,12 @@ class LogSegment:
         return None
 
     def finish_recovery(self, *, size_bytes: int) -> None:
-        """The .log file has been cut to ``size_bytes``, and every batch in it noted."""
+        """Seal the segment: the .log file was truncated and every batch in it was indexed."""
         self.size_bytes = size_bytes
         self.seal()
 
     def flush(self) -> None:
-        """All that was appended survives a power cut once this returns."""
+        """Flush all files.  All appended records survive a power cut when this returns."""
         files.sync(self.file.descriptor)
         self.offset_index.entries.flush()
         self.time_index.entries.flush()
@@ -258,7 +258,7 @@ class LogSegment:
         self.close_handlers()
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are."""
+        """Close the files without changing them."""
         self._file = None
         if self._open_segments is not None:
             self._open_segments.discard(self)
@@ -270,9 +270,9 @@ class LogSegment:
     # Reading
 
     def translate_offset(self, offset: int) -> BatchLocation | None:
-        """The first batch whose last offset is ``offset`` or a later one; None if there is none.
+        """Return the first batch whose last offset is at least ``offset``, or None.
 
-        CorruptMessage if it cannot be reached.
+        Raise CorruptMessage if the batches before it break off.
         """
         newest = self._last_appended_location
         if (
@@ -280,9 +280,9 @@ class LogSegment:
             and newest.contains(offset)
             and newest.end_position == self.size_bytes
         ):
-            return newest  # as nearly all who read are at the end
+            return newest  # most reads are at the end of the log
         entry, later_position = self.offset_index.lookup_with_next(offset)
-        # Where batches are large each has an entry, and the later one leads to the very batch.
+        # If batches are large, each has an entry, and the next entry points to the right batch.
         if later_position - entry.position > 2 * HEADERS_READ_BYTES:
             descriptor = (self._file or self.file).descriptor
             location = read_location(descriptor, later_position, self.size_bytes)
@@ -291,8 +291,8 @@ class LogSegment:
         return self._translate_offset_from(entry, offset)
 
     def _translate_offset_from(self, entry: OffsetPosition, offset: int) -> BatchLocation | None:
-        # An index entry leads to the very batch or to one before it, of which the next is found by
-        # another small read; the walk below is for batches so small that many are read at once.
+        # An entry points to the batch or to one before it.  The next large batch is found with one
+        # more small read.  The scan below reads many small batches at once.
         descriptor, end = (self._file or self.file).descriptor, self.size_bytes
         location = read_location(descriptor, entry.position, end)
         if location is not None and entry.can_point_to(location):
@@ -308,10 +308,10 @@ class LogSegment:
         return None
 
     def _batch_locations_from(self, entry: OffsetPosition) -> Iterator[BatchLocation]:
-        """Where the batches are, from the one that an index entry leads to on.
+        """Yield the locations of the batches, starting at the batch that the entry points to.
 
-        If the entry has led astray, the indexes are made anew, and the walk starts over at the
-        beginning.  CorruptMessage where the batches break off.
+        If the entry is wrong, rebuild the indexes and start again at the first batch.  Raise
+        CorruptMessage where the batches break off.
         """
         position, is_started = entry.position, entry.position == 0
         for location in self.batch_locations(start=position):
@@ -328,7 +328,7 @@ class LogSegment:
         yield from self._batch_locations_from(OffsetPosition(self.base_offset, 0))
 
     def _is_valid_index_entry(self, entry: OffsetPosition) -> bool:
-        """Whether a batch ends where an entry leads, and no other begins there."""
+        """Whether a batch ends where the entry points, and no unrelated batch begins there."""
         location = read_location(self.file.descriptor, entry.position, self.size_bytes)
         if location is not None and not entry.can_point_to(location):
             return False
@@ -342,11 +342,12 @@ class LogSegment:
     def read(
         self, offset: int, *, max_bytes: int, end_position: int, at_least_one: bool
     ) -> FileRegion | None:
-        """Lend the bytes from the batch holding ``offset`` on, at most ``max_bytes`` of them.
+        """Return the region from the batch with ``offset`` on, at most ``max_bytes`` long.
 
-        ``end_position`` is a position no reader may pass, such as that of the high watermark.  The
-        region may end inside a batch, whose beginning clients discard; with ``at_least_one`` the
-        first batch is whole, however large.  None if the segment ends before ``offset``.
+        ``end_position`` is the position that readers must not pass, such as the position of the
+        high watermark.  The region may end inside a batch; clients discard an incomplete batch.
+        With ``at_least_one`` the first batch is complete, whatever its size.  Return None if the
+        segment ends before ``offset``.
         """
         location = self.translate_offset(offset)
         if location is None:
@@ -358,24 +359,24 @@ class LogSegment:
         return FileRegion(file.descriptor, location.position, length, file=file)
 
     def batch_locations(self, *, start: int = 0) -> Iterator[BatchLocation]:
-        """Where the batches from position ``start`` on are."""
+        """Yield the locations of the batches from position ``start`` on."""
         return batch_scan.scan_headers(self.file.descriptor, start=start, end=self.size_bytes)
 
     def batches(self, *, start: int = 0) -> Iterator[tuple[int, AnyBatch]]:
-        """Position and view of each batch; CorruptMessage where there is none."""
+        """Yield position and view of each batch; raise CorruptMessage at other bytes."""
         return batch_scan.scan_batches(self.file.descriptor, start=start, end=self.size_bytes)
 
     def read_batch(self, location: BatchLocation) -> AnyBatch:
-        """The batch that was found there; nothing else is read."""
+        """Read the batch at a location that a scan returned, and nothing else."""
         batches = batch_scan.scan_batches(
             self.file.descriptor, start=location.position, end=location.end_position
         )
         return next(batches)[1]
 
     def last_batch_location(self) -> BatchLocation | None:
-        """Where the last batch is; costs a walk from the last index entry on.
+        """Return the location of the last batch.  Costs a scan from the last index entry on.
 
-        CorruptMessage if the batches break off before the end of the file.
+        Raise CorruptMessage if the batches break off before the end of the file.
         """
         last = None
         for location in self._batch_locations_from(self.offset_index.last_entry):
@@ -383,14 +384,14 @@ class LogSegment:
         return last
 
     def read_next_offset(self) -> int:
-        """The offset after the last in the segment; as costly as ``last_place``."""
+        """Return the offset after the last batch; costs as much as ``last_batch_location``."""
         last = self.last_batch_location()
         return self.base_offset if last is None else last.last_offset + 1
 
     def _read_max_timestamp_and_offset(self) -> TimestampOffset:
-        """As the time index has it, if its last entry is true; else the index is made anew.
+        """Use the time index if its last entry is valid; otherwise rebuild the index.
 
-        The entry that sealing has added may be gone again: it is not synced if all else was.
+        The entry that ``seal`` adds may be lost in a crash: it is not flushed if the rest was.
         """
         entry = self.time_index.last_entry
         if (
@@ -404,7 +405,7 @@ class LogSegment:
     # Files
 
     def change_file_suffixes(self, stage: FileStage) -> None:
-        """Rename the files, the batches last, as a segment is there if they are."""
+        """Rename the files, the .log file last: the segment exists if the .log file does."""
         assert self._file is None or stage is FileStage.DELETED, self
         for file_type in SEGMENT_FILE_TYPES:
             source = self.path(file_type)
@@ -414,7 +415,7 @@ class LogSegment:
         self._update_index_paths()
 
     def update_parent_dir(self, directory: Path) -> None:
-        """The directory has been renamed.  What is open stays open."""
+        """The directory has been renamed.  Open files stay open."""
         self.directory = directory
         self._update_index_paths()
 
@@ -424,7 +425,7 @@ class LogSegment:
         self.transaction_index.path = self.path(LogFileType.TRANSACTION_INDEX)
 
     def remove(self) -> None:
-        """Remove the files for good, the batches first, as a segment is there if they are."""
+        """Remove the files, the .log file first: the segment exists if the .log file does."""
         self.close_handlers()
         for file_type in reversed(SEGMENT_FILE_TYPES):
             files.remove(self.path(file_type))

@@ -1,8 +1,8 @@
-"""The segments of a log, in the order of their base offsets.
+"""The segments of a log, in the order of their base offsets.  Kafka: LogSegments.
 
-Readers find theirs by bisection, so a log of a thousand segments is as quick as one of ten.  The
-last segment is the active one: the only one that is appended to.  Which of the others have aborted
-transactions is found out once, since every fetch of committed records asks and few segments do.
+Lookups use bisection, so a log with a thousand segments is as fast as one with ten.  The last
+segment is the active one, and only it is appended to.  The list of the other segments that have
+aborted transactions is cached: every read_committed fetch needs it, and few segments have any.
 
 Owner: the event loop.
 """
@@ -21,7 +21,7 @@ class LogSegments:
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._base_offsets = [segment.base_offset for segment in self._segments]
-        #: Of the sealed segments that have aborted transactions; None if it has to be found out.
+        #: Base offsets of the sealed segments with aborted transactions; None if not cached.
         self._base_offsets_with_aborted_txns: list[int] | None = None
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class LogSegments:
 
     @property
     def is_single_empty_segment(self) -> bool:
-        """Whether there is but one, without a batch: by another name the log begins elsewhere."""
+        """Whether there is one segment without a batch; renaming it moves the log start."""
         return len(self._segments) == 1 and not self._segments[0].size_bytes
 
     @property
@@ -51,7 +51,7 @@ class LogSegments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def floor_segment(self, offset: int) -> LogSegment | None:
-        """The segment in which ``offset`` is, if it is anywhere; None before the first."""
+        """Return the segment whose range contains ``offset``; None before the first segment."""
         slot = bisect_right(self._base_offsets, offset) - 1
         return self._segments[slot] if slot >= 0 else None
 
@@ -61,21 +61,21 @@ class LogSegments:
         return self._segments[slot] if is_found else None
 
     def higher_segment(self, segment: LogSegment) -> LogSegment | None:
-        """The next segment; None after the active one."""
+        """Return the next segment; None after the active one."""
         slot = bisect_right(self._base_offsets, segment.base_offset)
         return self._segments[slot] if slot < len(self._segments) else None
 
     def from_offset(self, offset: int) -> list[LogSegment]:
-        """The segment that holds ``offset`` and all later ones."""
+        """Return the segment that contains ``offset`` and all later ones."""
         return self._segments[max(0, bisect_right(self._base_offsets, offset) - 1) :]
 
     def between(self, start: int, end: int) -> list[LogSegment]:
-        """From the segment that holds ``start`` to the last that begins before ``end``."""
+        """Return the segment that contains ``start`` to the last that begins before ``end``."""
         low = max(0, bisect_right(self._base_offsets, start) - 1)
         return self._segments[low : bisect_left(self._base_offsets, end)]
 
     def with_aborted_txns_from(self, offset: int) -> Iterator[LogSegment]:
-        """The segment that holds ``offset`` and later ones, if they have aborted transactions."""
+        """Yield the segments with aborted transactions, from the one with ``offset`` on."""
         if self._base_offsets_with_aborted_txns is None:
             sealed = self._segments[:-1]
             self._base_offsets_with_aborted_txns = [
@@ -93,7 +93,7 @@ class LogSegments:
             yield self.active
 
     def add(self, segment: LogSegment) -> None:
-        """A new active segment."""
+        """Add a new active segment."""
         assert not self._segments or segment.base_offset > self.active.base_offset, segment
         if (
             self._base_offsets_with_aborted_txns is not None
@@ -109,7 +109,7 @@ class LogSegments:
         self._set_segments(each for each in self._segments if each.base_offset not in removed)
 
     def replace(self, old: Iterable[LogSegment], new: Iterable[LogSegment]) -> None:
-        """Compaction is done: ``new`` hold what ``old`` held."""
+        """Replace segments after compaction or truncation."""
         replaced = {segment.base_offset for segment in old}
         remaining = [segment for segment in self._segments if segment.base_offset not in replaced]
         self._set_segments([*remaining, *new])

@@ -1,8 +1,7 @@
-"""The server's settings for logs: where they are, when they are looked after, and the defaults of
-topics.
+"""Server settings for logs: directories, maintenance intervals, and the defaults of topic settings.
 
-The names, ranges and defaults are Kafka 3.9's, but for ``log.dir``: Kafka's lies in the folder for
-temporary files, which a restart of the machine may empty.
+Names, ranges and defaults are those of Kafka 3.9, except the default of ``log.dir``: Kafka's
+default is in the directory for temporary files, which a restart of the machine may empty.
 """
 
 from odradek.config.definition import (
@@ -31,23 +30,23 @@ HOUR_MS = 3_600_000
 
 
 def _check_retention_ms(retention_ms: int) -> str | None:
-    return "must be at least 1, or negative for no bound" if retention_ms == 0 else None
+    return "must be at least 1, or negative for no limit" if retention_ms == 0 else None
 
 
 class LogSettings(Settings):
-    """All logs of a broker."""
+    """Settings for all logs of a broker."""
 
     dir: str = text(
         "log.dir",
         default="kafka-logs",
         importance=Importance.HIGH,
-        doc="The directory of all logs, where `log.dirs` names none.",
+        doc="The directory of all logs, used if `log.dirs` is not set.",
     )
     dirs: str = text(
         "log.dirs",
         default=value_of("log.dir"),
         importance=Importance.HIGH,
-        doc="The directories of the logs, between commas, best each on a disk of its own.",
+        doc="The log directories, separated by commas; best each on its own disk.",
     )
     recovery_threads_per_dir: int = integer(
         "num.recovery.threads.per.data.dir",
@@ -55,41 +54,41 @@ class LogSettings(Settings):
         at_least=1,
         importance=Importance.HIGH,
         update=UpdateMode.CLUSTER,
-        doc="How many logs of each directory are recovered at once at start, and flushed at stop.",
+        doc="Threads per log directory that recover logs at startup and flush them at shutdown.",
     )
     retention_check_interval_ms: int = long(
         "log.retention.check.interval.ms",
         default=300_000,
         at_least=1,
-        doc="How often old segments are looked for.",
+        doc="How often the broker checks for segments to delete.",
     )
     flush_scheduler_interval_ms: int = long(
         "log.flush.scheduler.interval.ms",
         default=NEVER,
         importance=Importance.HIGH,
-        doc="How often logs are looked for that must be forced to disk.",
+        doc="How often the broker checks for logs that must be flushed.",
     )
     flush_offset_checkpoint_interval_ms: int = integer(
         "log.flush.offset.checkpoint.interval.ms",
         default=60_000,
         at_least=0,
         importance=Importance.HIGH,
-        doc="How often it is written down up to where logs are on disk; recovery begins there.",
+        doc="How often the recovery points of logs are checkpointed; recovery begins there.",
     )
     flush_start_offset_checkpoint_interval_ms: int = integer(
         "log.flush.start.offset.checkpoint.interval.ms",
         default=60_000,
         at_least=0,
         importance=Importance.HIGH,
-        doc="How often the start offsets of logs are written down, so that deleted records stay "
-        "deleted.",
+        doc="How often the start offsets of logs are checkpointed, which keeps deleted records "
+        "deleted after a restart.",
     )
     initial_task_delay_ms: int = long(
         "log.initial.task.delay.ms",
         default=30_000,
         at_least=0,
         importance=Importance.LOW,
-        doc="How long after the start these tasks begin.",
+        doc="The delay between startup and the first run of these tasks.",
     )
     producer_id_expiration_ms: int = integer(
         "producer.id.expiration.ms",
@@ -97,24 +96,24 @@ class LogSettings(Settings):
         at_least=1,
         importance=Importance.LOW,
         update=UpdateMode.CLUSTER,
-        doc="For how long a partition remembers a producer that is silent.",
+        doc="How long a partition keeps the state of an idle producer.",
     )
     producer_id_expiration_check_interval_ms: int = integer(
         "producer.id.expiration.check.interval.ms",
         default=600_000,
         at_least=1,
         importance=Importance.LOW,
-        doc="How often silent producers are looked for.",
+        doc="How often the broker checks for expired producers.",
     )
     transaction_partition_verification_enable: bool = boolean(
         "transaction.partition.verification.enable",
         default=True,
         importance=Importance.LOW,
         update=UpdateMode.CLUSTER,
-        doc="Whether the first batch of a transaction in a partition is taken only if the "
-        "coordinator knows of it.",
+        doc="Whether the first batch of a transaction in a partition is accepted only if the "
+        "coordinator has added the partition to the transaction.",
     )
-    # From here on: what topics have where they say nothing else.
+    # From here on: defaults of topic settings.
     cleanup_policy: tuple[str, ...] = text_list(
         "log.cleanup.policy",
         default=("delete",),
@@ -128,14 +127,14 @@ class LogSettings(Settings):
         default="producer",
         importance=Importance.HIGH,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `compression.type`.",
+        doc="The default of the topic setting `compression.type`.",
     )
     compression_gzip_level: int = integer(
         "compression.gzip.level",
         default=-1,
         check=check_gzip_level,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `compression.gzip.level`.",
+        doc="The default of the topic setting `compression.gzip.level`.",
     )
     compression_lz4_level: int = integer(
         "compression.lz4.level",
@@ -143,7 +142,7 @@ class LogSettings(Settings):
         at_least=1,
         at_most=17,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `compression.lz4.level`.",
+        doc="The default of the topic setting `compression.lz4.level`.",
     )
     compression_zstd_level: int = integer(
         "compression.zstd.level",
@@ -151,7 +150,7 @@ class LogSettings(Settings):
         at_least=-131072,
         at_most=22,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `compression.zstd.level`.",
+        doc="The default of the topic setting `compression.zstd.level`.",
     )
     segment_delete_delay_ms: int = long(
         "log.segment.delete.delay.ms",
@@ -245,7 +244,7 @@ class LogSettings(Settings):
         at_least=1,
         importance=Importance.HIGH,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `min.insync.replicas`.",
+        doc="The default of the topic setting `min.insync.replicas`.",
     )
     preallocate: bool = boolean(
         "log.preallocate",
@@ -264,7 +263,7 @@ class LogSettings(Settings):
         "log.retention.hours",
         default=168,
         importance=Importance.HIGH,
-        doc="The default of `retention.ms`, in hours; the finest unit that is given counts.",
+        doc="The default of `retention.ms`, in hours; the finest unit that is set is used.",
     )
     retention_minutes: int = integer(
         "log.retention.minutes",
@@ -293,7 +292,7 @@ class LogSettings(Settings):
         default=168,
         at_least=1,
         importance=Importance.HIGH,
-        doc="The default of `segment.ms`, in hours; the finest unit that is given counts.",
+        doc="The default of `segment.ms`, in hours; the finest unit that is set is used.",
     )
     roll_ms: int = long(
         "log.roll.ms",
@@ -323,7 +322,7 @@ class LogSettings(Settings):
         default=False,
         importance=Importance.HIGH,
         update=UpdateMode.CLUSTER,
-        doc="The default of the topics' own `unclean.leader.election.enable`.",
+        doc="The default of the topic setting `unclean.leader.election.enable`.",
     )
 
     def check(self) -> None:

@@ -1,21 +1,27 @@
-"""Cutting a log's end: a follower drops what its leader never had.
+"""Truncation of the end of a log: a follower removes records that its leader does not have.
 
-    plan_truncation   the log ends there for everybody who uses it, from now on
-    run               the files follow, which sleeps in the kernel; before it is done nothing may be
-                      appended, since only then does no power cut undo the truncation
+    plan_truncation   moves the log end offset in memory; all users of the log see it at once
+    run               truncates the files and blocks in the kernel.  Until it is done nothing may be
+                      appended: before that, a power cut can undo the truncation
 
-The order of ``run`` keeps every crash harmless.  Segments go from the last to the first, and for
-good before the one that stays is cut, so that what is left is always a prefix of the log.  The cut
-is synced, as what is appended next must not end where an old batch happens to begin, and the
-transaction index is cut after it: aborted records must not outlive their entry.  Offset and time
-indexes may be cut before, as they may always lack entries, and snapshots may be removed before, as
-the batches tell the same; that they stay away is synced last.  The recovery point is below the cut
-before anything can be appended there again, as it is only ever checkpointed from memory.  So are
-the epochs in their file, when the batches are gone for good.
+The order of the steps in ``run`` makes every crash harmless:
 
-Where the batches break off before the offset, the log is cut there: what would be appended behind
-such a place could not be read.
+    Segments are deleted from the last to the first, durably, before the remaining segment is
+    truncated.  What remains is always a prefix of the log.
+    The truncation of the .log file is flushed, because the next appended batch must not end exactly
+    where an old batch begins.
+    The transaction index is truncated after that: an aborted record must not outlive its entry.
+    Offset and time indexes may be truncated earlier, because they may always lack entries.
+    Snapshots may be removed earlier, because the batches have the same information.  Their removal
+    is flushed last.
 
+The recovery point is below the truncation offset before the next append, because it is only ever
+checkpointed from memory.  The leader epoch file is written when the batches are durably removed.
+
+If the batches break off before the offset, the log is truncated there: records appended after a
+corrupt batch could not be read.
+
+Kafka: UnifiedLog.truncateTo, UnifiedLog.truncateFullyAndStartAt, UnifiedLog.rebuildProducerState.
 Owner: the event loop; ``run`` may run on a disk thread.
 """
 
@@ -47,16 +53,16 @@ from odradek.storage.transaction_index import TransactionIndex
 if TYPE_CHECKING:
     from odradek.storage.unified_log import UnifiedLog
 
-#: What producers know the log up to when it is not the log any more.
+#: The map end offset of producer state that no longer belongs to the log.
 _NO_MAP_END_OFFSET = -1
 
 
 def _no_warning(message: str) -> None:
-    """Nobody wants to know."""
+    """Ignore the message."""
 
 
 class _TruncationPoint(NamedTuple):
-    """The segment with which the log is to end, and where both do."""
+    """The segment that becomes the last one, its new size and the new log end offset."""
 
     segment: LogSegment
     position: int
@@ -65,7 +71,7 @@ class _TruncationPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TruncationPlan:
-    """What is left to be done; the ``dropped`` segments wait for removal when it is."""
+    """The remaining work.  The caller deletes ``dropped_segments`` after ``run``."""
 
     dropped_segments: Sequence[LogSegment]
     run: Callable[[], None]
@@ -74,7 +80,7 @@ class TruncationPlan:
 def truncate_to(
     log: UnifiedLog, offset: int, *, now_ms: int, warn: Callable[[str], None] = _no_warning
 ) -> list[LogSegment]:
-    """Both steps at once, for whoever may sleep; the segments that wait for removal."""
+    """Plan and run, for callers that may block; return the segments to delete."""
     truncation = plan_truncation(log, offset, now_ms=now_ms, warn=warn)
     truncation.run()
     return list(truncation.dropped_segments)
@@ -83,20 +89,20 @@ def truncate_to(
 def plan_truncation(
     log: UnifiedLog, offset: int, *, now_ms: int, warn: Callable[[str], None] = _no_warning
 ) -> TruncationPlan:
-    """Drop every batch that holds ``offset`` or a later one.
+    """Drop every batch that contains ``offset`` or a later offset.
 
-    A batch that begins before ``offset`` and reaches beyond it goes whole: the log then ends where
-    that batch began.  ``notice`` is told what cannot be read of what stays.
+    A batch that begins before ``offset`` and contains it is dropped as a whole: the log then ends
+    at the base offset of that batch.  ``warn`` gets each error in the part of the log that stays.
     """
     if offset >= log.log_end_offset:
-        # A leader may have noted its epoch here and never appended.
+        # A leader may have added its epoch here without appending a batch.
         log.leader_epoch_cache.truncate_from_end(log.log_end_offset)
         return TruncationPlan([], log.leader_epoch_cache.flush)
     if log.segments.first.base_offset > offset:
         return plan_full_truncation(log, offset)
     last_segment = log.segments.floor_segment(offset)
     assert last_segment is not None, (log, offset)
-    # First of all, as it reads, and so may fail.
+    # Before any change, because it reads the file and may fail.
     point = _find_truncation_point(last_segment, offset, warn)
     had_producers = not log.producer_state_manager.is_empty or _may_reopen_transaction(
         log.segments, point
@@ -117,7 +123,7 @@ def _truncate_at(
     file = last_segment.file
     dropped = [each for each in log.segments if each.base_offset > last_segment.base_offset]
     log.segments.remove(dropped)
-    # Even if no batch of it goes: indexes may name offsets whose batches compaction has removed.
+    # Even if it loses no batch: indexes may have offsets whose batches compaction has removed.
     shortened = _truncated_segment(last_segment, size_bytes=position, end_offset=end_offset)
     log.segments.replace([last_segment], [shortened])
     log.log_end_offset = end_offset
@@ -155,7 +161,7 @@ def _find_truncation_point(
 
 
 def _find_corruption(segment: LogSegment, offset: int) -> tuple[int, int]:
-    """Where the batches, from the last index entry before ``offset`` on, can be read no more."""
+    """Return position and next offset where the batches before ``offset`` become unreadable."""
     entry = segment.offset_index.lookup(offset)
     while True:
         position, next_offset = entry.position, segment.base_offset
@@ -168,16 +174,16 @@ def _find_corruption(segment: LogSegment, offset: int) -> tuple[int, int]:
                 position, next_offset = at + batch.size_bytes, batch.next_offset
         if position > entry.position or entry.position == 0:
             return position, next_offset
-        # Not even the batch that it leads to: the one before it tells which offset is next.
+        # The batch at the entry is corrupt too: scan from the entry before to get the next offset.
         entry = segment.offset_index.lookup(entry.offset - 1)
 
 
 def _may_reopen_transaction(segments: LogSegments, point: _TruncationPoint) -> bool:
-    """Whether a transaction may have ended in what is cut off, so that it is open again.
+    """Whether a transaction may have ended in the truncated part and so becomes open again.
 
-    Its producer may have expired since, and be known to nobody.  (Kafka then takes the transaction
-    for none: readers are shown its records, even if it is aborted in the end.)  What lies in later
-    segments is not gone through for that.
+    Its producer may have expired since and have no state.  (Kafka then does not restore the
+    transaction: consumers see its records even if it is aborted later.)  Batches in later segments
+    are not scanned for this; the answer is then yes.
     """
     if point.segment is not segments.active:
         return True
@@ -191,12 +197,12 @@ def _may_reopen_transaction(segments: LogSegments, point: _TruncationPoint) -> b
 
 
 def _truncated_segment(segment: LogSegment, *, size_bytes: int, end_offset: int) -> LogSegment:
-    """The segment as it will be when its files have been cut; what was lent of it stays open."""
+    """Return the segment as it is after truncation of its files; regions in use stay readable."""
     for index in (segment.offset_index, segment.time_index):
         index.truncate(end_offset)
         index.entries.trim_to_valid_size()
     segment.close_handlers()
-    # A file that has been cut has no room ahead, unless it begins anew.
+    # A truncated file has no preallocated space, unless it is empty.
     config = replace(segment.config, preallocated_bytes=0) if size_bytes else segment.config
     shortened = LogSegment(segment.directory, segment.base_offset, config)
     shortened.size_bytes = size_bytes
@@ -215,7 +221,7 @@ def _truncate_files(
     leader_epoch_cache: LeaderEpochFileCache,
 ) -> None:
     directory = transaction_index.path.parent
-    # The snapshots of the dropped segments are gone already.
+    # The snapshots of the dropped segments have already been removed.
     mark_segments_deleted_in_reverse(dropped_segments, ProducerSnapshots(directory, ()))
     if os.fstat(file.descriptor).st_size > size_bytes:
         files.system.ftruncate(file.descriptor, size_bytes)
@@ -233,10 +239,10 @@ def _rewind_producer_state(
     end: int,
     now_ms: int,
 ) -> list[KafkaError]:
-    """``rebuild_producers`` after a cut, but for syncing which snapshots are gone.
+    """Like ``rebuild_producer_state``, but without flushing the removal of snapshots.
 
-    Where there was no producer none is looked for, as in Kafka: one that has expired may be known a
-    little less long for that.
+    If the log had no producers, the batches are not scanned, as in Kafka: an expired producer may
+    be forgotten a little earlier.
     """
     start = min(segments.first.base_offset, end)
     producer_state_manager.snapshots.remove_outside(start=start, end=end)
@@ -253,17 +259,17 @@ def _rewind_producer_state(
 def truncate_fully_and_start_at(
     log: UnifiedLog, new_offset: int, *, log_start_offset: int | None = None
 ) -> list[LogSegment]:
-    """``plan_new_beginning`` and what it plans at once; the segments that wait for removal."""
+    """Plan and run a full truncation; return the segments to delete."""
     truncation = plan_full_truncation(log, new_offset, log_start_offset=log_start_offset)
     truncation.run()
     return list(truncation.dropped_segments)
 
 
 def restart_empty_log_at(log: UnifiedLog, new_offset: int) -> list[LogSegment]:
-    """An empty log begins at a batch that is about to be appended; what waits for removal.
+    """Restart an empty log at the batch that is about to be appended; return segments to delete.
 
-    A segment that is only renamed need not be synced: if a power cut gives it its old name back,
-    the batch in it begins before it, and recovery cuts it off.  But a snapshot would be believed.
+    Renaming an empty segment needs no fsync: if a power cut restores the old name, the batch in it
+    begins before the base offset, and recovery removes it.  A snapshot, however, would be trusted.
     """
     can_be_undone = (
         log.segments.is_single_empty_segment and not log.producer_state_manager.snapshots.offsets
@@ -277,10 +283,11 @@ def restart_empty_log_at(log: UnifiedLog, new_offset: int) -> list[LogSegment]:
 def plan_full_truncation(
     log: UnifiedLog, new_offset: int, *, log_start_offset: int | None = None
 ) -> TruncationPlan:
-    """Drop everything and begin again at ``new_start``.
+    """Drop all segments and restart the log at ``new_offset``.
 
-    Of segments that are bare the one is renamed.  Others take a sync each, here and now, as a file
-    of theirs may have the new one's name: whoever must not sleep cuts the log to nothing before.
+    A single empty segment is renamed.  Otherwise the segments are deleted here, with one fsync
+    each, because one of their files may have the name of the new file.  A caller that must not
+    block truncates the log to zero records first.
     """
     is_empty, dropped = log.segments.is_single_empty_segment, list(log.segments)
     log.segments.remove(dropped)
@@ -302,7 +309,7 @@ def plan_full_truncation(
 
 
 def _rename_empty_segment(segment: LogSegment, base_offset: int) -> None:
-    """No power cut leaves both.  Nothing is in its indexes."""
+    """Rename in one step: no power cut leaves both names.  The indexes are empty."""
     segment.close_handlers()
     for path in segment.index_paths:
         files.remove(path)
@@ -327,11 +334,11 @@ def _clamp_offsets(log: UnifiedLog) -> None:
 def rebuild_producer_state(
     producer_state_manager: ProducerStateManager, segments: LogSegments, *, end: int, now_ms: int
 ) -> list[KafkaError]:
-    """Bring the producers' states to ``end``: from the newest snapshot, then from the batches.
+    """Load the producer state at ``end`` from the newest snapshot and the batches after it.
 
-    All batches that are there count, even those before the start of the log: a retry of one is
-    still a retry.  Left out are batches with wrong offsets, and from a damaged one on the rest of
-    its segment; both are returned.
+    All existing batches count, even those before the log start offset: a retry of such a batch is
+    still a duplicate.  Batches with wrong offsets are skipped, and so is the rest of a segment
+    after a corrupt batch.  Return the errors of both kinds.
     """
     start = min(segments.first.base_offset, end)
     errors: list[KafkaError] = [
@@ -343,7 +350,7 @@ def rebuild_producer_state(
 def _replay_missing_batches(
     producer_state_manager: ProducerStateManager, segments: LogSegments, *, end: int
 ) -> list[KafkaError]:
-    """From the batches that the producers do not know yet, up to ``end``."""
+    """Replay the batches from the map end offset of the producer state up to ``end``."""
     errors: list[KafkaError] = []
     missing = (
         segments.between(producer_state_manager.map_end_offset, end)
@@ -364,15 +371,17 @@ def _replay_missing_batches(
 def _replay_segment(
     segment: LogSegment, producer_state_manager: ProducerStateManager, end: int
 ) -> Iterator[str]:
-    """What is wrong, if anything is."""
+    """Replay one segment; yield a description of each error."""
     try:
         for position, batch in _batches_from(segment, producer_state_manager.map_end_offset):
             batch.check_crc()
-            # The checksum does not cover offsets, and a search would pass over a wrong one.
+            # The checksum does not cover offsets, and a search would skip a wrong one.
             if producer_state_manager.map_end_offset <= batch.last_offset < end:
                 producer_state_manager.replay([batch], end_offset=batch.next_offset)
             else:
-                yield f"{batch} at {position}, where {producer_state_manager.map_end_offset} is next"
+                yield (
+                    f"{batch} at {position}, where {producer_state_manager.map_end_offset} is next"
+                )
     except CorruptMessage as error:
         yield str(error)
 

@@ -1,14 +1,14 @@
-"""An array of entries of one size, in a file that is read through a memory map.
+"""An array of fixed-size entries in a memory-mapped file.  Kafka: AbstractIndex.
 
-An array that is appended to has room ahead: the file is made as long as it may become, and its
-blocks are allocated one page at a time before the map is written to.  (A store into a hole of a
-full disk would not fail, it would kill the process; allocating fails with ENOSPC.)  Closing and
-sealing cut the file to its entries, so that a file whose length is no whole number of entries, or
-that ends in zeros, was not closed: see index_soundness.py.
+An array that is appended to is preallocated: the file is extended to its maximum length, and its
+blocks are allocated one page at a time before the map is written.  (On a full disk a store into a
+hole would not raise an error but kill the process; the allocation fails with ENOSPC.)  Closing and
+sealing truncate the file to its entries.  A file whose length is not a multiple of the entry size,
+or that ends in zeros, was therefore not closed: see index_sanity_check.py.
 
-The map is made on first use: a thousand idle partitions hold no map and no descriptor for it.
+The map is created on first use: a thousand idle partitions hold no map and no descriptor for it.
 
-Invariant: no view of the map is handed out, since a map with views cannot be closed.
+Invariant: no view of the map is handed out, because a map with views cannot be closed.
 Owner: the event loop; ``flush`` may run on a disk thread.
 """
 
@@ -27,17 +27,17 @@ PAGE_BYTES = mmap.PAGESIZE
 
 
 class MappedEntries:
-    """Entries numbered from 0; the number is called a slot."""
+    """Entries are numbered from 0; the number is called a slot."""
 
     def __init__(self, path: Path, layout: Struct, *, bytes_max: int) -> None:
-        """Open the file, which is made by the first append if it does not exist."""
+        """Read the size of the file; the first append creates it if it does not exist."""
         self.path = path
         self.entry_bytes = layout.size
         self.capacity = max(1, bytes_max // layout.size)
         self._unpack_from = layout.unpack_from
         self._pack_into = layout.pack_into
         self._map: mmap.mmap | None = None
-        self._allocated_count = 0  # how many entries fit into the blocks allocated so far
+        self._allocated_count = 0  # number of entries that fit into the allocated blocks
         size_bytes = files.size_of(path)
         self.existed = size_bytes is not None
         self.file_bytes = size_bytes or 0
@@ -49,12 +49,12 @@ class MappedEntries:
 
     @property
     def has_preallocated_space(self) -> bool:
-        """Whether the file is longer than its entries, for those that are to come."""
+        """Whether the file is longer than its entries, with space for further entries."""
         return self._allocated_count > 0
 
     @property
     def has_whole_entries(self) -> bool:
-        """Whether the file, as it was found, had room for entries and nothing else."""
+        """Whether the length of the file, when it was opened, was a multiple of the entry size."""
         return self.file_bytes % self.entry_bytes == 0
 
     def __getitem__(self, slot: int) -> tuple[Any, ...]:
@@ -64,7 +64,7 @@ class MappedEntries:
         return self._unpack_from(self._map, slot * self.entry_bytes)  # type: ignore[arg-type]
 
     def read_first_and_last(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-        """The first and the last entry, for a look when no map is needed; None if there is none."""
+        """Return the first and the last entry without creating a map; None if there are none."""
         if self.count == 0:
             return None
         descriptor = files.open_for_reading(self.path)
@@ -76,12 +76,12 @@ class MappedEntries:
         return self._unpack_from(first), self._unpack_from(last)
 
     def count_up_to(self, value: int) -> int:
-        """How many entries have a first field up to ``value``; first fields ascend."""
+        """Return the number of entries whose first field is at most ``value``; they ascend."""
         if self.count == 0:
             return 0
         if self._map is None:
             self._open_map(writable=False)
-        # Written out, with everything in local variables: a lookup takes 16 rounds in a full index.
+        # Bisection by hand with local variables: a lookup in a full index takes 16 rounds.
         unpack_from, entries, entry_bytes = self._unpack_from, self._map, self.entry_bytes
         low, high = 0, self.count
         while low < high:
@@ -93,7 +93,7 @@ class MappedEntries:
         return low
 
     def reserve(self, count: int = 1) -> None:
-        """Make room for so many more entries, as far as there may be; writing them cannot fail."""
+        """Allocate space for more entries, up to the capacity; appending them cannot fail."""
         reserved_count = min(self.count + count, self.capacity)
         while self._allocated_count < reserved_count:
             self._allocate_page()
@@ -113,14 +113,14 @@ class MappedEntries:
             self.trim_to_valid_size()
 
     def reset(self) -> None:
-        """Forget every entry, whatever state the file is in."""
+        """Remove every entry, whatever the state of the file."""
         self.count = 0
         self.trim_to_valid_size()
 
     def trim_to_valid_size(self) -> None:
-        """Cut the file to its entries, of which it may have none.
+        """Truncate the file to its entries; create it if it does not exist.
 
-        What is appended later finds room again.
+        A later append preallocates it again.
         """
         self.close_handlers()
         self.file_bytes = self.count * self.entry_bytes
@@ -132,19 +132,19 @@ class MappedEntries:
             files.system.close(descriptor)
 
     def flush(self) -> None:
-        """Entries written so far survive a power cut."""
+        """Make the entries written so far durable."""
         if self.path.exists():
             files.sync_path(self.path)
 
     def close_handlers(self) -> None:
-        """Let go of the file as it is."""
+        """Close the map and leave the file as it is."""
         if self._map is not None:
             self._map.close()
             self._map = None
         self._allocated_count = 0
 
     def _allocate_page(self) -> None:
-        """Open the map for writing, if it is not, and allocate the page of the next entry."""
+        """Open the map for writing, if necessary, and allocate the page of the next entry."""
         assert not self.is_full, self.path
         if self._allocated_count == 0:
             self._open_map(writable=True)
@@ -166,13 +166,13 @@ class MappedEntries:
         try:
             length = os.fstat(descriptor).st_size
             if length < self.count * self.entry_bytes:
-                raise OSError(errno.EIO, "an index has been cut short", os.fspath(self.path))
+                raise OSError(errno.EIO, "index file is cut short", os.fspath(self.path))
             if writable:
                 length = self.capacity * self.entry_bytes
                 files.system.ftruncate(descriptor, length)
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
             self._map = mmap.mmap(descriptor, length, access=access)
-            # Else the kernel reads ahead into the room, and the first store takes 10 ms.
+            # Without this the kernel reads ahead into the free space, and a store takes 10 ms.
             if hasattr(mmap, "MADV_RANDOM"):
                 self._map.madvise(mmap.MADV_RANDOM)
         finally:

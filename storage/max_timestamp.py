@@ -1,7 +1,8 @@
-"""What is the largest timestamp of a segment, if its time index is behind, or wrong?
+"""The largest timestamp of a segment whose time index lags or is wrong.
 
-The two indexes are written together, and lag behind the batches together: those after the last
-entry are looked at.  An entry is believed if it is true of the batch that it names.
+Entries are added to both indexes together, so both lag behind the batches by the same amount.  The
+batches after the last entry are scanned.  An entry is trusted if it matches the batch that it
+points to.
 
 Owner: the event loop.
 """
@@ -19,17 +20,15 @@ if TYPE_CHECKING:
 
 
 def scan_for_max_timestamp(segment: LogSegment) -> TimestampOffset:
-    """With the last offset of the first batch that has it."""
+    """Return the largest timestamp and the last offset of the first batch that has it."""
     largest = segment.time_index.last_entry
-    is_time_index_full = (
-        segment.time_index.is_full
-    )  # of an old segment: the offset index may go on then
+    is_time_index_full = segment.time_index.is_full  # the offset index may then have more entries
     entry = (
         segment.offset_index.lookup(largest.offset)
         if is_time_index_full
         else segment.offset_index.last_entry
     )
-    with suppress(CorruptMessage):  # whoever reads the batches will be told
+    with suppress(CorruptMessage):  # readers of the batches get the error
         for _, batch in segment.batches(start=entry.position):
             if batch.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
@@ -37,7 +36,7 @@ def scan_for_max_timestamp(segment: LogSegment) -> TimestampOffset:
 
 
 def contradicts_batch(segment: LogSegment, entry: TimestampOffset) -> bool:
-    """Whether an entry of the time index is not true of the batch that it names."""
+    """Whether an entry of the time index does not match the batch that it points to."""
     with suppress(CorruptMessage):
         location = segment.translate_offset(entry.offset)
         return location is None or segment.read_batch(location).max_timestamp != entry.timestamp

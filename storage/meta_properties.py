@@ -1,13 +1,13 @@
-"""The file ``meta.properties`` of a log directory: whose is it?
+"""The file ``meta.properties`` names the broker and the cluster that own a log directory.
 
     version=0
     broker.id=1
     cluster.id=<22 characters of base64url>
 
-A broker that starts on the directory of another broker, or of another cluster, would mix two sets
-of records, so it refuses to start.  What a missing line would say is not yet known, and is filled
-in; other lines (``directory.id``) are kept.  Version 1 is KRaft's: such a directory has left
-ZooKeeper for good.
+A broker that starts on the directory of another broker or cluster would mix two sets of records, so
+it refuses to start.  A missing line means that the value is not yet known; it is added later.
+Other lines (``directory.id``) are kept.  Version 1 belongs to KRaft: such a directory cannot go
+back to ZooKeeper.
 
 Owner: none; holds no state, any thread.
 """
@@ -31,12 +31,12 @@ _BROKER_ID_MAX = 2**31 - 1
 
 
 class InvalidLogDirectory(Exception):
-    """A log directory that this broker must not touch; names the file and says why."""
+    """This broker must not use the log directory.  The message has the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose a directory is; None is not yet known."""
+    """The owner of a log directory; None means not yet known."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
@@ -44,7 +44,7 @@ class MetaProperties:
 
 
 def read(directory: Path) -> MetaProperties | None:
-    """None if there is no file: the directory is new."""
+    """Return None if there is no file: the directory is new."""
     path = directory / FILE_NAME
     content = files.read(path)
     if content is None:
@@ -63,7 +63,7 @@ def read(directory: Path) -> MetaProperties | None:
 
 
 def write(directory: Path, meta_properties: MetaProperties) -> None:
-    """Durable when it returns."""
+    """Replace the file.  The content is durable when this returns."""
     texts = {VERSION: "0"}
     if meta_properties.broker_id is not None:
         texts[BROKER_ID] = str(meta_properties.broker_id)
@@ -79,9 +79,10 @@ def write(directory: Path, meta_properties: MetaProperties) -> None:
 def verify(
     by_directory: Mapping[Path, MetaProperties], *, broker_id: int | None, cluster_id: str | None
 ) -> None:
-    """Refuse directories of another broker or cluster; None expects no more than agreement.
+    """Raise InvalidLogDirectory if a directory belongs to another broker or cluster.
 
-    ``found`` holds what was read, by directory; one without the file is not in it.
+    If an expected value is None, the directories must only agree with each other.
+    ``by_directory`` has the directories that have the file.
     """
     _verify_same(by_directory, BROKER_ID, lambda meta: meta.broker_id, expected=broker_id)
     _verify_same(by_directory, CLUSTER_ID, lambda meta: meta.cluster_id, expected=cluster_id)
@@ -125,7 +126,7 @@ def _parse_broker_id(text: str, path: Path) -> int:
 
 
 def _escape(text: str) -> str:
-    """As java.util.Properties.store writes it, and any reader of properties takes it."""
+    """Escape like java.util.Properties.store."""
     units = text.encode("utf-16-be", "surrogatepass")
     characters = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
     return "".join(_escape_character(character) for character in characters)

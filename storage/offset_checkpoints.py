@@ -1,13 +1,13 @@
 """The four files of a log directory that hold one offset for each partition in it.
 
-    recovery-point-offset-checkpoint    synced up to here: recovery need not look before it
-    replication-offset-checkpoint       the high watermark: replicated up to here
+    recovery-point-offset-checkpoint    flushed up to here; recovery starts at this offset
+    replication-offset-checkpoint       high watermark: replicated up to here
     log-start-offset-checkpoint         records before it were deleted on request; a partition whose
-                                        start is its first segment's base offset has no line
+                                        log starts at its first segment's base offset has no line
     cleaner-offset-checkpoint           compacted up to here
 
-A line is ``topic partition offset``; their order means nothing.  How a file with such lines is
-written and what becomes of a damaged one: see checkpoint.py.
+A line is ``topic partition offset``; the order of lines has no meaning.  For how the files are
+written and what counts as damage see checkpoint.py.  Kafka: OffsetCheckpointFile.
 
 Owner: none; holds no state, any thread.
 """
@@ -28,18 +28,18 @@ from odradek.storage.paths import is_valid_topic_name
 
 
 class OffsetCheckpointFile:
-    """One of the files, in any log directory."""
+    """One of the four files, in any log directory."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def read(self, directory: Path) -> dict[TopicPartition, int]:
-        """Nothing if there is no file; CheckpointDamaged if it makes no sense."""
+        """Return no offsets if there is no file; raise CorruptCheckpoint if it is invalid."""
         path = directory / self.name
         return self.decode(files.read(path) or b"", path=path)
 
     def decode(self, content: bytes, *, path: Path) -> dict[TopicPartition, int]:
-        """The same of what was read already; ``path`` is what an error calls it."""
+        """Parse the content of a file; ``path`` is only used in error messages."""
         entries = checkpoint.decode(content, _parse_entry, path=path)
         offsets = dict(entries)
         if len(offsets) < len(entries):
@@ -47,7 +47,7 @@ class OffsetCheckpointFile:
         return offsets
 
     def write(self, directory: Path, offsets: Mapping[TopicPartition, int]) -> None:
-        """Durable when it returns.  May run on a disk thread, one write of a file at a time."""
+        """Replace the file durably.  May run on a disk thread, one write per file at a time."""
         lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
         checkpoint.write(directory / self.name, lines)
 

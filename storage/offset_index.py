@@ -1,4 +1,4 @@
-"""The .index file of a segment: where in the .log file should a search for offset N begin?
+"""The .index file of a segment maps an offset to a position in the .log file.  Kafka: OffsetIndex.
 
 The file is an array of 8-byte entries in ascending order, big-endian:
 
@@ -6,11 +6,12 @@ The file is an array of 8-byte entries in ascending order, big-endian:
     position         uint32   byte position, in the .log file, of the batch holding that offset
 
 The index is sparse.  The segment adds an entry about every ``index.interval.bytes``, for the last
-offset of what it then appends, so a lookup yields a place to start scanning, never the answer.
+offset of the batch that it appends.  A lookup therefore returns the position where a scan of the
+.log file starts, not the position of the offset itself.
 
-An open index is preallocated; closing cuts it to its entries.  A crash therefore leaves a file of
-the wrong length or with zeros at its end, which is made anew when the log is opened.  There is no
-checksum: whoever follows an entry sees by the batch it finds there whether the entry is sound.
+An open index is preallocated; closing truncates it to its entries.  A crash therefore leaves a file
+of the wrong length or with zeros at its end, which is rebuilt when the log is opened.  There is no
+checksum: a reader that follows an entry checks it against the batch at that position.
 
 Owner: the event loop.
 """
@@ -33,7 +34,7 @@ class OffsetPosition(NamedTuple):
     position: int
 
     def can_point_to(self, location: BatchLocation) -> bool:
-        """Whether it can have been written for the batch that is where it leads."""
+        """Whether the entry can have been written for the batch at its position."""
         return self.position == 0 or location.base_offset <= self.offset
 
 
@@ -50,22 +51,22 @@ class OffsetIndex:
         return self.entries.is_full
 
     def can_append_offset(self, offset: int) -> bool:
-        """Whether the offset is near enough to the base to be noted here."""
+        """Whether the relative offset fits into an entry."""
         return 0 <= offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch at ``position`` holds ``offset``.  Offsets must ascend."""
+        """Index the batch at ``position``, which contains ``offset``.  Offsets must ascend."""
         assert offset > self._last_appended_offset, (self, offset)
         self.entries.append(offset - self.base_offset, position)
         self._last_appended_offset = offset
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or before ``offset``, or the start of the segment if there is none."""
+        """Return the last entry at or before ``offset``, or the start of the segment."""
         count = self._count_up_to(offset)
         return self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
 
     def lookup_with_next(self, offset: int) -> tuple[OffsetPosition, int]:
-        """As ``lookup``, and the position of the entry after it, or the same if there is none."""
+        """Like ``lookup``, with the position of the next entry, or the same if there is none."""
         count = self._count_up_to(offset)
         entries = self.entries
         entry = self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
@@ -78,7 +79,7 @@ class OffsetIndex:
         return self.entry(count - 1) if count else OffsetPosition(self.base_offset, 0)
 
     def entry_after(self, position: int) -> OffsetPosition | None:
-        """The first entry whose position is greater, if there is one."""
+        """Return the first entry with a greater position, or None."""
         low, high = 0, self.entries.count
         while low < high:
             middle = (low + high) // 2
@@ -93,18 +94,18 @@ class OffsetIndex:
         return OffsetPosition(self.base_offset + relative_offset, position)
 
     def truncate(self, offset: int) -> None:
-        """Forget every entry at or after ``offset``."""
+        """Remove every entry at or after ``offset``."""
         self.entries.truncate(self._count_up_to(offset - 1))
         self._last_appended_offset = -1
 
     def reset(self) -> None:
-        """Forget every entry, whatever state the file is in."""
+        """Remove every entry, whatever the state of the file."""
         self.entries.reset()
         self._last_appended_offset = -1
 
     def _count_up_to(self, offset: int) -> int:
         count = self.entries.count
-        # Most reads are at the end of the log, and what was noted last is known.
+        # Most lookups are at the end of the log, after the last appended entry.
         if count and -1 < self._last_appended_offset <= offset:
             return count
         return self.entries.count_up_to(offset - self.base_offset)

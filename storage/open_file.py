@@ -1,13 +1,15 @@
-"""A file that stays open for as long as somebody refers to it.
+"""A file that stays open while it is referenced.
 
-A region of a segment may be on its way to a slow client when the segment is deleted, or closed for
-want of descriptors.  The region refers to the open file, and so does the segment; when the last of
-them is gone, the descriptor is closed.  No counting, and no way to forget giving a file back.
+A region of a segment may still be on its way to a slow client when the segment is deleted, or
+closed because too many files are open.  Both the region and the segment reference the open file;
+when the last reference is gone, the descriptor is closed.  There is no reference count to maintain
+and no release call to forget.
 
-Want of descriptors is NotOpened here: whoever opens a file so has changed nothing before that.
+If no descriptor is free, opening raises DescriptorLimitReached: the caller has not changed anything
+yet.
 
-The number itself does so: a walk over the file that was handed its ``descriptor`` and nothing else
-cannot find another file under it.
+The descriptor number itself has this property: a scan that was given only ``descriptor`` keeps the
+file open, so the number cannot be reused for another file.
 
 Owner: none; any thread may drop the last reference.
 """
@@ -21,7 +23,7 @@ from odradek.storage.open_segments import opening_file
 
 
 class Descriptor(int):
-    """A number of an open file, which is closed when nobody has the number any more."""
+    """A file descriptor that is closed when the last reference to the number is gone."""
 
     __slots__ = ()
 
@@ -30,12 +32,12 @@ class Descriptor(int):
 
 
 class OpenFile:
-    """A descriptor that closes itself."""
+    """An open file whose descriptor closes itself."""
 
     __slots__ = ("descriptor",)
 
     def __init__(self, path: files.FilePath, *, writable: bool, must_exist: bool = False) -> None:
-        """What is written to is made if it is missing, unless it should have been there."""
+        """Create a missing file if it is writable, unless ``must_exist``."""
         with opening_file():
             if not writable:
                 opened = files.open_for_reading(path)
@@ -46,5 +48,5 @@ class OpenFile:
         self.descriptor = Descriptor(opened)
 
     def fileno(self) -> int:
-        """For a look; the number alone keeps nothing open."""
+        """Return the plain number; the number alone does not keep the file open."""
         return int(self.descriptor)

@@ -1,27 +1,28 @@
-"""Which of a log's segments are open, and which are closed so that others can be?
+"""Limits how many segments of a log are open.
 
-An open segment takes three descriptors: one for its batches, and one for each index, as a memory
-map has its own.  A log may have thousands of segments and a process only so many descriptors, so
-of those that are merely read, only the last that were opened stay open.  Half of the descriptors
-that the process may have are shared out among the logs that have any segment open, but each log may
-keep ``OPEN_MAX`` in any case: random reads in a few large logs find what they need open, and a
-thousand logs stay within bounds.  It goes by when segments were opened, not by when they were read,
-as every read would have to be noted for that.  A region that a reader was lent, and a walk that is
-under way, keep their file: see open_file.py.
+An open segment uses three descriptors: one for the .log file and one for each memory-mapped index.
+A log may have thousands of segments and a process has a limited number of descriptors, so of the
+segments that are only read, those opened last stay open.  Half of the descriptors of the process
+are shared equally by the logs that have open segments, but each log may keep at least
+``OPEN_SEGMENTS_PER_LOG``.  Random reads in a few large logs find their segments open, and a
+thousand logs stay within the limit.  Segments are closed in the order of opening, not of last use,
+because otherwise every read would have to be recorded.  A region in use by a reader and a running
+scan keep their file open: see open_file.py.
 
-A segment that was written to is spared.  It has room ahead to be cut off, and a sync through its
-descriptor is sure to tell of a failed write, which a file that was closed meanwhile may have
-forgotten.  It is closed when it is sealed and synced: see manager/hosted_log.py.
+A segment that was appended to is not closed.  It has preallocated space to be trimmed, and an fsync
+through its descriptor reports a failed write, while an fsync through a new descriptor may not.  It
+is closed when it is sealed and flushed: see manager/hosted_log.py.
 
-Segments are of one log if they are in one directory.  No log closes segments of another, as each
-may have a thread of its own when it is opened and closed.
+Segments in the same directory belong to the same log.  A log never closes segments of another log,
+because each log may be opened and closed by a different thread.
 
-That no descriptor was left to look at a segment says nothing about the disk, and nothing has
-changed: it is NotOpened, and for clients OutOfDescriptors, which they retry.  In the middle of a
-change it is an OSError like anything else that breaks it off: see manager/mending.py.
+If no descriptor is left to read a segment, that says nothing about the disk, and nothing has
+changed: the error is DescriptorLimitReached, and clients get TooManyOpenFiles, which they retry.
+In the middle of a change it is an OSError, like any other error that interrupts the change: see
+manager/log_repair.py.
 
-Invariant: after ``note``, no more than ``open_max()`` segments of the log are open and at rest.
-Owner: that of the log.
+Invariant: after ``add``, at most ``max_open_segments()`` evictable segments of the log are open.
+Owner: the owner of the log.
 """
 
 from __future__ import annotations
@@ -44,41 +45,41 @@ _DESCRIPTORS_PER_SEGMENT = 3
 
 
 class TooManyOpenFiles(KafkaStorageError):
-    """Too many files are open to open another; what was to be done may be tried again."""
+    """No descriptor is left to open another file; the operation may be retried."""
 
 
 class DescriptorLimitReached(OSError):
-    """There was no descriptor left for a look at a file, before which nothing was changed."""
+    """No descriptor was left to read a file, and nothing has been changed before."""
 
 
 class OpenSegments:
-    """Those of one log, in the order in which they were opened."""
+    """The open segments of one log, in the order in which they were opened."""
 
     def __init__(self) -> None:
-        # Weakly, as they refer to it: a circle would keep files open until it is found.
+        # Weak references: a reference cycle would keep files open until a garbage collection.
         self._segments: WeakKeyDictionary[LogSegment, None] = WeakKeyDictionary()
 
     def add(self, segment: LogSegment) -> None:
-        """It has just been opened, and stays so."""
+        """Add a segment that has just been opened; close others if there are too many."""
         self._segments.pop(segment, None)
         self._segments[segment] = None
         limit = max_open_segments()
         if len(self._segments) > limit:
             segments = list(self._segments)
-            # Some more than need be, or going over all of them would be due again at once.
+            # Close some more than necessary, so that the next open need not scan all of them.
             close_evictable([each for each in segments if each.is_evictable][: -limit + limit // 8])
 
     def discard(self, segment: LogSegment) -> None:
-        """It has been closed."""
+        """Remove a segment that has been closed."""
         self._segments.pop(segment, None)
 
 
-#: Kept by the segments that are open in a directory.
+#: The open segments of a directory hold the references that keep an entry alive.
 _open_segments_by_directory: WeakValueDictionary[Path, OpenSegments] = WeakValueDictionary()
 
 
 def max_open_segments() -> int:
-    """How many segments of one log may be open that are merely read."""
+    """Return how many evictable segments of one log may be open."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(
         OPEN_SEGMENTS_PER_LOG,
@@ -87,12 +88,12 @@ def max_open_segments() -> int:
 
 
 def open_segments_of(segment: LogSegment) -> OpenSegments:
-    """The open segments of the log that it belongs to."""
+    """Return the open segments of the log that the segment belongs to."""
     return _open_segments_by_directory.setdefault(segment.directory, OpenSegments())
 
 
 def close_evictable(segments: Iterable[LogSegment]) -> None:
-    """Close those that can be opened again as they are."""
+    """Close the segments that can be reopened without loss."""
     for segment in segments:
         if segment.is_evictable:
             segment.close_handlers()
@@ -100,12 +101,12 @@ def close_evictable(segments: Iterable[LogSegment]) -> None:
 
 @contextmanager
 def restore_open_state(segment: LogSegment) -> Iterator[None]:
-    """For a look: if it is closed, it is closed again afterwards."""
+    """Read a segment and close it again afterwards if it was closed before."""
     was_open, was_evictable = segment.is_open, segment.is_evictable
     try:
         yield
     except OSError as error:
-        # A look that meets a damaged index makes it anew, which is no mere look.
+        # A read that finds a damaged index rebuilds it, which is a change.
         is_changed = was_evictable and not segment.is_evictable
         if is_too_many_open_files(error) and not is_changed:
             raise TooManyOpenFiles(str(error)) from error
@@ -118,7 +119,7 @@ def restore_open_state(segment: LogSegment) -> Iterator[None]:
 
 @contextmanager
 def retriable() -> Iterator[None]:
-    """Around what changes nothing before it has opened all it needs."""
+    """Wrap code that opens all files it needs before it changes anything."""
     try:
         yield
     except OSError as error:
@@ -129,7 +130,7 @@ def retriable() -> Iterator[None]:
 
 @contextmanager
 def opening_file() -> Iterator[None]:
-    """Around the opening of a file, where nothing has been changed before."""
+    """Wrap the opening of a file before anything has been changed."""
     try:
         yield
     except OSError as error:
@@ -140,7 +141,7 @@ def opening_file() -> Iterator[None]:
 
 @contextmanager
 def not_retriable() -> Iterator[None]:
-    """Around what is left half done if it is broken off, even by a mere look."""
+    """Wrap code that is left half done if any step fails, even a read."""
     try:
         yield
     except (TooManyOpenFiles, DescriptorLimitReached) as error:
@@ -148,5 +149,5 @@ def not_retriable() -> Iterator[None]:
 
 
 def is_too_many_open_files(error: OSError) -> bool:
-    """Of the process, or of the whole system."""
+    """Whether the limit of the process or of the whole system was reached."""
     return error.errno in (errno.EMFILE, errno.ENFILE)

@@ -1,11 +1,11 @@
-"""The file ``partition.metadata`` of a log: which topic's log is it?
+"""The file ``partition.metadata`` holds the topic id of a log.  Kafka: PartitionMetadataFile.
 
     version: 0
     topic_id: <22 characters of base64url>
 
-A topic that is deleted and made again has the same name and another id, so a log left behind by the
-first is told from one of the second.  The second line has no end.  Whatever later versions add is
-left unread, as Kafka leaves it, so that a directory survives a downgrade.
+A topic that is deleted and created again has the same name and another id.  The id distinguishes a
+log left over from the first topic from a log of the second.  The second line has no newline.
+Further lines of later versions are ignored, as in Kafka, so a directory survives a downgrade.
 
 Owner: none; holds no state, any thread.
 """
@@ -25,7 +25,7 @@ _TOPIC_ID = re.compile(rb"topic_id:\s+([A-Za-z0-9_-]{22})")
 
 
 def read(directory: Path) -> Uuid | None:
-    """The topic's id; None if there is no file, as for topics older than ids."""
+    """Return the topic id; None if there is no file, as for topics older than topic ids."""
     path = directory / FILE_NAME
     content = files.read(path)
     if content is None:
@@ -37,14 +37,14 @@ def read(directory: Path) -> Uuid | None:
         raise CorruptCheckpoint(path, line=1, reason=f"not a version: {lines[0]!r}")
     match = _TOPIC_ID.fullmatch(lines[1])
     topic_id = Uuid.parse(match[1].decode()) if match else ZERO_UUID
-    # The last character has bits to spare, which no writer sets.
+    # The last character has unused bits, which no writer sets.
     if match is None or topic_id == ZERO_UUID or str(topic_id).encode() != match[1]:
         raise CorruptCheckpoint(path, line=2, reason=f"not a topic id: {lines[1]!r}")
     return topic_id
 
 
 def write(directory: Path, topic_id: Uuid, *, is_synced: bool = True) -> None:
-    """A log never changes its topic.  If synced, durable when it returns; else maybe torn."""
+    """Write the id once.  If synced, it is durable on return; otherwise a crash may tear it."""
     assert topic_id != ZERO_UUID
     current = read(directory)
     if current is not None and current != topic_id:

@@ -1,20 +1,21 @@
-"""The names of a partition's directory and of the files in it, made and read.
+"""The names of a partition's directory and of the files in it.
 
-    TOPIC-PARTITION                         a partition's log
-    TOPIC-PARTITION.UNIQUE-delete           waits to be removed
-    TOPIC-PARTITION.UNIQUE-future           its copy on the way to another log directory
-    TOPIC-PARTITION.UNIQUE-stray            belongs to no topic that the controller knows
+    TOPIC-PARTITION                         log of a partition
+    TOPIC-PARTITION.UNIQUE-delete           scheduled for deletion
+    TOPIC-PARTITION.UNIQUE-future           copy that is moving to another log directory
+    TOPIC-PARTITION.UNIQUE-stray            log of a topic that the controller does not know
 
-    00000000000000000042.log                a segment whose base offset is 42
+    00000000000000000042.log                segment with base offset 42
                         .index .timeindex .txnindex
-                        .snapshot           the producers' state before offset 42
-                        ... .deleted        waits to be removed
+                        .snapshot           producer state before offset 42
+                        ... .deleted        scheduled for deletion
                         ... .cleaned        compaction is writing it
-                        ... .swap           compaction has written it; it takes its segment's place
+                        ... .swap           compaction has written it; it will replace its segment
 
-UNIQUE is 32 hexadecimal digits.  File systems end names at 255 bytes, and topics may have 249: a
-topic is cut short in a name that only waits for removal, but not in a ``-future`` name, which must
-tell its topic after a restart; such a topic cannot move between log directories (KAFKA-4893).
+UNIQUE is 32 hexadecimal digits.  File names have at most 255 bytes, and topic names may have 249.
+The topic is shortened in the name of a directory to be deleted, but not in a ``-future`` name,
+which must identify the topic after a restart.  A topic with such a long name cannot move between
+log directories (KAFKA-4893).
 
 Owner: none; immutable, any thread.
 """
@@ -39,12 +40,12 @@ _VALID_TOPIC = re.compile(_TOPIC)
 
 
 def is_valid_topic_name(name: str) -> bool:
-    """Whether a topic may have this name; it then fits into a directory's."""
+    """Whether Kafka accepts the topic name; every such name fits into a directory name."""
     return _VALID_TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 class DirectoryType(Enum):
-    """What a partition's directory is there for; its value ends the name."""
+    """The purpose of a partition's directory; the value is the suffix of its name."""
 
     LOG = ""
     DELETE = "-delete"
@@ -54,7 +55,7 @@ class DirectoryType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryName:
-    """The name of a partition's directory.  A removed one's topic may be cut short."""
+    """The name of a partition's directory.  The topic of a deleted one may be shortened."""
 
     partition: TopicPartition
     directory_type: DirectoryType = DirectoryType.LOG
@@ -78,7 +79,7 @@ class DirectoryName:
 
 
 def new_directory_name(partition: TopicPartition, directory_type: DirectoryType) -> DirectoryName:
-    """One that no other directory has."""
+    """Return a name that no other directory has."""
     return DirectoryName(
         partition, directory_type, "" if directory_type is DirectoryType.LOG else uuid4().hex
     )
@@ -91,7 +92,7 @@ _DIRECTORY = re.compile(
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """None for a name that no partition's directory has."""
+    """Return None if it is not the name of a partition's directory."""
     match = _DIRECTORY.fullmatch(name)
     if match is None or int(match["partition"]) > PARTITION_MAX:
         return None
@@ -100,7 +101,7 @@ def parse_directory_name(name: str) -> DirectoryName | None:
 
 
 class LogFileType(Enum):
-    """What a file of a log holds; its value is the first ending of the name."""
+    """The content of a log's file; the value is the first suffix of its name."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -109,7 +110,7 @@ class LogFileType(Enum):
     PRODUCER_SNAPSHOT = ".snapshot"
 
 
-#: The files of a segment, the batches last: a segment is there if they are.
+#: The files of a segment, the .log file last: the segment exists if the .log file does.
 SEGMENT_FILE_TYPES = (
     LogFileType.OFFSET_INDEX,
     LogFileType.TIME_INDEX,
@@ -119,7 +120,7 @@ SEGMENT_FILE_TYPES = (
 
 
 class FileStage(Enum):
-    """Where a file is between being made and being removed; its value is the last ending."""
+    """The life cycle of a file; the value is the last suffix of its name."""
 
     IN_USE = ""
     DELETED = ".deleted"
@@ -146,7 +147,7 @@ _FILE = re.compile(
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """None for a name that no file of a segment and no snapshot has."""
+    """Return None if it is not the name of a segment file or a snapshot."""
     match = _FILE.fullmatch(name)
     if match is None or int(match["offset"]) > OFFSET_MAX:
         return None

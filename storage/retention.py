@@ -1,25 +1,30 @@
-"""Which segments are too old, too many, or before the start of the log?
+"""Retention: deletes segments by age, by size, or before the log start offset.
 
-Whole segments go, from the first on, and none that the high watermark has not passed, so that the
-start of a log never overtakes it.  If all of them go, the active one is sealed first and an empty
-one takes its place.
+Kafka: UnifiedLog.deleteOldSegments, deleteRetentionMsBreachedSegments,
+deleteRetentionSizeBreachedSegments and deleteLogStartOffsetBreachedSegments.
 
-    by start   everything in it lies before the start of the log; whatever the policy is
-    by size    without it, the log is still as large as ``retention.bytes``
-    by time    its largest timestamp is older than ``retention.ms``; where records have no
-               timestamps, the time when its file was last written counts
+Whole segments are deleted, from the first on, and only those below the high watermark: the log
+start offset never passes the high watermark.  If all segments are deleted, the active one is sealed
+first and an empty segment replaces it.
 
-Of each that goes it is told why, how young its records are and when they were written: whoever
-knows that a clock has jumped, or sees that what was just written is too old already, can say so.
+    log start offset   all records are before the log start offset; applies to every cleanup policy
+    retention size     the log is at least ``retention.bytes`` large without the segment
+    retention time     the largest timestamp is older than ``retention.ms``; if the records have no
+                       timestamps, the modification time of the .log file is used
 
-    take_outlived   the log begins later, and has those segments no more.  Their files keep their
-                    names: a crash leaves segments before the start of the log, if that has been
-                    checkpointed, or all as it was
-    files_aside     the files get out of the way, which sleeps in the kernel.  Until that is done
-                    nobody may make, cut or move segments there (cleaner/schedule.py)
-    snapshots       of producers follow: ``deletion.set_snapshots_aside``
+Each deleted segment is reported with the reason, its largest timestamp and its modification time.
+The report shows when a clock has jumped, or when records are too old as soon as they are written.
 
-Owner: the event loop; what ``files_aside`` returns may run on a disk thread.
+    delete_old_segments      advances the log start offset and removes the segments from the log.
+                             Their files keep their names.  A crash leaves segments before the log
+                             start offset if that was checkpointed, or leaves everything unchanged
+    plan_file_deletion       returns a function that renames the files and blocks in the kernel.
+                             Until it is done, nothing may create, truncate or move segments of the
+                             log (cleaner/log_cleaner_manager.py)
+    mark_snapshots_deleted   renames the producer snapshots afterwards (segment_deletion.py)
+
+Kafka: UnifiedLog.deleteOldSegments.
+Owner: the event loop; the function from ``plan_file_deletion`` may run on a disk thread.
 """
 
 from __future__ import annotations
@@ -38,22 +43,22 @@ from odradek.storage.unified_log import UnifiedLog
 
 
 class SegmentDeletionReason(Enum):
-    """Why a segment need not be kept."""
+    """Why a segment is deleted."""
 
-    START_OFFSET_BREACH = "it lies before the start of the log"
-    RETENTION_SIZE_BREACH = "the log is large enough without it, by retention.bytes"
-    RETENTION_MS_BREACH = "it is older than allowed, by retention.ms"
+    START_OFFSET_BREACH = "log start offset breach"
+    RETENTION_SIZE_BREACH = "retention size breach (retention.bytes)"
+    RETENTION_MS_BREACH = "retention time breach (retention.ms)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletableSegment:
-    """A segment that was taken out of its log, and waits for removal."""
+    """A segment that was removed from its log and whose files are to be deleted."""
 
     partition: TopicPartition
     segment: LogSegment
     reason: SegmentDeletionReason
-    max_timestamp: int  # of its records; NO_TIMESTAMP if they have none
-    last_modified_ms: int  # when its file last was
+    max_timestamp: int  # NO_TIMESTAMP if its records have none
+    last_modified_ms: int  # modification time of the .log file
 
     def __str__(self) -> str:
         segment = self.segment
@@ -65,7 +70,7 @@ class DeletableSegment:
 
 
 def apply_retention(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegment]:
-    """All of it, for a caller that may sleep; what waits for removal, in the order of offsets."""
+    """Run all steps, for callers that may block; return the segments in the order of offsets."""
     deleted = delete_old_segments(log, now_ms=now_ms)
     if deleted:
         plan_file_deletion(log, deleted)()
@@ -76,7 +81,7 @@ def apply_retention(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegment]:
 
 
 def delete_old_segments(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegment]:
-    """Take what need not be kept out of the log; what was taken, in the order of offsets."""
+    """Remove segments from the log; return them in the order of offsets."""
     deleted = _delete_matching(
         log, SegmentDeletionReason.START_OFFSET_BREACH, _start_offset_predicate(log), now_ms
     )
@@ -94,15 +99,15 @@ def delete_old_segments(log: UnifiedLog, *, now_ms: int) -> list[DeletableSegmen
 
 
 def plan_file_deletion(log: UnifiedLog, deleted: Sequence[DeletableSegment]) -> Callable[[], None]:
-    """What renames the files of segments that have just been taken out of the log."""
+    """Return a function that renames the files of segments just removed from the log."""
     segments = [each.segment for each in deleted]
     directory = log.directory
     is_first_unflushed = log.recovery_point <= log.segments.first.base_offset
 
     def run() -> None:
         if is_first_unflushed:
-            # The name of the next segment may soon be all that tells where the log goes on: it
-            # must not be lost while the removal of the others is kept.
+            # The name of the remaining segment may soon be the only record of the next offset.  It
+            # must be durable before the deletion of the others is.
             files.sync_directory(directory)
         mark_segment_files_deleted(segments)
 
@@ -113,7 +118,7 @@ DeletionPredicate = Callable[[LogSegment, LogSegment | None], bool]
 
 
 def _deletable_segments(log: UnifiedLog, predicate: DeletionPredicate) -> Iterator[LogSegment]:
-    """The segments from the first on that may go and of which the condition holds."""
+    """Yield segments from the first on, while they may be deleted and match the predicate."""
     for segment in log.segments:
         following = log.segments.higher_segment(segment)
         if following is None and segment.size_bytes == 0:
@@ -160,7 +165,7 @@ def _largest_timestamp_ms(segment: LogSegment) -> int:
 
 
 def last_modified_ms(segment: LogSegment) -> int:
-    """When the file of its batches was last written."""
+    """Return the modification time of the .log file."""
     return segment.path(LogFileType.LOG).stat().st_mtime_ns // 1_000_000
 
 

@@ -1,10 +1,11 @@
-"""Removing files in two steps: renamed at once, removed when nobody can still be reading them.
+"""Deletion of segment files in two steps: rename at once, remove after a delay.
 
-A renamed file (``.deleted``) is out of the log: a restart removes it.  Readers that were lent a
-region of it keep their open file, so the delay of ``file.delete.delay.ms`` is only for tools and
-administrators, as in Kafka; the caller decides when it has passed.
+A renamed file (``.deleted``) no longer belongs to the log, and a restart removes it.  Readers that
+hold a region of the file keep it open, so the delay ``file.delete.delay.ms`` only serves tools and
+administrators, as in Kafka.  The caller decides when the delay has passed.
 
-Owner: the event loop; ``set_files_aside`` and ``remove`` may run on a disk thread.
+Owner: the event loop; ``mark_segment_files_deleted`` and ``delete_segment_files`` may run on a disk
+thread.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from odradek.storage.producer_state.snapshot import ProducerSnapshots
 
 
 def mark_segments_deleted(segments: Sequence[LogSegment], snapshots: ProducerSnapshots) -> None:
-    """Rename the files of segments that are no longer in the log, and of their snapshots."""
+    """Rename the files of segments removed from the log, and their producer snapshots."""
     mark_segment_files_deleted(segments)
     mark_snapshots_deleted(segments, snapshots)
 
 
 def mark_segment_files_deleted(segments: Sequence[LogSegment]) -> None:
-    """The first half of ``set_aside``, which sleeps in the kernel.
+    """Rename the segment files; blocks in the kernel.  Half of ``mark_segments_deleted``.
 
-    The batches first, and for good: a power cut that brought them back without their transaction
-    index would show what was aborted.
+    The .log files are renamed first, durably: a power cut that restored a .log file without its
+    transaction index would expose aborted records.
     """
     for segment in segments:
         files.rename(
@@ -41,7 +42,7 @@ def mark_segment_files_deleted(segments: Sequence[LogSegment]) -> None:
 
 
 def mark_snapshots_deleted(segments: Iterable[LogSegment], snapshots: ProducerSnapshots) -> None:
-    """The second half, for the owner of the log."""
+    """Rename the snapshots; runs on the owner of the log.  Half of ``mark_segments_deleted``."""
     for segment in segments:
         snapshots.mark_deleted(segment.base_offset)
 
@@ -49,13 +50,13 @@ def mark_snapshots_deleted(segments: Iterable[LogSegment], snapshots: ProducerSn
 def mark_segments_deleted_in_reverse(
     segments: Sequence[LogSegment], snapshots: ProducerSnapshots
 ) -> None:
-    """Each is gone for good before the one before it goes: no power cut leaves a gap."""
+    """Delete from the last to the first, each durably: no power cut leaves a gap."""
     for segment in reversed(segments):
         mark_segments_deleted([segment], snapshots)
 
 
 def delete_segment_files(segments: Iterable[LogSegment]) -> None:
-    """The delay has passed."""
+    """Remove the renamed files, after the delay."""
     for segment in segments:
         segment.remove()
         files.remove(

@@ -1,11 +1,11 @@
-"""Reading a segment again after an unclean stop: what is whole stays, the rest is cut off.
+"""Recovery of a segment after an unclean shutdown.  Kafka: LogSegment.recover.
 
-Every batch is checked: it must be complete, its checksum right, and its offsets, which the checksum
-does not cover, beyond those before it and near enough to the segment's base.  The file is cut at
-the first that is not.  The three indexes are written anew from what is left, leader epochs and
-producers' states learn from it.
+Every batch is checked: it must be complete, its checksum must match, and its offsets, which the
+checksum does not cover, must follow the offsets before it and fit into the segment's indexes.  The
+file is truncated at the first batch that fails.  The three indexes, the leader epochs and the
+producer state are rebuilt from the valid batches.
 
-Owner: whoever recovers the log; nobody else has it open.
+Owner: the thread that recovers the log; no other thread has it open.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_BYTES = 1024 * 1024
 
 
 class SegmentRecovery:
-    """One pass over one segment.  ``producers`` must know everything before its base offset."""
+    """One pass over a segment.  The producer state must end at the segment's base offset."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SegmentRecovery:
         self.error: CorruptMessage | None = None
 
     def run(self) -> None:
-        """Read the segment; what is found stands in ``valid_bytes`` and ``damage``."""
+        """Read the segment and set ``next_offset``, ``valid_bytes`` and ``error``."""
         segment = self.segment
         segment.reset_indexes()
         segment.transaction_index.reset()
@@ -54,11 +54,11 @@ class SegmentRecovery:
             self._producer_state_manager.update_map_end_offset(self.next_offset)
 
     def truncate(self) -> int:
-        """Remove what is not valid; how many bytes.  Later segments must be gone by then."""
+        """Remove invalid bytes and return their number.  Delete later segments before this."""
         segment = self.segment
         removed = segment.size_bytes - self.valid_bytes
         if removed:
-            # Synced, as what is appended next must not end where an old batch happens to begin.
+            # Flushed, because the next appended batch must not end where an old batch begins.
             files.truncate(segment.path(LogFileType.LOG), self.valid_bytes)
             files.sync_path(segment.path(LogFileType.LOG))
         segment.finish_recovery(size_bytes=self.valid_bytes)
@@ -68,7 +68,7 @@ class SegmentRecovery:
         segment = self.segment
         batch.check_crc()
         last_offset = batch.last_offset
-        # An old wrapper would have to be unpacked to tell its first offset.
+        # The first offset of an old compressed wrapper is only known after decompression.
         first_offset = batch.base_offset if isinstance(batch, RecordBatch) else last_offset
         if first_offset < self.next_offset or last_offset > segment.offset_max:
             raise CorruptMessage(f"{batch} at {position}, where {self.next_offset} is next")
@@ -82,10 +82,10 @@ class SegmentRecovery:
 
 
 def update_leader_epochs(batch: AnyBatch, leader_epoch_cache: LeaderEpochFileCache) -> None:
-    """Take the epoch of a batch that is in the log into account.
+    """Update the leader epochs with a batch that is in the log.
 
-    What is known of it already stays: compaction may have removed the batch that it began with.
-    What contradicts it is of batches that are no longer there.
+    An existing entry of the same epoch stays: compaction may have removed its first batch.  Entries
+    that contradict the batch are removed: their batches are no longer in the log.
     """
     epoch, offset = batch.partition_leader_epoch, batch.base_offset
     if (
@@ -93,7 +93,7 @@ def update_leader_epochs(batch: AnyBatch, leader_epoch_cache: LeaderEpochFileCac
         and offset >= leader_epoch_cache.latest_start_offset
     ):
         return
-    # Below NO_PARTITION_LEADER_EPOCH it is damaged, which the checksum does not show.
+    # An epoch below NO_PARTITION_LEADER_EPOCH is corrupt; the checksum does not cover it.
     if epoch >= 0 and leader_epoch_cache.epoch_for_offset(offset) != epoch:
         leader_epoch_cache.reconcile(epoch, start_offset=offset)
 
@@ -103,7 +103,7 @@ def update_producer_state(
     producer_state_manager: ProducerStateManager,
     aborted_txns: TransactionIndex | list[AbortedTxn] | None = None,
 ) -> None:
-    """Take a batch that is in the log into account; what it aborts is noted in ``index``."""
+    """Replay a batch that is in the log; add aborted transactions to ``aborted_txns``."""
     if batch.producer_id >= 0:
         append_result = producer_state_manager.analyze_and_validate(
             [batch], AppendOrigin.REPLICATION
@@ -121,9 +121,9 @@ def update_producer_state(
 def rebuild_transaction_index(
     segment: LogSegment, producer_state_manager: ProducerStateManager
 ) -> CorruptMessage | None:
-    """Anew from the batches, up to the first bad one; why it is bad, if there is one.
+    """Rebuild the index from the batches; return the error at the first corrupt batch, if any.
 
-    ``producers`` must know everything before the segment.
+    The producer state must end at the segment's base offset.
     """
     error: CorruptMessage | None = None
     aborted: list[AbortedTxn] = []
@@ -133,16 +133,16 @@ def rebuild_transaction_index(
             update_producer_state(batch, producer_state_manager, aborted)
     except CorruptMessage as corrupt:
         error = corrupt
-    # At once, as nobody would notice that half of it is missing.
+    # Replaced in one step, because a missing half would not be detected later.
     segment.transaction_index.replace(aborted)
     return error
 
 
 def trim_preallocated_space(segment: LogSegment) -> None:
-    """Cut off what a sealed segment has left of its preallocated room.
+    """Truncate the preallocated space at the end of a sealed segment.
 
-    It was cut when the segment was sealed, but without a sync: a power cut may have undone that,
-    before the recovery point too.
+    Sealing truncates it without an fsync, so a power cut may restore it, even before the recovery
+    point.
     """
     if segment.config.preallocated_bytes == 0:
         return

@@ -1,15 +1,15 @@
-"""Is it time to seal the active segment and to begin another?
+"""Decides when to roll a new segment.  Kafka: UnifiedLog.maybeRoll, LogSegment.shouldRoll.
 
-    by size       with what is to be appended it would be larger than ``segment.bytes``
+    by size       the append would make the segment larger than ``segment.bytes``
     by index      one of its indexes is full
-    by distance   an offset would be too far from its base for the 32 bits of an index entry
-    by age        ``segment.ms`` has passed, or ``max.compaction.lag.ms`` in a compacted topic, as
-                  nothing in an active segment is compacted; less a jitter, so that the segments of
-                  partitions that began together are not all rolled together
+    by distance   an offset would not fit into the 32 bits of an index entry
+    by age        ``segment.ms`` has passed, or ``max.compaction.lag.ms`` in a compacted topic,
+                  because the active segment is never compacted; less a jitter, which prevents
+                  partitions created together from rolling together
 
-The age is told by the records' own clock, so that replicas roll alike: from the timestamp of the
-first batch to that of the batch to be appended.  Where the first has none, the broker's clock
-counts, from when the segment was begun, or from when it was first asked about after a restart.
+The age is measured with record timestamps, so that replicas roll at the same offset: from the
+timestamp of the first batch to that of the batch to append.  If the first batch has no timestamp,
+the broker's clock is used, from the creation of the segment or the first check after a restart.
 
 Owner: the event loop.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def should_roll(
     log: UnifiedLog, active: LogSegment, records_to_append: RecordsToAppend, now_ms: int
 ) -> bool:
-    """Before ``admitted`` can be appended to the active segment."""
+    """Whether to roll before ``records_to_append`` are appended to the active segment."""
     rules, size_bytes = log.append_rules, active.size_bytes
     if (
         size_bytes + records_to_append.size_bytes > rules.segment_bytes
@@ -61,20 +61,20 @@ def _age_ms(segment: LogSegment, now_ms: int) -> int:
 
 
 def get_first_batch_timestamp(segment: LogSegment) -> int:
-    """The largest timestamp in the first batch of the segment; NO_TIMESTAMP if it has none."""
+    """Return the largest timestamp in the first batch; NO_TIMESTAMP if it has none."""
     timestamp = segment.first_batch_timestamp
     if timestamp is None:
         timestamp = NO_TIMESTAMP
-        # Whoever reads the batch will be told of damage; whoever looks at many has none left open.
+        # Readers of the batch get the error.  Segments that were closed are closed again.
         with suppress(CorruptMessage), restore_open_state(segment):
             first = segment.translate_offset(segment.base_offset)
             if first is not None:
                 timestamp = segment.read_batch(first).max_timestamp
-        # Not before: a look for which no descriptor is left tells nothing.
+        # Cached only here: a read that fails for lack of descriptors has no result.
         segment.first_batch_timestamp = timestamp
     return timestamp
 
 
 def _jitter_ms(log: UnifiedLog, segment: LogSegment, max_ms: int) -> int:
-    """The same after a restart."""
+    """Derive the jitter from the segment, so it is the same after a restart."""
     return crc32(f"{log.partition} {segment.base_offset}".encode()) % max_ms

@@ -1,22 +1,24 @@
-"""A segment whose offsets are too far apart for its indexes, made into several.
+"""Splits a segment whose offsets overflow its indexes.  Kafka: UnifiedLog.splitOverflowedSegment.
 
-Index entries have 32 bits for the distance from a segment's base offset.  Kafka before 0.11 did not
-mind that when it compacted several segments into one (KAFKA-5413, KAFKA-6264).  Nothing is wrong
-with the batches of such a segment, but the far ones could not be found by their offsets, and
-recovery would take them for damaged.
+Index entries have 32 bits for the distance from a segment's base offset.  Kafka before 0.11 ignored
+this limit when it compacted several segments into one (KAFKA-5413, KAFKA-6264).  The batches of
+such a segment are valid, but a lookup by offset cannot find those that are too far from the base
+offset, and recovery would treat them as corrupt.
 
-The batches stay as they are, byte for byte, in segments that begin where the distance would become
-too large.  The first keeps the name of the old one, even if nothing is left for it, so that it
-takes its place.  Indexes are left to the loader, which misses them.
+The batches are copied byte for byte into segments that begin where the distance would become too
+large.  The first one keeps the name of the old segment and replaces it, even if it has no batches.
+The indexes are missing at first; the loader rebuilds them.
 
-    .cleaned   written and synced; a crash leaves the old segment
-    .swap      the first part last, and for good only when all others are: with it, all are whole,
-               and swap_recovery.py finishes, now or at the next start.  Without it, all are removed
+    .cleaned   written and flushed; a crash leaves the old segment
+    .swap      the first part is renamed last, after the other names are durable.  If it exists, all
+               parts are complete, and swap_recovery.py finishes, now or at the next start.  If it
+               does not exist, all parts are removed
 
-Only a sealed segment can have come about so; that it has, the next one tells, which begins far off.
-In the active one, an offset so far away is damage.  Kafka splits in the same way, by these names.
+Only a sealed segment can overflow.  The next segment shows it, because its base offset is too far
+away.  In the active segment an offset that is too far away is damage.  Kafka splits in the same way
+and uses the same names.
 
-Owner: whoever opens the log; nobody else has it open.
+Owner: the thread that opens the log; no other thread has it open.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ COPY_BYTES = 1024 * 1024
 
 
 class SegmentPart(NamedTuple):
-    """A segment to be: its base offset, and where in the old .log file its batches are."""
+    """A new segment: its base offset, and the positions of its batches in the old .log file."""
 
     base_offset: int
     start: int
@@ -44,7 +46,7 @@ class SegmentPart(NamedTuple):
 
 
 def split_overflowed_segments(directory: Path, base_offsets: Iterable[int]) -> list[Path]:
-    """Split what has to be, of all segments of a log; the files that were."""
+    """Split every overflowed segment of a log; return the paths of the split .log files."""
     split = []
     for base_offset, following in pairwise(sorted(base_offsets)):
         if following - 1 - base_offset <= RELATIVE_OFFSET_MAX:
@@ -58,7 +60,7 @@ def split_overflowed_segments(directory: Path, base_offsets: Iterable[int]) -> l
 
 
 def _plan_parts(path: Path, base_offset: int, *, end_offset: int) -> list[SegmentPart]:
-    """As few as possible; one if the segment is in order, or too damaged to tell."""
+    """Return as few parts as possible; one if no split is needed or the segment is corrupt."""
     size_bytes = path.stat().st_size
     starts = [(base_offset, 0)]
     next_offset = base_offset
@@ -68,7 +70,7 @@ def _plan_parts(path: Path, base_offset: int, *, end_offset: int) -> list[Segmen
         if not next_offset <= last_offset < end_offset:
             return [SegmentPart(base_offset, 0, size_bytes)]
         if last_offset - starts[-1][0] > RELATIVE_OFFSET_MAX:
-            # An old wrapper tells only its last offset; its first is no further away than this.
+            # An old wrapper has only its last offset; its first offset is at most this far away.
             starts.append((max(next_offset, last_offset - RELATIVE_OFFSET_MAX), location.position))
         next_offset = last_offset + 1
     ends = [position for _, position in starts[1:]] + [size_bytes]

@@ -1,6 +1,6 @@
-"""What a few settings of logs may be, where a range or a choice cannot say it.
+"""Checks of log settings that a range or a choice cannot express.
 
-Each rule returns the sentence that a value breaks, or None.
+Each check returns the rule that the value breaks, or None.
 """
 
 import re
@@ -20,10 +20,10 @@ def check_gzip_level(level: int) -> str | None:
 def check_throttled_replicas(replicas: tuple[str, ...]) -> str | None:
     if replicas == ("*",) or all(_REPLICA.fullmatch(replica) for replica in replicas):
         return None
-    return "must be *, or partition:broker pairs between commas"
+    return "must be * or partition:broker pairs separated by commas"
 
 
-# The protocol of a release came in steps: 2.1 in 2.1-IV0, 2.1-IV1 and 2.1-IV2.
+# The protocol of a release changed in steps: 2.1 in 2.1-IV0, 2.1-IV1 and 2.1-IV2.
 _IV_COUNTS = {
     "0.8.0": 0, "0.8.1": 0, "0.8.2": 0, "0.9.0": 0, "0.10.0": 2, "0.10.1": 3, "0.10.2": 1,
     "0.11.0": 3, "1.0": 1, "1.1": 1, "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2, "2.4": 2, "2.5": 1,
@@ -34,7 +34,7 @@ _VERSIONS = {f"{release}-IV{step}" for release in _IV_COUNTS for step in range(_
 
 
 def check_message_format_version(version: str) -> str | None:
-    """A fix release, such as 2.8.1, counts as the release that it fixes."""
+    """Treat a bugfix release, such as 2.8.1, as its minor release."""
     parts = version.split(".")
     release = ".".join(parts[: 3 if version.startswith("0.") else 2])
     return (

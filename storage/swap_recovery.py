@@ -1,21 +1,21 @@
-"""What becomes of a compaction that a crash interrupted?
+"""Finishes or undoes a compaction that a crash interrupted.
 
-By the files that ``cleaner/swap.py`` leaves behind at each of its steps:
+The files that each step of ``cleaner/segment_swap.py`` leaves behind decide:
 
-    .cleaned                  its writing, or the first renames, were not finished: it is removed,
-                              and before it every ``.swap`` file from its base offset on, which are
-                              parts of the same segment
-    .log.swap                 the new segment is whole.  The old ones that it replaces are removed,
-                              if they still are there, and it takes their place
-    .index.swap and others,   the batches are in place: their indexes follow.  Without any batches
-    but no .log.swap          they are of no use, and are removed
+    .cleaned                  writing, or the first renames, were not finished.  First every
+                              ``.swap`` file from the same base offset on is removed, because it is
+                              part of the same segment, then the ``.cleaned`` file
+    .log.swap                 the new segment is complete.  The old segments that it replaces are
+                              removed, if they still exist, and it takes their place
+    .index.swap and others,   the .log file is in place: the indexes follow.  Indexes without a .log
+    but no .log.swap          file are removed
 
-An old segment is replaced if its base offset is that of the new one, or lies within its offsets.
-One that lies beyond was replaced by nothing: no record of it is needed, and it may as well stay.
-Each step is synced before the next, so that a second crash leads here again.  Kafka reads these
-names in the same way, and this reads what Kafka leaves behind.
+An old segment is replaced if its base offset is that of the new one or lies within its offsets.  An
+old segment beyond that was replaced by nothing: none of its records is needed, and it may stay.
+Each step is fsynced before the next, so a second crash is handled in the same way.  Kafka uses the
+same names with the same meaning, so this also handles what Kafka leaves behind.
 
-Owner: whoever opens the log; nobody else has it open.
+Owner: the thread that opens the log; no other thread has it open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from odradek.storage.paths import (
 
 
 def complete_swap_operations(directory: Path) -> list[str]:
-    """Leave no ``.cleaned`` or ``.swap`` file; the names of the files that were, if any were."""
+    """Remove all ``.cleaned`` and ``.swap`` files; return their names."""
     names = [
         name for name in map(parse_file_name, files.system.listdir(directory)) if name is not None
     ]
@@ -77,7 +77,7 @@ def _put_indexes_in_place(directory: Path, indexes: list[FileName]) -> None:
 
 
 def _end_offset(path: Path, base_offset: int) -> int:
-    """The offset after the last; at least one belongs to a segment, even if it is empty."""
+    """Return the offset after the last; even an empty segment covers its base offset."""
     file = OpenFile(path, writable=False)
     end = base_offset + 1
     for location in batch_scan.scan_headers(file.descriptor, start=0, end=path.stat().st_size):
@@ -86,7 +86,7 @@ def _end_offset(path: Path, base_offset: int) -> int:
 
 
 def _files_in_use(directory: Path, *, start: int, end: int) -> list[FileName]:
-    """The files of the segments whose base offsets are from ``start`` to before ``end``."""
+    """Return the files of the segments with base offsets from ``start`` to before ``end``."""
     names = [
         name for name in map(parse_file_name, files.system.listdir(directory)) if name is not None
     ]

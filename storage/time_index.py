@@ -1,14 +1,13 @@
-"""The .timeindex file of a segment: from which offset on can a record be as young as T?
+"""The .timeindex file of a segment maps a timestamp to an offset.  Kafka: TimeIndex.
 
 The file is an array of 12-byte entries, big-endian, timestamps strictly ascending:
 
-    timestamp        int64    the largest up to this point of the segment
-    relative offset  uint32   of the batch that has it, minus the base offset of the segment
+    timestamp        int64    largest timestamp up to this point of the segment
+    relative offset  uint32   last offset of the batch that has it, minus the segment's base offset
 
-An entry says: everything before that offset is older than, or as old as, the timestamp.  Entries
-are added together with those of the offset index, when the largest timestamp has grown, and once
-more when the segment is sealed, so that the last entry of a sealed segment holds its largest
-timestamp.
+An entry means: no record before that offset has a larger timestamp.  An entry is added together
+with an entry of the offset index if the largest timestamp has grown, and once more when the segment
+is sealed: the last entry of a sealed segment has its largest timestamp.
 
 Owner: the event loop.
 """
@@ -36,38 +35,38 @@ class TimeIndex:
     def __init__(self, path: Path, *, base_offset: int, bytes_max: int) -> None:
         self.base_offset = base_offset
         self.entries = MappedEntries(path, ENTRY, bytes_max=bytes_max)
-        self._max_timestamp: int | None = None  # None: not looked up yet
+        self._max_timestamp: int | None = None  # None: not read yet
 
     @property
     def is_full(self) -> bool:
-        """One entry is kept free for sealing the segment."""
+        """One entry is reserved for sealing the segment."""
         return self.entries.count + 1 >= self.entries.capacity
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry, or one without a timestamp at the segment's base."""
+        """The last entry, or an entry without timestamp at the segment's base offset."""
         count = self.entries.count
         return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def is_later(self, timestamp: int) -> bool:
-        """Whether it exceeds all that are here."""
+        """Whether the timestamp is larger than all entries."""
         if self._max_timestamp is None:
             self._max_timestamp = self.last_entry.timestamp
         return timestamp > self._max_timestamp
 
     def maybe_append(self, entry: TimestampOffset) -> None:
-        """Even into the last free place, which is for sealing."""
+        """Append if the timestamp is larger; may use the entry that is reserved for sealing."""
         if self.is_later(entry.timestamp) and not self.entries.is_full:
             self.append(entry)
 
     def append(self, entry: TimestampOffset) -> None:
-        """Its timestamp must be later than all before."""
+        """Append an entry; its timestamp must be larger than all entries."""
         timestamp, offset = entry
         self.entries.append(timestamp, offset - self.base_offset)
         self._max_timestamp = timestamp
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or before ``timestamp``, or the start of the segment."""
+        """Return the last entry at or before ``timestamp``, or the start of the segment."""
         count = self.entries.count_up_to(timestamp)
         return self.entry(count - 1) if count else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
@@ -76,7 +75,7 @@ class TimeIndex:
         return TimestampOffset(timestamp, self.base_offset + relative_offset)
 
     def truncate(self, offset: int) -> None:
-        """Forget every entry at or after ``offset``."""
+        """Remove every entry at or after ``offset``."""
         low, high = 0, self.entries.count
         while low < high:
             middle = (low + high) // 2
@@ -88,6 +87,6 @@ class TimeIndex:
         self._max_timestamp = None
 
     def reset(self) -> None:
-        """Forget every entry, whatever state the file is in."""
+        """Remove every entry, whatever the state of the file."""
         self.entries.reset()
         self._max_timestamp = None

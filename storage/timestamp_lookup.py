@@ -1,19 +1,19 @@
-"""Which offset belongs to a timestamp?
+"""Finds the offset that belongs to a timestamp.  Kafka: UnifiedLog.fetchOffsetByTimestamp.
 
-Timestamps need not ascend: producers send what they like.  The answer to "first at or after T" is
-the first record, in the order of offsets, whose timestamp is T or later.  The time index says of
-each segment what its largest timestamp is, and from where on a larger one can be found; from there
-the batches are looked at, and in the first with a large enough timestamp, its records.
+Timestamps need not ascend, because producers set them.  "First at or after T" is the first record,
+in the order of offsets, whose timestamp is T or later.  The time index has the largest timestamp of
+each segment and the offset after which a larger timestamp can occur.  The search scans the batches
+from there, and then the records of the first batch with a large enough timestamp.
 
-An answer from damaged batches would be a guess: they are CorruptMessage.
+A result from corrupt batches would be a guess: they raise CorruptMessage.
 
-Looking for a record in a batch takes as long as it has records, which may be a million.  So whoever
-asks may bring a way to ``look``, which knows what was found in a batch already, or refuses.
+The search in a batch takes time in proportion to its records, possibly a million.  The caller may
+therefore pass its own ``search``, which can use a cached result for the batch or raise an error.
 
-Before KIP-79 (ListOffsets v0) nobody looked at records: ``offsets_before`` knows no more of a
-segment than when it was last written.
+Before KIP-79 (ListOffsets v0) the search did not read records: ``legacy_offsets_before`` only uses
+the modification time of each segment.
 
-Segments that are opened for a look are closed again, as there may be any number of them.
+Segments that the search opens are closed again, because there may be any number of them.
 
 Owner: the event loop.
 """
@@ -33,13 +33,13 @@ from odradek.storage.unified_log import UnifiedLog
 
 NO_EPOCH = -1
 
-# What ListOffsets asks for by timestamps that no record has.
+# Special timestamps of ListOffsets.
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
 
 class TimestampAndOffset(NamedTuple):
-    """An offset and what is known about it: -1 for no timestamp and for no leader epoch."""
+    """An offset with its timestamp and leader epoch, each -1 if there is none."""
 
     offset: int
     timestamp: int = NO_TIMESTAMP
@@ -47,9 +47,9 @@ class TimestampAndOffset(NamedTuple):
 
 
 class TimestampQuery(NamedTuple):
-    """In a batch, from ``start`` on: the first record as young as that, or the youngest of all."""
+    """Search a batch for the first record with this timestamp or later, or for the largest."""
 
-    timestamp: int | None  # None: the largest that there is
+    timestamp: int | None  # None: the largest timestamp
     start_offset: int
 
 
@@ -57,7 +57,7 @@ BatchLookup = Callable[[AnyBatch, TimestampQuery], TimestampAndOffset | None]
 
 
 def find_in_batch(batch: AnyBatch, query: TimestampQuery) -> TimestampAndOffset | None:
-    """Reads the records of the batch; may run in a worker process."""
+    """Read the records of the batch; may run in a worker process."""
     timestamp, start = query
     if timestamp is None:
         return _max_timestamp_in_batch(batch, start)
@@ -78,7 +78,7 @@ def _max_timestamp_in_batch(batch: AnyBatch, start: int) -> TimestampAndOffset |
 
 
 def earliest_offset(log: UnifiedLog) -> TimestampAndOffset:
-    """The start of the log."""
+    """Return the log start offset."""
     first = log.leader_epoch_cache.earliest_entry
     is_known = first is not None and first.start_offset <= log.log_start_offset
     epoch = first.epoch if first is not None and is_known else NO_EPOCH
@@ -86,14 +86,14 @@ def earliest_offset(log: UnifiedLog) -> TimestampAndOffset:
 
 
 def latest_offset(log: UnifiedLog) -> TimestampAndOffset:
-    """The end of the log; what a client may see of it is the caller's to say."""
+    """Return the log end offset; the caller limits it to what the client may see."""
     return TimestampAndOffset(log.log_end_offset, leader_epoch=log.leader_epoch_cache.latest_epoch)
 
 
 def offset_for_timestamp(
     log: UnifiedLog, timestamp: int, search: BatchLookup = find_in_batch
 ) -> TimestampAndOffset | None:
-    """The first record from the start of the log on that is as young as ``timestamp``."""
+    """Return the first record, from the log start on, with this timestamp or a later one."""
     query = TimestampQuery(timestamp, log.log_start_offset)
     for segment in log.segments.from_offset(log.log_start_offset):
         if segment.max_timestamp_and_offset.timestamp >= timestamp:
@@ -107,9 +107,9 @@ def offset_for_timestamp(
 def offset_of_max_timestamp(
     log: UnifiedLog, search: BatchLookup = find_in_batch
 ) -> TimestampAndOffset | None:
-    """The first record, from the start of the log on, that has the largest timestamp of all.
+    """Return the first record, from the log start on, that has the largest timestamp.
 
-    None if no record has a timestamp.
+    Return None if no record has a timestamp.
     """
     best: TimestampAndOffset | None = None
     segments = log.segments.from_offset(log.log_start_offset)
@@ -128,11 +128,11 @@ def offset_of_max_timestamp(
 def legacy_offsets_before(
     log: UnifiedLog, timestamp: int, *, max_offsets: int, now_ms: int
 ) -> list[int]:
-    """Where segments begin that were written to no later than ``timestamp``, newest first.
+    """Return base offsets of segments last modified at ``timestamp`` or before, newest first.
 
-    The end of the log counts as written now, unless an empty segment begins there.  LATEST asks
-    for the last of all these offsets, EARLIEST for the first alone.  What a client may see of them
-    is the caller's to say.
+    The log end offset counts as modified now, unless an empty segment begins there.  With LATEST
+    all these offsets qualify, with EARLIEST only the first.  The caller limits the result to what
+    the client may see.
     """
     candidates = [
         (max(segment.base_offset, log.log_start_offset), last_modified_ms(segment))
@@ -156,9 +156,9 @@ def _is_later(one: TimestampAndOffset, other: TimestampAndOffset) -> bool:
 def _max_timestamp_in_segment(
     segment: LogSegment, start: int, search: BatchLookup
 ) -> TimestampAndOffset | None:
-    """The record that the largest timestamp of the segment is from may be there no more.
+    """Scan the segment if the record with its largest timestamp no longer exists.
 
-    It may lie before the start, or compaction may have taken it out of its batch.
+    That record may be before the log start, or compaction may have removed it from its batch.
     """
     largest = segment.max_timestamp_and_offset.timestamp
     found = _first_match_in_segment(segment, largest, TimestampQuery(largest, start), search)
@@ -168,7 +168,7 @@ def _max_timestamp_in_segment(
 def _scan_for_max_timestamp(
     segment: LogSegment, start: int, search: BatchLookup
 ) -> TimestampAndOffset | None:
-    """Those with the largest timestamps first, so that few have to be looked into."""
+    """Read the batches with the largest timestamps first; few have to be searched."""
     best: TimestampAndOffset | None = None
     candidates = [
         (-batch.max_timestamp, position)
@@ -197,7 +197,7 @@ def _first_match_in_segment(
 
 
 def _time_index_entry_before(segment: LogSegment, timestamp: int) -> TimestampOffset:
-    """Up to whose offset everything is older than ``timestamp``."""
+    """Return an entry before whose offset all records are older than ``timestamp``."""
     entry = segment.time_index.lookup(timestamp - 1)
     is_in_index = entry != (NO_TIMESTAMP, segment.base_offset)
     if is_in_index and contradicts_batch(segment, entry):
@@ -207,7 +207,7 @@ def _time_index_entry_before(segment: LogSegment, timestamp: int) -> TimestampOf
 
 
 def _batches_from(segment: LogSegment, offset: int) -> Iterator[tuple[int, AnyBatch]]:
-    """From the one that holds ``offset`` on; CorruptMessage at one that is damaged."""
+    """Yield from the batch that contains ``offset`` on; raise CorruptMessage at a corrupt one."""
     first = segment.translate_offset(offset)
     if first is not None:
         for position, batch in segment.batches(start=first.position):

@@ -1,4 +1,4 @@
-"""The settings of every topic, and of those that have none of their own.
+"""The settings of every topic, with the defaults for topics without overrides.
 
 Owner: the event loop.
 """
@@ -15,7 +15,7 @@ from odradek.storage.settings import TopicSettings
 
 
 class TopicSettingsRegistry:
-    """Settings by the name of the topic."""
+    """Settings by topic name."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class TopicSettingsRegistry:
         return self._topics.get(topic, self.defaults)
 
     def update(self, topic: str, settings: TopicSettings | None) -> None:
-        """None: the topic has no settings of its own any more."""
+        """Set the settings of a topic; None returns it to the defaults."""
         self._topics.pop(topic, None)
         if settings is not None:
             self._topics[topic] = settings
@@ -45,7 +45,7 @@ class TopicSettingsRegistry:
         log_start_offset: int = 0,
         now_ms: int,
     ) -> LoadLogParams:
-        """Where a log is, with all that is needed to open it."""
+        """Return the parameters to open a log with the settings of its topic."""
         return LoadLogParams(
             directory=directory,
             partition=partition,

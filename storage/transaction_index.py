@@ -1,24 +1,25 @@
-"""The .txnindex file of a segment: which transactions that ended here were aborted?
+"""The .txnindex file of a segment lists aborted transactions.  Kafka: TransactionIndex.
 
 The file is an array of 34-byte entries, big-endian, last offsets ascending:
 
     version             int16   0
     producer id         int64
-    first offset        int64   of the transaction, perhaps in an earlier segment
-    last offset         int64   of its abort marker, which lies in this segment
-    last stable offset  int64   of the log once the marker was written
+    first offset        int64   of the transaction, possibly in an earlier segment
+    last offset         int64   of its abort marker, which is in this segment
+    last stable offset  int64   of the log after the marker was written
 
-A fetch at read_committed is told of every aborted transaction that overlaps what it returns.  The
-last stable offset tells how far to look: an entry whose last stable offset lies at or beyond the
-end of the range is followed by none that could still reach into it.
+A read_committed fetch returns every aborted transaction that overlaps the fetched records.  The
+last stable offset limits the search: after an entry whose last stable offset is at or beyond the
+end of the range, no entry can overlap the range.
 
-So it lies no further than after the marker, even if batches are taken over in one set with others
-that begin later.  (Kafka's followers write where the first of another producer begins, and a search
-that ends there misses one of the same producer before it.  Such a file is made anew.)
+The last stable offset is therefore at most the offset after the marker, even if the marker is
+appended in one record set with later batches.  (Kafka's followers write the first offset of another
+producer's transaction instead.  A search that ends there misses an earlier transaction of the same
+producer.  Such a file is rebuilt.)
 
-The file is made with its first entry, so most segments have none.  Its entries are read once.
+The file is created with its first entry, so most segments have none.  Its entries are read once.
 
-Owner: the event loop; ``flush`` and ``cut`` may run on a disk thread.
+Owner: the event loop; ``flush`` and ``truncate_file`` may run on a disk thread.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class AbortedTxn(NamedTuple):
 
 
 class TxnIndexSearchResult(NamedTuple):
-    """The aborted transactions that reach into a range; ``is_complete`` if no later one can."""
+    """The aborted transactions that overlap a range; ``is_complete`` if no later one can."""
 
     aborted_txns: list[AbortedTxn]
     is_complete: bool
@@ -84,7 +85,7 @@ class TransactionIndex:
         return self._entries
 
     def collect_aborted_txns(self, *, start: int, end: int) -> TxnIndexSearchResult:
-        """Those that reach into the offsets from ``start`` to before ``end``."""
+        """Return the transactions that overlap the offsets from ``start`` to before ``end``."""
         found = []
         for aborted in self.entries:
             if aborted.last_offset >= start and aborted.first_offset < end:
@@ -95,29 +96,29 @@ class TransactionIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no entry; a file that has not been read may hold some."""
+        """Whether there is no entry; False for a file that has not been read."""
         return self._entries is not None and not self._entries
 
     def truncate(self, offset: int) -> None:
-        """Forget every transaction that ended at or after ``offset``."""
+        """Remove every transaction that ended at or after ``offset``."""
         self.truncate_entries(offset)
         self.truncate_file()
 
     def truncate_entries(self, offset: int) -> None:
-        """The first half of ``truncate``, in memory: ``cut`` has to follow."""
+        """Truncate in memory only; ``truncate_file`` must follow."""
         remaining = [aborted for aborted in self.entries if aborted.last_offset < offset]
         if len(remaining) < len(self.entries):
             self._entries = remaining
 
     def truncate_file(self) -> None:
-        """The file ends with the entries that are known.  May run on a disk thread."""
+        """Truncate the file to the entries in memory.  May run on a disk thread."""
         entries = self._entries
         length = None if entries is None else len(entries) * ENTRY.size
         if length is not None and (files.size_of(self.path) or 0) > length:
             files.truncate(self.path, length)
 
     def replace(self, entries: list[AbortedTxn]) -> None:
-        """Hold these from now on, whatever state the file is in.  Durable when it returns."""
+        """Replace the file, whatever its state.  The entries are durable when this returns."""
         if entries:
             files.replace(self.path, b"".join(ENTRY.pack(VERSION, *entry) for entry in entries))
         else:
@@ -125,12 +126,12 @@ class TransactionIndex:
         self._entries = entries
 
     def reset(self) -> None:
-        """Forget every transaction, whatever state the file is in."""
+        """Remove every transaction, whatever the state of the file."""
         files.remove(self.path)
         self._entries = []
 
     def passes_sanity_check(self, *, base_offset: int) -> bool:
-        """Whether the file has whole entries that make sense for a segment from there on."""
+        """Whether the file has whole entries that are valid for the base offset."""
         if self._entries == []:
             return True
         if self.path.stat().st_size % ENTRY.size != 0:

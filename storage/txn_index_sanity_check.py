@@ -1,15 +1,15 @@
-"""Do the entries of a transaction index agree with the batches they speak of?
+"""Compares the entries of a transaction index with the batches when a log is opened.
 
-The file has no checksum, and a wrong entry would show aborted records to readers at read_committed,
-or hide others from them.  So when a log is opened, every entry is compared with the log:
+The file has no checksum, and a wrong entry would show aborted records to read_committed consumers,
+or hide committed ones.  Every entry is therefore compared with the log:
 
-    last offset          an abort marker of the producer is there
-    first offset         a transactional batch of the producer begins there
-    last stable offset   follows the marker, or is where a batch of another transaction begins
+    last offset          is an abort marker of the producer
+    first offset         is the base offset of a transactional batch of the producer
+    last stable offset   follows the marker, or is the base offset of a batch of another transaction
 
-What compaction or retention has removed proves nothing, and neither does a damaged batch.
+Batches that compaction or retention has removed prove nothing, and neither do corrupt batches.
 
-Owner: whoever opens the log.
+Owner: the thread that opens the log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _entry_matches_batches(entry: AbortedTxn, segments: LogSegments) -> bool:
 
 
 def _read_valid_batch(offset: int, segments: LogSegments) -> AnyBatch | None:
-    """The batch that holds ``offset``; None if there is none any more, or none to be believed."""
+    """Return the batch that contains ``offset``; None if it is removed or corrupt."""
     segment = segments.floor_segment(offset)
     if segment is None:
         return None
@@ -62,7 +62,7 @@ def _read_valid_batch(offset: int, segments: LogSegments) -> AnyBatch | None:
         if location is None or location.base_offset > offset:
             return None
         batch = segment.read_batch(location)
-    except CorruptMessage:  # whoever reads the batches will be told
+    except CorruptMessage:  # readers of the batches get the error
         return None
     return batch if batch.is_valid() else None
 
@@ -71,11 +71,11 @@ def _is_abort_marker_of(batch: AnyBatch, producer_id: int) -> bool:
     if not batch.is_control or batch.producer_id != producer_id:
         return False
     types = [parse_control_record_type(record) for record in batch.records()]
-    # Compaction may have emptied it.
+    # Compaction may have removed the marker's record and kept the batch.
     return not types or types[0] is ControlRecordType.ABORT
 
 
 def _can_start_transaction(batch: AnyBatch, offset: int, producer_id: int) -> bool:
-    """Whether a transaction of the producer can begin with this batch at that offset."""
+    """Whether a transaction of the producer can begin with this batch at ``offset``."""
     is_data = batch.is_transactional and not batch.is_control
     return is_data and batch.base_offset == offset and batch.producer_id == producer_id

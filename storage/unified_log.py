@@ -1,20 +1,21 @@
-"""The log of one partition: append, read, roll; its ends and its stable part.
+"""The log of one partition: append, read, roll, flush, and its offsets.  Kafka: UnifiedLog.
 
-    start_offset       the first offset that may be read; only grows
-    high_watermark     what the replicas in sync have; consumers read up to here
-    last_stable_offset no open transaction lies before it; read_committed reads up to here
-    end_offset         the next offset
-    recovery_point     everything before it has been synced
+    log_start_offset     the first readable offset; only increases, except by truncation
+    high_watermark       replicated to the ISR; consumers read up to here
+    last_stable_offset   no open transaction begins before it; read_committed reads up to here
+    log_end_offset       the next offset to assign
+    recovery_point       everything before it has been flushed
 
-The order of an append: the batches are checked and numbered, the producers' states are asked, the
-bytes are written, ``end_offset`` moves, and only then do the states and the transaction index
-follow.  If the transaction index cannot be written, the records are there and the next offset is
-right, but the last stable offset stays where it was.
+The order of an append: validate the batches and assign offsets, check the producer state, write the
+bytes, advance ``log_end_offset``, and then update the producer state and the transaction index.  If
+the transaction index cannot be written, the records are in the log and the next offset is right,
+but the last stable offset does not advance.
 
-Syncing sleeps in the kernel, so it is three steps: ``plan_flush`` here, ``run`` anywhere,
-``flushed`` here again.
+A flush blocks in the kernel, so it has three steps: ``plan_flush`` here, ``FlushPlan.run`` on any
+thread, ``mark_flushed`` here again.
 
-Invariant: start_offset <= high_watermark <= end_offset, and recovery_point <= end_offset.
+Invariant: log_start_offset <= high_watermark <= log_end_offset, and recovery_point <=
+log_end_offset.
 Owner: the event loop.
 """
 
@@ -64,7 +65,7 @@ OFFSET_DELTA_MAX = 2**31 - 1
 
 @dataclass(slots=True, kw_only=True)
 class LogComponents:
-    """What a log is made of, once its directory has been read or made."""
+    """The parts of a log, as loaded from its directory or newly created."""
 
     segments: LogSegments
     producer_state_manager: ProducerStateManager
@@ -74,10 +75,11 @@ class LogComponents:
     recovery_point: int
 
 
-# Never changed, yet not frozen: that would take five times as long to make, for every append.
+# Treated as immutable, but not frozen: a frozen instance takes five times as long to create, and
+# every append creates one.
 @dataclass(slots=True)
 class LogAppendInfo:
-    """What became of an append; treat as immutable.  Without records, the offsets are -1."""
+    """The result of an append; treat as immutable.  Without records, the offsets are -1."""
 
     first_offset: int
     last_offset: int
@@ -85,11 +87,11 @@ class LogAppendInfo:
     is_duplicate: bool = False
     converted_count: int = 0
     size_bytes: int = 0
-    leader_epoch: int | None = None  # in which it was appended, if that is known
+    leader_epoch: int | None = None  # epoch of the records, if known
 
 
 class UnifiedLog:
-    """A partition's records, in segments."""
+    """The records of a partition, in segments."""
 
     def __init__(
         self,
@@ -108,13 +110,13 @@ class UnifiedLog:
         self.recovery_point = components.recovery_point
         self.high_watermark = components.log_start_offset
         self.last_flush_ms: int | None = None
-        #: Where truncations have cut: what lies beyond has been written again since.
+        #: Log end offsets after truncations; records beyond them have been written again since.
         self.truncation_offsets: list[int] = []
         self._unflushed_snapshots: list[Path] = []
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Take over changed settings; segments get their shape from them when they are made."""
+        """Apply changed settings; new segments use them."""
         self.settings = settings
         self.append_rules = append_rules_for(settings)
         self.segment_config = segment_config_for(settings)
@@ -141,7 +143,7 @@ class UnifiedLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
-        """Check, number and write; ``records`` must be writable and are patched in place."""
+        """Validate, assign offsets and append; ``records`` must be writable, patched in place."""
         validated = validate_and_assign_offsets(
             records,
             self.append_rules,
@@ -157,11 +159,11 @@ class UnifiedLog:
     def append_as_follower(
         self, records: memoryview | bytearray, *, now_ms: int, leader_epoch: int | None = None
     ) -> LogAppendInfo:
-        """Take over what the leader of ``leader_epoch`` numbered, if it is known which one did.
+        """Append batches whose offsets the leader assigned; ``leader_epoch`` if it is known.
 
-        A leader whose start lies inside a batch sends the whole of it.  An empty log then begins
-        again at that batch, before its last end: whoever compacts it has to be told (``truncated``
-        of the schedule).
+        A leader whose log start offset is inside a batch sends the whole batch.  An empty log then
+        restarts at that batch, below its log end offset.  The cleaner must be notified of this
+        (``LogCleanerManager.maybe_truncate_checkpoint``).
         """
         try:
             validated = validate_follower_records(
@@ -208,7 +210,7 @@ class UnifiedLog:
         if should_roll(self, segment, records_to_append, now_ms):
             segment = self._roll_for_append(records_to_append, now_ms)
         if segment.base_offset > self.log_end_offset:
-            # It has begun beyond the end: without a batch in it, the log could not go on.
+            # The segment begins beyond the log end: without a batch the log would have a gap.
             with not_retriable():
                 segment.append(records_to_append.buffers, batches)
         else:
@@ -243,22 +245,23 @@ class UnifiedLog:
             if epoch == latest:
                 continue
             if epoch > NO_PARTITION_LEADER_EPOCH:
-                # An epoch below the latest shows that no batch of the latest was ever appended.
+                # An epoch below the latest means that no batch of the latest was appended.
                 self.leader_epoch_cache.assign(epoch, start_offset=batch.base_offset)
             elif magic_of(batch) < MAGIC:
-                # Old formats have no epochs: truncation goes by the high watermark again.
+                # Old formats have no epochs: truncation uses the high watermark again.
                 self.leader_epoch_cache.clear()
             latest = self.leader_epoch_cache.latest_epoch
 
     def _roll_for_append(self, records_to_append: RecordsToAppend, now_ms: int) -> LogSegment:
+        """Roll before an append that does not fit.  Kafka: UnifiedLog.maybeRoll."""
         first_offset = records_to_append.first_offset
         if magic_of(records_to_append.batches[0]) < MAGIC:
-            # An old wrapper tells only its last offset; its first is no further away than this.
+            # An old wrapper has only its last offset; its first offset is at most this far away.
             first_offset = records_to_append.last_offset - OFFSET_DELTA_MAX
         return self.roll(now_ms=now_ms, base_offset=first_offset)
 
     def roll(self, *, now_ms: int, base_offset: int | None = None) -> LogSegment:
-        """Seal the active segment and begin another, at the end of the log or beyond it."""
+        """Seal the active segment and create a new one, at the log end offset or beyond it."""
         base_offset = max(self.log_end_offset, base_offset if base_offset is not None else 0)
         active = self.segments.active
         if active.base_offset == base_offset:
@@ -273,9 +276,9 @@ class UnifiedLog:
         segment.create()
         segment.created_ms = now_ms
         if active.size_bytes == 0 and active is not self.segments.first:
-            # Nothing was ever written to it; two segments must not share its offsets.  But there
-            # must be one after any power cut, since its name tells where the log ends.  The first
-            # stays: its name tells where the log starts.
+            # Remove the empty segment: two segments must not cover the same offsets.  But one of
+            # them must survive any power cut, because its name records the log end offset.  The
+            # first segment stays, because its name records the log start offset.
             files.sync_directory(self.directory)
             self.segments.remove([active])
             active.remove()
@@ -287,9 +290,9 @@ class UnifiedLog:
     def read(
         self, offset: int, *, max_bytes: int, max_offset: int, at_least_one: bool = True
     ) -> FileRegion:
-        """Lend the batches from the one that holds ``offset`` on, none that holds ``up_to``.
+        """Return the batches from the one with ``offset`` on, but none that has ``max_offset``.
 
-        The region is empty at the end; OffsetOutOfRange before the start or beyond the end.
+        The region is empty at the log end.  Raise OffsetOutOfRange outside of the log.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
@@ -315,7 +318,7 @@ class UnifiedLog:
                     return region
                 if following is None:
                     break
-                # Compaction has left nothing at or after the offset in this segment.
+                # Compaction has removed everything at or after the offset from this segment.
                 segment = following
         except OSError as error:
             if is_too_many_open_files(error) and not segment.is_rebuilding_indexes:
@@ -329,7 +332,7 @@ class UnifiedLog:
         return segment.size_bytes if location is None else location.position
 
     def collect_aborted_transactions(self, *, start: int, end: int) -> list[AbortedTxn]:
-        """Those that reach into the offsets from ``start`` to before ``end``, by first offset."""
+        """Return the transactions that overlap ``start`` to before ``end``, by first offset."""
         aborted_txns: list[AbortedTxn] = []
         for segment in self.segments.with_aborted_txns_from(start):
             overlapping = segment.transaction_index.collect_aborted_txns(start=start, end=end)
@@ -338,16 +341,16 @@ class UnifiedLog:
                 break
         return sorted(aborted_txns, key=lambda aborted: aborted.first_offset)
 
-    # Moving the ends
+    # Offsets
 
     def update_high_watermark(self, offset: int) -> None:
-        """It may go back only by truncation or when leadership changes."""
+        """Set the high watermark.  Only truncation and leader changes may decrease it."""
         assert self.log_start_offset <= offset <= self.log_end_offset, (self, offset)
         self.high_watermark = offset
         self.producer_state_manager.transactions.on_high_watermark_updated(offset)
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Forget what lies before ``offset``; False if it was forgotten already."""
+        """Drop the records before ``offset``; return False if that is already the case."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(
                 f"{self.partition}: log start offset {offset} would exceed the high watermark "
@@ -360,13 +363,13 @@ class UnifiedLog:
         self.producer_state_manager.on_log_start_offset_incremented(offset)
         return True
 
-    # Syncing
+    # Flushing
 
     def plan_flush(self, *, flush_offset: int | None = None) -> FlushPlan:
         flush_offset = self.log_end_offset if flush_offset is None else flush_offset
-        # At the end of the log, even an empty segment counts: its name says what comes next.
+        # At the log end even an empty segment is flushed: its name records the next offset.
         end = flush_offset + 1 if flush_offset == self.log_end_offset else flush_offset
-        # From the one before, too: since it was synced it may have been sealed, and so cut.
+        # Include the segment before: it may have been sealed, and so trimmed, since its flush.
         segments = self.segments.between(self.recovery_point - 1, end)
         return FlushPlan(
             directory=self.directory,
@@ -379,7 +382,7 @@ class UnifiedLog:
         )
 
     def mark_flushed(self, plan: FlushPlan, *, now_ms: int) -> None:
-        """``plan`` has run: what it covered needs no recovery, unless it was truncated since."""
+        """Advance the recovery point after ``plan`` has run, unless truncated since."""
         unflushed = self._unflushed_snapshots
         self._unflushed_snapshots = [path for path in unflushed if path not in plan.snapshot_paths]
         covered = min([plan.flush_offset, *self.truncation_offsets[plan.truncation_count :]])
@@ -387,13 +390,13 @@ class UnifiedLog:
         self.last_flush_ms = now_ms
 
     def flush(self, *, now_ms: int) -> None:
-        """All three steps at once, for whoever may sleep."""
+        """Run all three steps, for callers that may block."""
         plan = self.plan_flush()
         plan.run()
         self.mark_flushed(plan, now_ms=now_ms)
 
     def close(self, *, now_ms: int) -> None:
-        """Sync everything and let go; what is opened next finds a clean log."""
+        """Flush and close everything; the next open finds a clean log."""
         self.producer_state_manager.take_snapshot()
         for segment in self.segments:
             segment.close()
@@ -401,7 +404,7 @@ class UnifiedLog:
         self.close_handlers()
 
     def close_handlers(self) -> None:
-        """Let go of all files as they are: the directory has failed, or is to be removed."""
+        """Close all files without changing them: the directory failed or is to be removed."""
         for segment in self.segments:
             segment.close_handlers()
 

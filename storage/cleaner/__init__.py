@@ -1,16 +1,18 @@
-"""Compaction: for every key the last record stays.
+"""Log compaction: the cleaner keeps the last record of every key.
 
-compaction.py    two passes over sealed segments
-schedule.py      which log is next, and up to where
-states.py        may a log be compacted now
-task.py          what compaction is given and what it returns
-offset_map.py    the last offset of every key
-groups.py        which segments become one
-records.py       records as places and keys
-retention.py     which batches and records stay
-transactions.py  aborted transactions and outlived markers
-output.py        the segment that is written
-swap.py          putting it in the place of the old ones
-pace.py          how fast, and whether to go on
-settings.py      the server's settings for it
+Kafka: LogCleaner with its Cleaner and CleanerThread, LogCleanerManager, SkimpyOffsetMap, Throttler.
+
+cleaner.py                       Cleaner: builds the offset map, then rewrites sealed segments
+log_cleaner_manager.py           chooses the next log to compact and its offset range
+log_cleaning_state.py            cleaning state of each log: idle, running, stopping, paused
+task.py                          input and output of one compaction, sent to the worker and back
+offset_map.py                    the last offset of every key
+segment_groups.py                groups small neighbouring segments into one output segment
+batch_records.py                 parses and rewrites the records of a batch without their values
+record_filter.py                 decides which batches and records are retained
+cleaned_transaction_metadata.py  finds aborted transactions and markers without data
+cleaned_segment.py               writes the ``.cleaned`` output segment
+segment_swap.py                  replaces the old segments by the cleaned ones
+throttler.py                     limits the I/O rate and checks for an abort
+settings.py                      the ``log.cleaner.*`` settings
 """

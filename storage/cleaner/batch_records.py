@@ -1,13 +1,14 @@
-"""The records of a batch of magic 2 as compaction sees them: places and keys, no values.
+"""The records of a magic 2 batch as the cleaner needs them: positions and keys, no values.
 
-Compaction asks of a record only its key, its offset and whether it has a value, and copies the rest
-unread.  So records are walked over, not made; those that stay are copied as bytes, which works
-because they count their offsets and timestamps from the header, where both bases stay.
+The cleaner needs only the key of a record, its offset and whether it has a value. So this module
+parses positions instead of building record objects. A retained record is copied as bytes. That is
+correct because record offsets and timestamps are relative to the batch header, and compaction keeps
+both base values.
 
-Only when a delete horizon comes into the header, in the place of the base timestamp (KIP-534), are
-the records written anew, each with another timestamp delta and, for its sake, another length.
+The exception is a new delete horizon, which replaces the base timestamp in the header (KIP-534).
+Then every record is rewritten with a new timestamp delta, and therefore with a new length.
 
-Invariant: a walk never looks outside the body, and stops at the first contradiction.
+Invariant: parsing never reads outside the body, and stops at the first inconsistency.
 Owner: none; any thread.
 """
 
@@ -39,17 +40,17 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class BatchRecords(NamedTuple):
-    """The records of a batch, list by list; the place in the lists is called a slot."""
+    """The records of a batch as parallel lists. A slot is an index into these lists."""
 
     body: bytes
-    starts: list[int]  # positions in the body, and one more for the end of the last
+    starts: list[int]  # positions in the body, plus the end position of the last record
     offset_deltas: list[int]  # from the base offset
     keys: list[bytes | None]
-    tombstones: set[int]  # the slots without a value
+    tombstones: set[int]  # slots of the records without a value
 
 
 def parse_records(batch: RecordBatch) -> BatchRecords:
-    """The records, decompressed; neither values nor headers are looked at."""
+    """Decompress the batch and parse its records. Values and headers are not parsed."""
     start = batch.position + HEADER_BYTES
     packed = memoryview(batch.buffer)[start : batch.position + batch.size_bytes]
     records = BatchRecords(decompress(batch.codec, packed), [0], [], [], set())
@@ -67,9 +68,9 @@ def parse_records(batch: RecordBatch) -> BatchRecords:
     return records
 
 
-# The bytes of short varints, looked up, as in record.py: the value of one byte, and the shares of
-# the two bytes of another.  A negative number, or one of more bytes, comes out far too large or too
-# small to be believed.
+# Lookup tables for varints of one or two bytes, as in record.py: the value of a single byte, and
+# the contributions of the two bytes of a longer one.  A negative number, or one of more than two
+# bytes, gives a value so large or so small that the range checks reject it.
 _ONE_BYTE_VALUE = [byte >> 1 ^ -(byte & 1) for byte in range(128)]
 _FIRST_BYTE_VALUE = [-(2**31) if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
 _SECOND_BYTE_VALUE = [byte << 6 for byte in range(128)] + [2**40] * 128
@@ -78,7 +79,10 @@ _NULL_LENGTH = 1  # the length -1
 
 
 def _parse_short_records(records: BatchRecords, *, count: int, last_delta: int) -> None:
-    """Up to the first record that takes a closer look; a quarter of the time of ``_walk_any``."""
+    """Parse up to the first record that needs the general parser.
+
+    This takes a quarter of the time of ``_parse_remaining_records``.
+    """
     body, starts, deltas, keys, tombstones = records
     one, first, second, width = (
         _ONE_BYTE_VALUE,
@@ -92,7 +96,7 @@ def _parse_short_records(records: BatchRecords, *, count: int, last_delta: int) 
         at = start + width[b]
         end = at + (one[b] if b < 128 else first[b] + second[body[start + 1]])
         at += 1  # the attributes
-        while body[at] > 127:  # the timestamp delta, of any length
+        while body[at] > 127:  # skip the timestamp delta, of any length
             at += 1
         at += 1
         b = body[at]
@@ -102,7 +106,7 @@ def _parse_short_records(records: BatchRecords, *, count: int, last_delta: int) 
         k = one[b] if b < 128 else first[b] + second[body[at + 1]]
         at += width[b]
         key_end = at + k if k > 0 else at
-        # After the length of the value comes at least the count of headers.
+        # The length of the value is followed by at least the count of headers.
         if not (k > -2 and key_end + 1 < end <= size and previous < delta <= last_delta):
             return
         b = body[key_end]
@@ -117,7 +121,7 @@ def _parse_short_records(records: BatchRecords, *, count: int, last_delta: int) 
 
 
 def _parse_remaining_records(records: BatchRecords, *, count: int, last_delta: int) -> None:
-    """The records that are missing yet."""
+    """Parse the records that ``_parse_short_records`` has left."""
     body, starts, deltas, keys, tombstones = records
     for slot in range(len(keys), count):
         length, at = read_varint(body, starts[-1])
@@ -158,7 +162,10 @@ def rewrite_batch(
     max_timestamp: int,
     new_delete_horizon_ms: int | None,
 ) -> bytearray:
-    """``batch`` with these of its records only; a horizon is given if it had none and needs one."""
+    """Return ``batch`` with only the records in ``slots``.
+
+    ``new_delete_horizon_ms`` is set if the batch has no delete horizon yet and needs one.
+    """
     attributes, base_timestamp = batch.attributes, batch.base_timestamp
     if new_delete_horizon_ms is None:
         packed = _join_records(records, slots)
@@ -179,7 +186,7 @@ def rewrite_batch(
         MAGIC,
         0,
         attributes,
-        # The last sequence of the producer follows from it.
+        # Unchanged, because the producer's last sequence is computed from it.
         batch.last_offset_delta,
         base_timestamp,
         max_timestamp,
@@ -199,25 +206,25 @@ def _join_records(records: BatchRecords, slots: Sequence[int]) -> bytes:
 
 
 def _shift_timestamp_deltas(records: BatchRecords, slots: Sequence[int], *, shift_ms: int) -> bytes:
-    """With ``by`` added to their timestamp deltas."""
+    """Join the records with ``shift_ms`` added to their timestamp deltas."""
     parts: list[bytes] = []
     deltas = _timestamp_deltas(records, slots)
     for slot, (time_delta, rest) in zip(slots, deltas, strict=True):
         shifted = time_delta + shift_ms
         if not _INT64_MIN <= shifted <= _INT64_MAX:
             raise CorruptMessage(f"timestamp delta {shifted} does not fit 64 bits")
-        # The attributes, which no record has, come first.
+        # The attributes come first; they are 0 in every record.
         content = b"\0" + varlong(shifted) + records.body[rest : records.starts[slot + 1]]
         parts += (varint(len(content)), content)
     return b"".join(parts)
 
 
 def _timestamp_deltas(records: BatchRecords, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Of each record the timestamp delta, and the position after it."""
+    """Yield for each record its timestamp delta and the position after that delta."""
     body, starts, one = records.body, records.starts, _ONE_BYTE_VALUE
     for slot in slots:
         at = starts[slot]
-        while body[at] > 127:  # the length
+        while body[at] > 127:  # skip the length
             at += 1
         at += 2
         b = body[at]

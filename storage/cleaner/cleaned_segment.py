@@ -1,9 +1,10 @@
-"""The segment that compaction writes: a ``.cleaned`` file and its indexes, unseen until whole.
+"""The output segment of compaction: a ``.cleaned`` file and its indexes.
 
-Batches are collected and written many at a time, and indexed one by one.
+Readers do not see these files until segment_swap.py renames them.  Batches are buffered and written
+many at a time; each batch is indexed as it is appended.
 
-Invariant: when ``finish`` returns, all files of the segment survive a power cut, if their directory
-is synced; before, they are of no use to anyone.
+Invariant: when ``finish`` returns, all files of the segment are flushed.  They survive a power cut
+once the directory is flushed too.  Before that the files are incomplete and must not be used.
 Owner: the worker process.
 """
 
@@ -24,7 +25,7 @@ from odradek.storage.transaction_index import AbortedTxn
 
 
 class CleanedSegment:
-    """A segment in the making."""
+    """A segment that is being written."""
 
     def __init__(
         self, directory: Path, base_offset: int, config: SegmentConfig, *, buffer_bytes: int
@@ -44,7 +45,7 @@ class CleanedSegment:
         return self._written_bytes + self._pending_bytes
 
     def append(self, retained: RetainedBatch) -> None:
-        """Batches come in the order of their offsets."""
+        """Append a batch.  Batches must come in ascending order of their offsets."""
         buffer, last_offset, max_timestamp, count, _ = retained
         if last_offset < self.next_offset:
             raise CorruptMessage(
@@ -69,15 +70,19 @@ class CleanedSegment:
             self._write()
 
     def append_aborted_txn(self, aborted_txn: AbortedTxn) -> None:
-        """The marker that ends it is in this segment, and some of its data in the log."""
+        """Add an aborted transaction whose abort marker is in this segment and is retained."""
         self._segment.transaction_index.append(aborted_txn)
 
     def finish(self, *, modified_ns: int) -> None:
-        """Retention goes by the time of modification where records have no timestamps."""
+        """Write and flush everything.
+
+        ``modified_ns`` becomes the modification time of the log file: retention uses it where
+        records have no timestamps.
+        """
         segment = self._segment
         self._write()
         for file_type in (LogFileType.LOG, LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX):
-            # Without entries there would be no file, and the loader would miss it.
+            # Create the file even if it has no entries, because the log loader expects it.
             files.system.close(files.open_for_writing(segment.path(file_type)))
         segment.finish_recovery(size_bytes=self._written_bytes)
         files.set_modified_ns(segment.path(LogFileType.LOG), modified_ns)
@@ -85,7 +90,7 @@ class CleanedSegment:
         segment.close_handlers()
 
     def remove(self) -> None:
-        """It came to nothing."""
+        """Remove the files of a segment that is not needed or was not finished."""
         self._segment.remove()
 
     def _write(self) -> None:

@@ -1,16 +1,19 @@
-"""Which batches belong to aborted transactions, and which markers have outlived their data?
+"""Finds the batches of aborted transactions, and the markers whose transaction has no data left.
 
-Compaction tells every batch it reads, in order.  An aborted transaction is known by its entry in a
-transaction index, and lasts from its first offset to the abort marker of its producer; a batch in
-between is of no use to anyone.  Every other transaction whose data is read is taken for committed:
-compaction stays before the first that is undecided.
+Kafka: CleanedTransactionMetadata.
 
-A marker is needed as long as data of its transaction is in the log: readers would take the data of
-an aborted transaction for open, or for part of the next.  When none was read before it, the marker
-may go.  The entry in the index, too, is kept only if data was read.
+The cleaner passes every batch that it reads, in offset order.  An aborted transaction has an entry
+in a transaction index.  It spans from its first offset to the abort marker of its producer, and the
+cleaner drops its batches.  Every other transaction counts as committed: the cleaner never reads
+beyond the first undecided transaction.
 
-An abort marker after records of its producer that no entry calls aborted shows that an index has
-lost an entry.  Going on would make aborted records visible for good, so that is a CorruptMessage.
+A marker is needed while data of its transaction is in the log.  Without it, readers would take the
+data of an aborted transaction for an open one, or for a part of the next.  If no data was read
+before the marker, the marker can be discarded.  The same holds for the index entry.
+
+An abort marker after records of its producer that no index entry covers means that an index has
+lost an entry.  Cleaning would then make aborted records visible permanently, so this raises
+CorruptMessage.
 
 Owner: the worker process.
 """
@@ -28,17 +31,21 @@ from odradek.storage.transaction_index import AbortedTxn
 
 
 class MarkerRetention(NamedTuple):
-    """``is_done``: no data of its transaction is left.  ``aborted``: what the index must keep."""
+    """What to do with a marker.
+
+    ``can_discard`` is set if no data of its transaction is left.  ``aborted_txn`` is the index
+    entry to keep, if any.
+    """
 
     can_discard: bool
     aborted_txn: AbortedTxn | None = None
 
 
 class CleanedTransactionMetadata:
-    """The transactions in which the batches read so far are."""
+    """The transaction state of the batches read so far."""
 
     def __init__(self, aborted_txns: Iterable[AbortedTxn]) -> None:
-        """``aborted``: all that reach into what will be read, from whichever index."""
+        """``aborted_txns``: all entries that overlap the offsets to be read, from any index."""
         self._upcoming_aborted_txns = deque(
             sorted(set(aborted_txns), key=lambda entry: entry.first_offset)
         )
@@ -48,13 +55,13 @@ class CleanedTransactionMetadata:
         self._producers_with_committed_records: set[int] = set()
 
     def on_batch_read(self, batch: RecordBatch) -> bool:
-        """Whether a batch that is no control batch belongs to an aborted transaction."""
+        """Return whether a data batch belongs to an aborted transaction."""
         if self._upcoming_aborted_txns:
             self._consume_aborted_txns_up_to(batch.last_offset)
         if not batch.is_transactional:
             return False
         entry = self._ongoing_aborted_txns.get(batch.producer_id)
-        # An entry that has lost its marker must not reach into the next transaction.
+        # An entry whose marker is missing must not cover the next transaction.
         if entry is not None and batch.last_offset < entry.last_offset:
             self._producers_with_aborted_batches.add(batch.producer_id)
             return True
@@ -64,12 +71,12 @@ class CleanedTransactionMetadata:
         return False
 
     def on_control_batch_read(self, batch: RecordBatch) -> MarkerRetention:
-        """A control batch has been read: what may become of it."""
+        """Process a control batch and return whether it can be discarded."""
         if self._upcoming_aborted_txns:
             self._consume_aborted_txns_up_to(batch.last_offset)
         record = next(batch.records(), None)
         if record is None:
-            # Emptied by an earlier compaction, and kept for its producer's epoch.
+            # An earlier compaction removed the record and kept the batch for the producer epoch.
             return MarkerRetention(can_discard=True)
         record_type = parse_control_record_type(record)
         if record_type is ControlRecordType.ABORT:
@@ -86,7 +93,7 @@ class CleanedTransactionMetadata:
         if entry is not None and producer_id in self._producers_with_aborted_batches:
             self._producers_with_aborted_batches.discard(producer_id)
             return MarkerRetention(can_discard=False, aborted_txn=entry)
-        # Batches without records need no entry, but a marker.
+        # Batches without records need a marker, but no index entry.
         return self._end_committed(producer_id)
 
     def _end_committed(self, producer_id: int) -> MarkerRetention:

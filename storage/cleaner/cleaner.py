@@ -1,20 +1,22 @@
-"""Compaction of a log: for every key the last record stays, at its offset.
+"""Compaction of one log: keep the last record of every key, at its offset.
 
-    1. the dirty part, from where the last compaction ended, is read, and the last offset of every
-       key in it noted (offset_map.py), as far as memory allows
-    2. the whole log up to there is read again, segment by segment, and what stays (see
-       retention.py) written to ``.cleaned`` segments; neighbours that are small enough
-       together become one
-    3. the owner of the log puts them in the place of the old ones: see swap.py
+Kafka: Cleaner.
 
-Only files are read, and none that is in use is changed.  So all of it runs in a worker process,
-while the log is appended to and read, and may be stopped at any moment.
+    1. Build the offset map: read the dirty part, from where the last compaction ended, and record
+       the last offset of every key (offset_map.py), as far as memory allows.
+    2. Read the whole log up to that point again, segment by segment, and write the retained records
+       (record_filter.py) to ``.cleaned`` segments.  Neighbouring segments that are small enough
+       together become one segment.
+    3. The owner of the log replaces the old segments by the new ones: see segment_swap.py.
 
-``replacements`` yields each new segment when it is on disk.  Whoever can receive them one by one
-puts each in its place before the next is written, and so needs room for one more segment; ``clean``
-returns all at once, and needs room for the log a second time.
+Cleaning only reads files and changes none that is in use.  So it runs in a worker process while the
+log is appended to and read, and can be aborted at any moment.
 
-Owner: the worker process; given sealed segments, returns a plan.
+``clean_segments`` yields each new segment when it is on disk.  A caller that swaps in each segment
+before the next is written needs disk space for one more segment.  ``clean`` returns all at once and
+needs disk space for a second copy of the log.
+
+Owner: the worker process; it receives sealed segments and returns a CleaningResult.
 """
 
 from __future__ import annotations
@@ -49,13 +51,16 @@ _BUFFER_BYTES_MIN = 4096
 
 
 def clean(task: CleaningTask, throttler: CleanerThrottler | None = None) -> CleaningResult:
-    """All at once.  CorruptMessage: the log cannot be compacted, and is as it was."""
+    """Clean all segments at once.  On CorruptMessage the log cannot be compacted and is unchanged.
+
+    See ``Cleaner.clean_segments`` for cleaning one segment at a time.
+    """
     cleaner = Cleaner(task, throttler)
     return cleaner.build_result(tuple(cleaner.clean_segments()))
 
 
 def remove_cleaned_files(directory: Path) -> None:
-    """Remove what compaction has written and nobody has put in place."""
+    """Remove the output of earlier compactions that was never swapped in."""
     for name in files.system.listdir(directory):
         file_name = parse_file_name(name)
         if file_name is not None and file_name.stage is FileStage.CLEANED:
@@ -63,14 +68,14 @@ def remove_cleaned_files(directory: Path) -> None:
 
 
 class Cleaner:
-    """One compaction of one log."""
+    """One compaction of one log.  Kafka: Cleaner."""
 
     def __init__(self, task: CleaningTask, throttler: CleanerThrottler | None = None) -> None:
         self._task = task
         self._throttler = CleanerThrottler() if throttler is None else throttler
         self._throttler.set_rate(task.config.bytes_per_second)
         self._stats = CleanerStats()
-        # One half to read into, the other to write from.
+        # One half of the buffer is for reading, the other for writing.
         self._buffer_bytes = max(_BUFFER_BYTES_MIN, task.config.io_buffer_bytes // 2)
         self._offset_map = OffsetMap(
             start_offset=task.first_dirty_offset,
@@ -84,16 +89,16 @@ class Cleaner:
         self._segments_and_ends = list(zip(task.segments, ends, strict=False))
 
     def build_result(self, replacements: tuple[SegmentReplacement, ...]) -> CleaningResult:
-        """What has been done, once all ``replacements`` have been made."""
+        """Return the result, after ``clean_segments`` is exhausted."""
         return CleaningResult(replacements, self._offset_map.end_offset, self._stats)
 
     def clean_segments(self) -> Iterator[SegmentReplacement]:
-        """The new segments, in the order in which they must be put in place.
+        """Yield the new segments in the order in which they must be swapped in.
 
-        If it fails or is given up, nothing is left of those that it has not yielded.
+        If cleaning fails or is aborted, the files of segments that were not yielded are removed.
         """
         task, config, stats = self._task, self._task.config, self._stats
-        # Recovery would take what an earlier one left behind for a part of this one.
+        # Recovery would otherwise take old output files for a part of this compaction.
         remove_cleaned_files(task.directory)
         aborted_txns = [*self._read_aborted_txns(), *task.later_aborted_txns]
         self._build_offset_map(aborted_txns)
@@ -115,7 +120,7 @@ class Cleaner:
         stats.records_read = record_filter.records_read
         stats.keyless_records = record_filter.keyless_records
 
-    # The map
+    # Offset map
 
     def _read_aborted_txns(self) -> Iterator[AbortedTxn]:
         for segment in self._task.segments:
@@ -140,10 +145,10 @@ class Cleaner:
                     return
                 stats.map_records_read += _add_to_offset_map(batch, offsets, transactions)
                 offsets.end_offset = batch.next_offset
-            # An earlier compaction may have left a gap before the next segment.
+            # An earlier compaction may have left an offset gap before the next segment.
             offsets.end_offset = end_offset
 
-    # The new segments
+    # New segments
 
     def _build_filter_params(self) -> RecordFilterParams:
         task = self._task
@@ -155,7 +160,11 @@ class Cleaner:
         )
 
     def _last_modified_ns_of_clean_part(self) -> int:
-        """Tombstones of magic 0 and 1 last that long after compaction first kept them."""
+        """Return the modification time of the last segment that was cleaned before; 0 if none.
+
+        Tombstones of magic 0 and 1 are retained in segments that were modified later than
+        ``delete.retention.ms`` before this time.
+        """
         first_dirty_offset = self._task.first_dirty_offset
         cleaned = [
             segment for segment in self._task.segments if segment.base_offset < first_dirty_offset
@@ -163,7 +172,7 @@ class Cleaner:
         return self._last_modified_ns(cleaned[-1]) if cleaned else 0
 
     def _segment_extents(self) -> Iterator[SegmentExtent]:
-        """Of the segments that the map reaches into."""
+        """Yield the sizes of the segments that the offset map covers, also in part."""
         for segment, end_offset in self._segments_and_ends:
             if segment.base_offset < self._offset_map.end_offset:
                 yield SegmentExtent(
@@ -180,9 +189,9 @@ class Cleaner:
         *,
         legacy_delete_horizon_ns: int,
     ) -> Iterator[SegmentReplacement]:
-        """One replacement, or none if all stays as it is."""
+        """Yield one replacement, or none if the segments stay as they are."""
         task = self._task
-        # It becomes as long as it is, not as long as an active segment may get.
+        # A cleaned segment is never appended to, so it needs no preallocation.
         segment_config = replace(task.config.segment_config, preallocated_bytes=0)
         output = CleanedSegment(
             task.directory, group[0].base_offset, segment_config, buffer_bytes=self._buffer_bytes
@@ -214,7 +223,7 @@ class Cleaner:
         *,
         legacy_delete_horizon_ns: int,
     ) -> bool:
-        """Write what stays of the segments; whether they would be another one than they are."""
+        """Write the retained batches.  Return whether the result differs from the input."""
         is_changed = len(group) > 1
         for segment in group:
             record_filter.retains_legacy_tombstones = (
@@ -233,7 +242,7 @@ class Cleaner:
     # Files
 
     def _read_batches(self, segment: SealedSegment) -> Iterator[AnyBatch]:
-        """The batches of a segment, each with the right checksum."""
+        """Yield the batches of a segment and verify the checksum of each."""
         path = self._path(segment, LogFileType.LOG)
         file = OpenFile(path, writable=False)
         batches = batch_scan.scan_batches(
@@ -259,7 +268,7 @@ class Cleaner:
 def _add_to_offset_map(
     batch: AnyBatch, offset_map: OffsetMap, transaction_metadata: CleanedTransactionMetadata
 ) -> int:
-    """Put the keys of a batch into the map; how many records it has."""
+    """Put the keys of a batch into the map.  Return the number of records read."""
     try:
         if isinstance(batch, LegacyBatch):
             return offset_map.put_batch(batch)

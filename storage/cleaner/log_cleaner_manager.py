@@ -1,20 +1,22 @@
-"""Which log is compacted next, and up to where?
+"""Chooses the next log to compact and the offset range to clean.
 
-    dirty            from the cleaner's checkpoint on, which says how far compaction came last
-    uncleanable      from the earliest of these on: the last stable offset, the active segment, the
-                     first segment with a record younger than ``min.compaction.lag.ms``; rounded
-                     down to the beginning of a segment
+Kafka: LogCleanerManager.
+
+    dirty            starts at the offset in the cleaner checkpoint: the end of the last compaction
+    uncleanable      starts at the lowest of: the last stable offset, the active segment, the
+                     recovery point, the first segment with a record younger than
+                     ``min.compaction.lag.ms``; rounded down to the start of a segment
     due              a log whose dirty share of the bytes exceeds ``min.cleanable.dirty.ratio``, or
                      with dirty records older than ``max.compaction.lag.ms``
 
-Of those that are due the dirtiest is taken.  A checkpoint before the start of the log, or beyond
-its end, is wrong (the log was cut), and everything counts as dirty.  A log that could not be
-compacted because it is damaged is left alone until it is deleted or the broker starts again.
+The manager takes the dirtiest of the logs that are due.  A checkpoint below the log start offset or
+above the log end offset is wrong because the log was truncated; then the whole log counts as dirty.
+A damaged log that could not be compacted is skipped until it is deleted or the broker restarts.
 
-Logs lose old segments only when no compaction runs on them, so retention asks here for its turn:
-for all logs, since the policy of one that is being compacted may have become ``delete``.
+Retention deletes segments only while no compaction runs on the log, so it registers here too.  This
+holds for all logs, because the cleanup policy may have changed to ``delete`` during a compaction.
 
-Owner: the event loop; what ``offsets_in`` returns may be written on a disk thread.
+Owner: the event loop; the result of ``checkpoint_offsets`` may be written on a disk thread.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ from odradek.storage.settings import NEVER
 
 
 class OffsetsToClean(NamedTuple):
-    """What compaction may look at; ``is_reset`` if the checkpoint was wrong."""
+    """The offset range to clean.  Kafka: OffsetsToClean.
+
+    ``force_update_checkpoint`` is set if the checkpoint was wrong.
+    """
 
     first_dirty_offset: int
     first_uncleanable_offset: int
@@ -44,15 +49,18 @@ class OffsetsToClean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToClean:
-    """A log that could be compacted, up to ``end_offset``, where a segment begins."""
+    """A candidate for compaction, up to ``first_uncleanable_offset``, where a segment starts.
+
+    Kafka: LogToClean.
+    """
 
     partition: TopicPartition
-    log_dir: Path  # the log directory that it is in
+    log_dir: Path  # the log directory of the log
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
-    compaction_delay_ms: int  # for how long it should have been compacted; 0 if it need not be
+    compaction_delay_ms: int  # time since max.compaction.lag.ms has passed; 0 if it has not
     min_cleanable_ratio: float
     force_update_checkpoint: bool = False
 
@@ -75,7 +83,7 @@ def cleanable_offsets(
     is_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
     if is_reset:
         first_dirty = log.log_start_offset
-    # What is not synced yet may be needed as it is, to learn from it after a crash.
+    # Recovery after a crash may need unflushed records exactly as they were written.
     first_uncleanable = min(
         log.last_stable_offset, log.segments.active.base_offset, log.recovery_point
     )
@@ -139,20 +147,21 @@ AnyLog = TypeVar("AnyLog", bound=CleanableLog)
 
 
 class LogCleanerManager:
-    """Who is compacted when, and how far compaction has come."""
+    """Schedules compactions and tracks how far each log is compacted."""
 
     def __init__(self) -> None:
         self.states = LogCleaningStates()
         self._last_clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
         self._uncleanable_partitions: set[TopicPartition] = set()
-        #: In which log directories somebody works on a log: a copy on its way counts as the log.
+        #: Log directories with a running compaction or segment deletion.  A future log and the
+        #: current log of a partition share one state.
         self._in_progress_dirs: dict[TopicPartition, list[Path]] = {}
-        #: Of the dirtiest log when the last choice was made, whether it was due or not.
+        #: Maximum over all candidates of the last choice, whether due or not.
         self.dirtiest_ratio = 0.0
         self.max_compaction_delay_ms = 0
 
     def load_checkpoint(self, log_dir: Path) -> CorruptCheckpoint | None:
-        """Read a log directory's checkpoint; a damaged one makes all its logs dirty."""
+        """Read the checkpoint of a log directory.  If it is corrupt, all its logs are dirty."""
         self._last_clean_offsets[log_dir] = {}
         try:
             self._last_clean_offsets[log_dir] = CLEANER_OFFSETS.read(log_dir)
@@ -161,26 +170,26 @@ class LogCleanerManager:
         return None
 
     def retain_partitions(self, log_dir: Path, partitions: Collection[TopicPartition]) -> None:
-        """Only these are in the directory."""
+        """Drop the checkpoint entries of partitions that are not in the directory."""
         offsets = self._last_clean_offsets[log_dir]
         retained = {name: offset for name, offset in offsets.items() if name in partitions}
         self._last_clean_offsets[log_dir] = retained
 
     def handle_log_dir_failure(self, log_dir: Path) -> None:
-        """The directory has failed: nothing is written there any more, and all work there is over.
+        """Drop the checkpoint of an offline directory and end all cleaning in it.
 
-        Nobody need report the end of it.
+        The callers must not report the end of that cleaning.
         """
         self._last_clean_offsets.pop(log_dir, None)
         for partition in [name for name, dirs in self._in_progress_dirs.items() if log_dir in dirs]:
             self._mark_done(partition, log_dir)
 
     def last_clean_offset(self, log: CleanableLog) -> int | None:
-        """How far compaction of the log has come; None if it has never been compacted."""
+        """Return the offset up to which the log is compacted; None if it never was."""
         return self._last_clean_offsets.get(log.directory.parent, {}).get(log.partition)
 
     def checkpoint_offsets(self, log_dir: Path) -> dict[TopicPartition, int]:
-        """What the directory's checkpoint should hold."""
+        """Return the current content for the checkpoint file of the directory."""
         return dict(self._last_clean_offsets.get(log_dir, {}))
 
     @property
@@ -192,12 +201,15 @@ class LogCleanerManager:
     def grab_filthiest_compacted_log(
         self, logs: Iterable[CleanableLog], *, now_ms: int
     ) -> LogToClean | None:
-        """Start on the dirtiest log that is due; ``cleaned``, ``stopped`` or ``failed`` ends it."""
+        """Start compaction of the dirtiest log that is due.
+
+        ``done_cleaning``, ``on_cleaning_aborted`` or ``mark_partition_uncleanable`` ends it.
+        """
         candidates = (self.log_to_clean(log, now_ms=now_ms) for log in logs)
         return self.grab_filthiest([candidate for candidate in candidates if candidate is not None])
 
     def log_to_clean(self, log: CleanableLog, *, now_ms: int) -> LogToClean | None:
-        """None if the log is not compacted, or not now.  Reads the log's disk."""
+        """Return None if the log is not compacted or cannot be cleaned now.  Reads from disk."""
         if not log.settings.is_compacted or not self._is_cleanable(log.partition):
             return None
         candidate = build_log_to_clean(
@@ -208,7 +220,7 @@ class LogCleanerManager:
         return candidate
 
     def grab_filthiest(self, logs_to_clean: Sequence[LogToClean]) -> LogToClean | None:
-        """As ``choose``, of those that have been considered."""
+        """Do the same as ``grab_filthiest_compacted_log`` for computed candidates."""
         self.dirtiest_ratio = max(
             (candidate.cleanable_ratio for candidate in logs_to_clean), default=0.0
         )
@@ -223,27 +235,27 @@ class LogCleanerManager:
         return filthiest
 
     def done_cleaning(self, log: CleanableLog, end_offset: int) -> None:
-        """The new segments are in place; they are compacted up to ``end_offset``."""
+        """The new segments are in place and compacted up to ``end_offset``."""
         self.update_checkpoint(log, end_offset)
         self._mark_done(log.partition, log.directory.parent)
 
     def on_cleaning_aborted(self, log: CleanableLog) -> None:
-        """Compaction was given up: the log is as it was, or a part of it is new."""
+        """Compaction was aborted.  The log is unchanged, or some segments are already replaced."""
         self._mark_done(log.partition, log.directory.parent)
 
     def mark_partition_uncleanable(self, log: CleanableLog) -> None:
-        """The log is damaged, and is not tried again."""
+        """The log is damaged.  It is not compacted again."""
         self._uncleanable_partitions.add(log.partition)
         self._mark_done(log.partition, log.directory.parent)
 
     def is_cleaning_in_progress(self, log: CleanableLog) -> bool:
-        """Whether it is being compacted, or old segments of it are being deleted."""
+        """Return whether the log is being compacted or its old segments are being deleted."""
         return log.directory.parent in self._in_progress_dirs.get(log.partition, ())
 
     # Retention
 
     def begin_retention(self, logs: Iterable[AnyLog]) -> list[AnyLog]:
-        """The logs of which old segments may be deleted until ``end_retention``."""
+        """Return the logs whose old segments may be deleted until ``end_retention``."""
         free = [log for log in logs if self._can_delete_segments(log)]
         for log in free:
             self._mark_in_progress(log.partition, log.directory.parent)
@@ -258,10 +270,13 @@ class LogCleanerManager:
             return self._is_cleanable(log.partition)
         return self.states[log.partition] is IDLE
 
-    # What happens to logs
+    # Pausing, truncation, deletion and moves
 
     def pause(self, partition: TopicPartition) -> bool:
-        """True if nobody works on the log; else whoever does must stop, and it is paused then."""
+        """Return True if the log is paused now.
+
+        If False, the running task must stop first; the log is paused when it ends.
+        """
         self.states.pause(partition)
         return self.states[partition] is PAUSED
 
@@ -269,7 +284,7 @@ class LogCleanerManager:
         self.states.resume(partition)
 
     def maybe_truncate_checkpoint(self, log: CleanableLog, offset: int) -> None:
-        """What follows the offset is new, and dirty."""
+        """The log was truncated to ``offset``: later records are dirty."""
         checkpoint = self.last_clean_offset(log)
         if checkpoint is not None and checkpoint > offset:
             self.update_checkpoint(log, offset)
@@ -277,19 +292,19 @@ class LogCleanerManager:
     def alter_checkpoint_dir(
         self, partition: TopicPartition, *, source: Path, target: Path
     ) -> None:
-        """The log is now in another log directory."""
+        """The log has moved to another log directory."""
         offset = self._last_clean_offsets.get(source, {}).pop(partition, None)
         if offset is not None:
             self._last_clean_offsets.setdefault(target, {})[partition] = offset
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """All pauses are over too: there is nothing to resume."""
+        """Forget a deleted partition, including its pauses, which need no ``resume``."""
         self.states.delete(partition)
         self._uncleanable_partitions.discard(partition)
         for offsets in self._last_clean_offsets.values():
             offsets.pop(partition, None)
 
-    # The checkpoint
+    # Checkpoint
 
     def update_checkpoint(self, log: CleanableLog, offset: int) -> None:
         directory = log.directory.parent

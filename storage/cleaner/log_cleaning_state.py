@@ -1,13 +1,15 @@
-"""May a log be compacted now?  The states of the logs, and the moves between them.
+"""The cleaning state of each log, and the transitions between the states.
 
-    START    a compaction begins, or the deletion of old segments
-    PAUSE    somebody is about to truncate, move or delete the log
-    END      what had begun is over, one way or the other
-    RESUME   one of several that had paused it is done
-    RELEASE  the last of them is
-    DELETE   the log is gone, and its pauses with it: another of its name may be compacted
+Kafka: LogCleaningState with LogCleaningInProgress, LogCleaningAborted and LogCleaningPaused.
 
-Whoever pauses a log waits until it is PAUSED: a worker that is STOPPING may still be writing.
+    START    a compaction or a deletion of old segments starts
+    PAUSE    the log is about to be truncated, moved or deleted
+    END      the compaction or deletion has ended, successfully or not
+    RESUME   one of several pauses ends
+    RELEASE  the last pause ends
+    DELETE   the log is deleted with its pauses; a new log of that name may be compacted
+
+After PAUSE the caller waits until the state is PAUSED: a STOPPING worker may still be writing.
 
 Owner: the event loop.
 """
@@ -22,24 +24,24 @@ from odradek.protocol.types import TopicPartition
 
 class LogCleaningState(Enum):
     IDLE = "may be compacted"
-    RUNNING = "is being compacted, or old segments of it are being deleted"
-    STOPPING = "is RUNNING, and has been asked to stop"
-    PAUSED = "must not be compacted for the time being"
+    RUNNING = "is being compacted, or its old segments are being deleted"
+    STOPPING = "is RUNNING and must stop"
+    PAUSED = "must not be compacted until the last pause ends"
 
 
 class LogCleaningEvent(Enum):
     START = "start"
-    PAUSE = "stop, and do not begin again"
-    END = "it has ended"
-    RESUME = "one pause less"
-    RELEASE = "the last pause is over"
-    DELETE = "there is no such log any more"
+    PAUSE = "stop and do not start again"
+    END = "the running task has ended"
+    RESUME = "one pause ends"
+    RELEASE = "the last pause ends"
+    DELETE = "the log is deleted"
 
 
 IDLE, RUNNING = LogCleaningState.IDLE, LogCleaningState.RUNNING
 STOPPING, PAUSED = LogCleaningState.STOPPING, LogCleaningState.PAUSED
 
-#: What is not here is a mistake of the caller.
+#: Any other combination is a bug of the caller.
 VALID_TRANSITIONS: Mapping[tuple[LogCleaningState, LogCleaningEvent], LogCleaningState] = {
     (IDLE, LogCleaningEvent.START): RUNNING,
     (IDLE, LogCleaningEvent.PAUSE): PAUSED,
@@ -58,7 +60,7 @@ VALID_TRANSITIONS: Mapping[tuple[LogCleaningState, LogCleaningEvent], LogCleanin
 
 
 class LogCleaningStates:
-    """The states of all logs; a log that was never named is IDLE."""
+    """The states of all logs.  A log without an entry is IDLE."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, LogCleaningState] = {}
@@ -74,7 +76,7 @@ class LogCleaningStates:
         self._transition(partition, LogCleaningEvent.END)
 
     def pause(self, partition: TopicPartition) -> None:
-        """To be undone by ``resume``, unless the log is deleted."""
+        """Pause a log until ``resume``, or until the log is deleted.  Pauses are counted."""
         self._transition(partition, LogCleaningEvent.PAUSE)
         self._pause_counts[partition] = self._pause_counts.get(partition, 0) + 1
 

@@ -1,14 +1,17 @@
-"""The offset map: which is the last offset of every key in the dirty part of a log?
+"""The offset map: the last offset of every key in the dirty part of a log.
 
-Compaction reads the dirty part once to fill the map, and then the whole log: a record whose key the
-map knows at a later offset is obsolete.  The map has an end, before which it knows every key.  When
-its memory is used up the end lies inside the dirty part, and the next compaction goes on from
-there.  It is looked at between batches, so a batch is known whole or not at all: at least one is,
-and no delete horizon is set for a batch of which only a part has been looked at.
+Kafka: SkimpyOffsetMap.
 
-A key of up to 31 bytes stands for itself; a longer one is represented by its digest of 16 bytes, as
-in Kafka, which uses MD5.  In CPython both take 64 bytes.  (A key of 16 bytes is digested too, so
-that none can be taken for a digest.)
+The cleaner first reads the dirty part to fill the map, then reads the whole log.  A record is
+obsolete if the map has a later offset for its key.  The map knows every key from ``start_offset``
+to before ``end_offset``.  When its memory is used up, ``end_offset`` lies inside the dirty part,
+and the next compaction continues from there.  The cleaner checks for a full map only between
+batches.  So the map always covers whole batches and at least one, and no batch gets a delete
+horizon when only a part of it is in the map.
+
+A key of up to 31 bytes is stored as it is.  A longer key is stored as a digest of 16 bytes, as in
+Kafka, which uses MD5.  In CPython both take 64 bytes.  A key of exactly 16 bytes is digested too,
+because it could otherwise equal the digest of another key.
 
 Owner: the worker process.
 """
@@ -22,11 +25,11 @@ from odradek.protocol.records.record_set import AnyBatch
 from odradek.storage.cleaner.batch_records import BatchRecords, parse_records
 
 DIGEST_BYTES = 16
-#: How long a key may be to stand for itself.
+#: Lengths of the keys that are stored as they are.
 _INLINE_KEY_LENGTHS = frozenset(range(32)) - {DIGEST_BYTES}
 
-#: What an entry takes, measured: 64 bytes for the key, 32 for the offset, and 20 to 60 in the
-#: dictionary, most of them right after it has grown.  Kafka's takes 24.
+#: Memory of one entry, measured: 64 bytes for the key, 32 for the offset, and 20 to 60 in the
+#: dictionary, most of them right after it has grown.  Kafka's entry takes 24 bytes.
 ENTRY_BYTES = 156
 
 
@@ -48,11 +51,11 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """How full it is; more than 1 if the last batch did not fit."""
+        """Return the fill level; it exceeds 1 if the last batch did not fit."""
         return len(self._offsets) / self.entries_max
 
     def put_batch(self, batch: AnyBatch) -> int:
-        """Learn the keys of a batch that follows all before; how many records it has."""
+        """Add the keys of a batch, which must follow all earlier ones.  Return its record count."""
         if isinstance(batch, LegacyBatch) or batch.base_offset < self.start_offset:
             return self._put_each(batch)
         offsets, base_offset = self._offsets, batch.base_offset
@@ -73,7 +76,7 @@ class OffsetMap:
         return count
 
     def latest_slots(self, records: BatchRecords, base_offset: int) -> list[int]:
-        """The slots of those records with a key of which no later one is known."""
+        """Return the slots of the records that have a key and no later record in the map."""
         last_offset_of = self._offsets.get
         return [
             slot
@@ -86,12 +89,12 @@ class OffsetMap:
         ]
 
     def is_latest(self, key: bytes, offset: int) -> bool:
-        """Whether no later record with this key is known."""
+        """Return whether the map has no later record with this key."""
         return offset >= self._offsets.get(key_token(key), -1)
 
 
 def key_token(key: bytes) -> bytes:
-    """What stands for the key: no more bytes of memory than its digest would take."""
+    """Return the key itself or its digest, whichever takes at most 64 bytes of memory."""
     return key if len(key) in _INLINE_KEY_LENGTHS else key_digest(key)
 
 

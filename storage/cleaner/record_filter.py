@@ -1,21 +1,26 @@
-"""Does this batch stay in a compacted log, and with which of its records?
+"""Decides whether a batch is retained in a compacted log, and with which of its records.
 
-    record             stays if no later one has its key; one without a key never does
-    tombstone          likewise, until the delete horizon of its batch has passed.  The horizon is
-                       set when compaction first finds it the latest: now and delete.retention.ms
-                       more, so that whoever has read the value has that long to read of its end
-    aborted data       goes
-    marker             stays while data of its transaction is there, and until a delete horizon
-                       that is set when there is none left.  One that alone tells its producer's
-                       epoch stays (Kafka empties it in the end, and then forgets the epoch)
-    batch              goes with its last record, but is kept without records if its last sequence
-                       is its producer's, or if it ends what is being compacted: the next offset
-                       and sequence must be known after a restart
-    beyond the map     everything stays, except aborted data
+Kafka: Cleaner.shouldRetainRecord and MemoryRecords.RecordFilter.
 
-What stays whole is copied as it is.  What loses records keeps its offsets, its last offset delta,
-its codec, its timestamps; the largest of them is found again.  Magic 0 and 1 have no delete
-horizon: there a tombstone stays as long as its segment is younger than a time that is given.
+    record             is retained if no later record has its key; without a key it is dropped
+    tombstone          is retained like a record, until the delete horizon of its batch has passed.
+                       The horizon is set when compaction first finds the tombstone to be the latest
+                       record of its key, to now + delete.retention.ms.  A consumer that has read
+                       the value has that long to read the tombstone
+    aborted data       is dropped
+    marker             is retained while data of its transaction is in the log, and then until a
+                       delete horizon that is set when no data is left.  A marker that is the only
+                       source of its producer's epoch is retained (Kafka empties it in the end and
+                       then loses the epoch)
+    batch              is dropped with its last record.  It is retained without records if it holds
+                       its producer's last sequence, or if it is the last of the cleaned range: the
+                       next offset and sequence must be known after a restart
+    beyond the map     everything is retained, except aborted data
+
+A batch that keeps all records is copied unchanged.  A batch that loses records keeps its offsets,
+last offset delta, codec and timestamps, and its max timestamp is recomputed.  Magic 0 and 1 have no
+delete horizon: there a tombstone is retained while ``retains_legacy_tombstones`` is set for its
+segment.
 
 Owner: the worker process.
 """
@@ -47,29 +52,29 @@ _TIMESTAMP_MAX = 2**63 - 1
 
 
 class LastRecord(NamedTuple):
-    """Where the last sequence of a producer is; None if only a marker with its epoch is left."""
+    """The offset of a producer's last data batch; None if only a marker with its epoch is left."""
 
     last_data_offset: int | None
     producer_epoch: int
 
 
 class RetainedBatch(NamedTuple):
-    """A batch as it stays."""
+    """A batch as it is written to the cleaned segment."""
 
     buffer: Buffer
     last_offset: int
     max_timestamp: int
     record_count: int
-    is_unchanged: bool  # as it was
+    is_unchanged: bool  # the bytes are those of the original batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFilterParams:
-    """What decides, besides the offset map and the transactions."""
+    """The inputs of the decision besides the offset map and the transactions."""
 
     now_ms: int
     delete_retention_ms: int
-    end_offset: int  # of all that is being compacted
+    end_offset: int  # of the range that is being compacted
     last_records_of_active_producers: Mapping[int, LastRecord]
 
     @property
@@ -78,7 +83,7 @@ class RecordFilterParams:
 
 
 class RecordFilter:
-    """Judges the batches of a log one after the other, from its first on."""
+    """Filters the batches of a log in offset order, from the first on."""
 
     def __init__(
         self,
@@ -89,14 +94,14 @@ class RecordFilter:
         self._params = params
         self._offset_map = offset_map
         self._transaction_metadata = transaction_metadata
-        #: For the index of the segment that the batch just judged goes to.
+        #: The aborted transaction to add to the index of the segment that gets the last batch.
         self.aborted_txn: AbortedTxn | None = None
-        self.retains_legacy_tombstones = True  # of magic 0 and 1
+        self.retains_legacy_tombstones = True  # for magic 0 and 1, set per segment
         self.keyless_records = 0
         self.records_read = 0
 
     def filter_batch(self, batch: AnyBatch) -> RetainedBatch | None:
-        """What stays of the batch; None if nothing does."""
+        """Return the retained part of the batch; None if the batch is dropped."""
         self.aborted_txn = None
         if isinstance(batch, LegacyBatch):
             return self._filter_legacy_batch(batch)

@@ -1,8 +1,10 @@
-"""Which neighbouring segments become one when a log is compacted?
+"""Groups neighbouring segments that compaction merges into one segment.
 
-As many as stay, all together, within what a segment may hold before it is rolled: the bytes of the
-log and of each index as they are now, and offsets that an index can express.  Otherwise compaction
-would leave ever more and ever smaller segments.
+Kafka: Cleaner.groupSegmentsBySize.
+
+A group takes as many segments as fit the limits of one segment: the present bytes of the log and of
+each index, and offsets that an index can express.  Without grouping, compaction would leave more
+and more ever smaller segments.
 
 Owner: none; any thread.
 """
@@ -17,7 +19,7 @@ from odradek.storage.offset_index import RELATIVE_OFFSET_MAX
 
 
 class SegmentExtent(NamedTuple):
-    """How much room a segment takes; ``end_offset`` is where the next one begins."""
+    """The sizes of a segment; ``end_offset`` is the base offset of the next segment."""
 
     segment: SealedSegment
     end_offset: int
@@ -28,7 +30,7 @@ class SegmentExtent(NamedTuple):
 def group_segments_by_size(
     extents: Iterable[SegmentExtent], *, segment_bytes_max: int, index_bytes_max: int
 ) -> Iterator[list[SealedSegment]]:
-    """The segments in groups, in order; one that is too large stands alone."""
+    """Yield the groups in order.  A segment that is too large forms its own group."""
     group: list[SealedSegment] = []
     log_bytes = index_bytes = time_index_bytes = 0
     for extent in extents:
@@ -52,6 +54,6 @@ def group_segments_by_size(
 
 
 def _fits_relative_offset(extent: SegmentExtent, base_offset: int) -> bool:
-    """An empty segment is near everything: it has no offsets."""
+    """Return whether the offsets fit an index of that base.  An empty segment has no offsets."""
     is_empty = extent.segment.size_bytes == 0
     return is_empty or extent.end_offset - 1 - base_offset <= RELATIVE_OFFSET_MAX

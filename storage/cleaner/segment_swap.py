@@ -1,23 +1,26 @@
-"""Putting compacted segments in the place of the old ones, so that a crash is harmless anywhere.
+"""Replaces old segments by compacted ones in steps that are safe against a crash at any point.
 
-Two steps sleep in the kernel and may run on a disk thread; between them, on the event loop, the log
-goes over to the new segment by one assignment:
+Kafka: UnifiedLog.replaceSegments.
 
-    stage     what recovery could no longer learn from the batches is written down: that those
-              transactions have ended which the snapshot of the first segment calls open (their
-              markers may be gone).  Then the files ``.cleaned`` become ``.swap``.  A crash before
-              all have done so undoes the compaction; after that it is finished at the next start
+Two steps block on disk and may run on a disk thread.  Between them, on the event loop, the log
+switches to the new segment by one assignment:
+
+    stage     Clear the open transactions in the producer snapshot of the first segment.  All of
+              them have ended, but recovery could not learn that from the batches, because their
+              markers may be gone.  Then rename the ``.cleaned`` files to ``.swap``.  A crash before
+              all are renamed undoes the compaction; after that the next start completes it
               (swap_recovery.py)
-    publish   the log reads from the new segment, which is opened first: its names will change
-    finish    the old files become ``.deleted``; then the new batches lose their ``.swap``, and then
-              the new indexes theirs, in this order: an index without it, beside batches with it,
-              would be taken for an old one
-    settle    the log holds the new segment by its names
+    publish   Open the new segment and let the log read from it.  It is opened first because its
+              file names will change
+    finish    Rename the old files to ``.deleted``.  Then remove ``.swap`` from the new log file,
+              then from the new indexes, in this order: an index without ``.swap`` beside a log file
+              with ``.swap`` would be taken for an old index
+    complete  Let the log use the new segment by its final names
 
-Between any two renames that must not be seen in another order after a power cut, the directory is
-synced.  The caller keeps everybody from truncating or deleting in the log from the planning of the
-compaction to ``settle`` (schedule.py).  Several replacements are put in place one after the
-other, the first offset first: tombstones go no earlier than what they have deleted.
+The directory is flushed between any two renames that must keep their order in a power cut.  From
+the planning of the compaction until ``complete``, the caller prevents truncation and deletion in
+this log (log_cleaner_manager.py).  Several replacements are applied one after the other in offset
+order: a tombstone must not disappear before the records that it deletes.
 
 Owner: the event loop; ``stage`` and ``finish`` may run on a disk thread.
 """
@@ -34,7 +37,7 @@ from odradek.storage.paths import SEGMENT_FILE_TYPES, FileStage, LogFileType, fi
 
 
 def swap_segments(log: CleanableLog, result: CleaningResult) -> list[LogSegment]:
-    """All replacements, for a caller that may sleep; the old segments, which wait for removal."""
+    """Apply all replacements, blocking on disk.  Return the old segments, to be removed later."""
     old: list[LogSegment] = []
     for replacement in result.replacements:
         swap = SegmentSwap(log, replacement)
@@ -46,7 +49,7 @@ def swap_segments(log: CleanableLog, result: CleaningResult) -> list[LogSegment]
 
 
 class SegmentSwap:
-    """One replacement on its way into a log."""
+    """The replacement of one or more segments of a log."""
 
     def __init__(self, log: CleanableLog, replacement: SegmentReplacement) -> None:
         self._log = log
@@ -69,12 +72,12 @@ class SegmentSwap:
         return [segment for segment in self._old_segments if segment is not None]
 
     def stage(self) -> None:
-        """From here on the compaction is finished, if need be at the next start."""
+        """Make the compaction permanent: after this, recovery completes it."""
         self._log.producer_state_manager.snapshots.clear_open_transactions(self._base_offset)
         self._rename(SEGMENT_FILE_TYPES, FileStage.CLEANED, FileStage.SWAP)
 
     def publish(self) -> None:
-        """The log has the new segment instead of the old ones."""
+        """Replace the old segments of the log by the new one."""
         log = self._log
         new = LogSegment(
             self._directory, self._base_offset, log.segment_config, stage=FileStage.SWAP
@@ -84,7 +87,7 @@ class SegmentSwap:
         self._new_segment = new
 
     def finish(self) -> None:
-        """The old files are out of the way, and the new ones have their names."""
+        """Rename the old files out of the way and give the new files their final names."""
         for segment in self.old_segments:
             segment.change_file_suffixes(FileStage.DELETED)
         files.sync_directory(self._directory)
@@ -92,7 +95,10 @@ class SegmentSwap:
         self._rename(_INDEX_FILE_TYPES, FileStage.SWAP, FileStage.IN_USE)
 
     def complete(self) -> list[LogSegment]:
-        """The old segments, which wait for removal, as do the snapshots of producers there."""
+        """Return the old segments, to be removed later, and mark their producer snapshots deleted.
+
+        The snapshot at the base offset stays, because the new segment starts there too.
+        """
         log = self._log
         assert self._new_segment is not None, self._directory
         new_segment = LogSegment(self._directory, self._base_offset, log.segment_config)
@@ -116,7 +122,7 @@ class SegmentSwap:
 
 
 def _open_files(segment: LogSegment) -> None:
-    """All that is otherwise opened, by name, when it is first used."""
+    """Open all files, which are otherwise opened by name on first use."""
     opened = (segment.file, segment.max_timestamp_and_offset, segment.transaction_index.entries)
     assert None not in opened, segment
 

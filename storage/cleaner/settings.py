@@ -1,4 +1,4 @@
-"""The server's settings for compaction: what the cleaner may use, and the defaults of topics."""
+"""The ``log.cleaner.*`` settings: resources of the cleaner, and defaults for topics."""
 
 import sys
 
@@ -10,52 +10,53 @@ MIB = 1024 * 1024
 
 
 class CleanerSettings(Settings):
-    """How much compaction may take of memory, disk and time."""
+    """The memory, I/O rate and schedule of the cleaner.  Kafka: CleanerConfig."""
 
     enable: bool = boolean(
         "log.cleaner.enable",
         default=True,
-        doc="Whether logs are compacted at all; the offsets of groups depend on it.",
+        doc="Whether logs are compacted at all. Needed for the topic of consumer group offsets.",
     )
     threads: int = integer(
         "log.cleaner.threads",
         default=1,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="0 stops compaction; more is as one: the worker compacts one log after the other.",
+        doc="0 stops compaction. A number above 1 adds no worker: one worker process "
+        "compacts one log at a time.",
     )
     io_max_bytes_per_second: float = number(
         "log.cleaner.io.max.bytes.per.second",
         default=sys.float_info.max,
         update=UpdateMode.CLUSTER,
-        doc="What compaction may read and write in a second, all in all.",
+        doc="The maximum bytes that the cleaner reads and writes per second, in total.",
     )
     dedupe_buffer_bytes: int = long(
         "log.cleaner.dedupe.buffer.size",
         default=128 * MIB,
         update=UpdateMode.CLUSTER,
-        doc="The memory in which compaction keeps the last offset of every key, of all its threads "
-        "together.",
+        doc="Memory for the last offset of every key, for all cleaner threads together.",
     )
     dedupe_buffer_load_factor: float = number(
         "log.cleaner.io.buffer.load.factor",
         default=0.9,
         update=UpdateMode.CLUSTER,
-        doc="How full that memory may get; the fuller, the more keys at once, and the slower.",
+        doc="How full the dedupe buffer may get. A higher value cleans more keys at once, but "
+        "slower.",
     )
     io_buffer_bytes: int = integer(
         "log.cleaner.io.buffer.size",
         default=MIB // 2,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="The memory for reading and writing, of all threads together.",
+        doc="Memory for reading and writing, for all cleaner threads together.",
     )
     backoff_ms: int = long(
         "log.cleaner.backoff.ms",
         default=15_000,
         at_least=0,
         update=UpdateMode.CLUSTER,
-        doc="How long to wait when there is nothing to compact.",
+        doc="How long the cleaner waits when no log needs compaction.",
     )
     min_cleanable_ratio: float = number(
         "log.cleaner.min.cleanable.ratio",

@@ -1,4 +1,4 @@
-"""What compaction is given and what it returns: plain facts that travel to a worker and back.
+"""The input and the output of a compaction: plain data that travels to a worker and back.
 
 Owner: none; immutable, any thread.
 """
@@ -23,7 +23,7 @@ from odradek.storage.transaction_index import AbortedTxn
 
 
 class CleanableLog(Protocol):
-    """The part of a log that matters for deciding on, describing and ending a compaction."""
+    """The part of a log that is needed to choose, describe and complete a compaction."""
 
     @property
     def partition(self) -> TopicPartition: ...
@@ -65,7 +65,7 @@ class SealedSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerConfig:
-    """The settings that matter: the topic's, and this log's share of the server's."""
+    """The settings of the topic, and this compaction's share of the broker's settings."""
 
     delete_retention_ms: int
     segment_bytes_max: int
@@ -78,22 +78,23 @@ class CleanerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningTask:
-    """A log to be compacted, up to where it may be."""
+    """A log to compact and its offset range."""
 
     directory: Path
-    segments: tuple[SealedSegment, ...]  # from the first of the log to the last before end_offset
-    first_dirty_offset: int  # compacted before, up to here
-    first_uncleanable_offset: int  # the base offset of the first segment that is not given
+    segments: tuple[SealedSegment, ...]  # all segments before first_uncleanable_offset
+    first_dirty_offset: int  # earlier offsets are already compacted
+    first_uncleanable_offset: int  # the base offset of the first segment that is not included
     config: CleanerConfig
     now_ms: int
     last_records_of_active_producers: Mapping[int, LastRecord]
-    #: From the transaction indexes of later segments: what they abort may lie before end_offset.
+    #: Entries from the transaction indexes of later segments.  Their transactions may have
+    #: started before first_uncleanable_offset.
     later_aborted_txns: tuple[AbortedTxn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReplacement:
-    """A new segment, written as ``.cleaned`` files, and those whose place it takes."""
+    """A new segment, written as ``.cleaned`` files, and the segments that it replaces."""
 
     directory: Path
     base_offset: int
@@ -103,7 +104,7 @@ class SegmentReplacement:
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What was read and written.  The map is filled from the dirty part before all is read."""
+    """Counters of one compaction.  The ``map_`` fields count the pass that fills the offset map."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -112,15 +113,15 @@ class CleanerStats:
     records_read: int = 0
     bytes_written: int = 0
     records_written: int = 0
-    keyless_records: int = 0  # dropped: no producer can have meant them for a compacted log
+    keyless_records: int = 0  # dropped: a compacted log cannot keep records without a key
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningResult:
-    """What has been written and is to be put in the place of what was read, in this order."""
+    """The replacements to apply, in this order, and what was read and written."""
 
     replacements: tuple[SegmentReplacement, ...]
-    end_offset: int  # compacted up to here: the next first dirty offset
+    end_offset: int  # compacted up to here: the next first_dirty_offset
     stats: CleanerStats
 
 
@@ -132,8 +133,8 @@ def build_cleaning_task(
     first_uncleanable_offset: int,
     now_ms: int,
 ) -> CleaningTask:
-    """The compaction of ``log`` up to ``end_offset``, where a segment begins that is left alone."""
-    # Else a power cut could take the last record of a key when those before it are gone.
+    """Describe the compaction of ``log`` up to ``first_uncleanable_offset``, a segment start."""
+    # Otherwise a power cut could lose the last record of a key after its predecessors are gone.
     assert first_uncleanable_offset <= log.recovery_point, log
     workers = max(1, settings.threads)
     return CleaningTask(
@@ -171,9 +172,10 @@ def build_cleaning_task(
 def last_records_of_active_producers(
     entries: Mapping[int, ProducerStateEntry], *, before_offset: int
 ) -> dict[int, LastRecord]:
-    """What producers wrote last before that offset, of those who did not do so too long ago.
+    """Return the last batch before ``before_offset`` of each producer that has not expired.
 
-    Even if they have written since: that may be truncated, and a crash may take the snapshots.
+    This batch matters even if the producer has written later batches: those may be truncated, and
+    a crash may lose the snapshots.
     """
     last_records = {}
     for producer_id, entry in entries.items():

@@ -1,11 +1,13 @@
-"""How fast may compaction go on, and shall it go on at all?
+"""Limits the I/O rate of the cleaner and checks whether cleaning must be aborted.
 
-Whenever it has moved some bytes it lets others have their turn, asks whether to stop, and sleeps if
-it was faster than ``log.cleaner.io.max.bytes.per.second`` allows.  What is read counts like what is
-written.  Time lost, by a slow disk or by sleeping too long, is not made up for: no second sees more
-than the rate and one step.
+Kafka: Throttler, and Cleaner.checkDone.
 
-Owner: the worker process, which hands in a clock, a way to sleep and a way to let others go first.
+After every few KB the throttler yields the CPU, checks for an abort, and sleeps if the cleaner was
+faster than ``log.cleaner.io.max.bytes.per.second``.  Bytes read and bytes written both count.  Time
+lost to a slow disk or a long sleep is not made up: no second sees more bytes than the rate plus one
+step.
+
+Owner: the worker process, which passes in a clock, a sleep function and a function that yields.
 """
 
 from __future__ import annotations
@@ -13,24 +15,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-_STEP_BYTES = 16 * 1024  # a fraction of a millisecond
+_STEP_BYTES = 16 * 1024  # takes a fraction of a millisecond
 _MIN_PAUSE_S = 0.001
-_ABORT_CHECK_INTERVAL_S = 0.1  # whether to stop, during a pause
+_ABORT_CHECK_INTERVAL_S = 0.1  # during a pause
 
 
 class LogCleaningAborted(Exception):
-    """Compaction was asked to stop; nothing is left of it."""
+    """Cleaning was aborted on request.  The unfinished output segment is removed."""
 
 
 class ByteRateThrottle:
-    """How long to sleep so that a rate is kept.  Zero lets nothing through; less is no limit."""
+    """Computes pauses that keep a byte rate.  A rate of 0 blocks; a negative rate is no limit."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
         self._owed_pause_s = 0.0
 
     def pause_s(self, moved_bytes: int, *, elapsed_s: float) -> float:
-        """``elapsed_s``: since this was last asked, sleep and all."""
+        """Return the pause to take now; ``elapsed_s`` is the time since the last call."""
         rate = self._bytes_per_second
         needed_s = moved_bytes / rate if rate else math.inf
         self._owed_pause_s = max(0.0, self._owed_pause_s + needed_s - elapsed_s)
@@ -46,15 +48,15 @@ def _no_clock() -> float:
 
 
 def _no_sleep(pause_s: float) -> None:
-    raise AssertionError("a rate is to be kept, and no way to sleep was given")
+    raise AssertionError("a rate limit is set, but no sleep function was passed in")
 
 
 def _no_yield() -> None:
-    """Nobody else is there."""
+    """The default: there is nothing to yield to."""
 
 
 class CleanerThrottler:
-    """Lets others stop compaction, and keeps it to a rate."""
+    """Keeps the cleaner to a rate, and lets it be aborted."""
 
     def __init__(
         self,
@@ -65,8 +67,8 @@ class CleanerThrottler:
         yield_cpu: Callable[[], object] = _no_yield,
         step_bytes: int = _STEP_BYTES,
     ) -> None:
-        """``clock`` tells seconds, and never goes back; it can be left out, and so can ``sleep``,
-        without a rate."""
+        """``clock`` returns monotonic seconds.  ``clock`` and ``sleep`` are only needed for a
+        finite rate."""
         self._should_abort = should_abort
         self._clock = clock
         self._sleep = sleep
@@ -77,12 +79,12 @@ class CleanerThrottler:
         self._last_checked_at = clock()
 
     def set_rate(self, bytes_per_second: float) -> None:
-        """From now on."""
+        """Use a new rate from now on."""
         self._rate_throttle = ByteRateThrottle(bytes_per_second)
         self._last_checked_at = self._clock()
 
     def maybe_throttle(self, size_bytes: int) -> None:
-        """May sleep.  CleaningStopped if that was asked for."""
+        """Count bytes and sleep if necessary.  Raise LogCleaningAborted on an abort request."""
         self._moved_bytes += size_bytes
         if self._moved_bytes < self._step_bytes:
             return

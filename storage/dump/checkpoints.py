@@ -1,9 +1,9 @@
-"""The small files of a partition and of a log directory: snapshots, checkpoints, who it belongs to.
+"""Dumps the small files of a partition and of a log directory: snapshots, checkpoints, properties.
 
-They are read by the modules that own them.  Of a snapshot whose checksum is wrong the entries are
-shown nevertheless, and of a text file that makes no sense the lines.
+The modules that own these files read them.  The entries of a snapshot are shown even if its
+checksum is wrong, and so are the lines of a text file that cannot be parsed.
 
-Owner: whoever dumps.
+Owner: the dump command.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def dump_snapshot(file: SegmentFile, options: DumpOptions) -> DumpItems:
 
 
 def dump_text(path: Path) -> DumpItems:
-    """One of the files that are known by their names."""
+    """Dump one of ``TEXT_FILES``."""
     content = file_reader.read_whole(path)
     yield DumpItem(
         "file",
@@ -119,7 +119,7 @@ def _meta_properties(path: Path) -> DumpItems:
         values = properties.load(path).values
     except PropertiesError as error:
         raise InvalidLogDirectory(str(error)) from error
-    # A directory of KRaft's is refused by a broker of ours, but not damaged.
+    # A log directory of KRaft is not damaged, although this broker rejects it.
     if values.get(meta_properties.VERSION, "").strip() != "1":
         meta_properties.read(path.parent)
     yield DumpItem("meta_properties", {"properties": dict(values)})
@@ -137,7 +137,7 @@ _OFFSET_CHECKPOINTS = (
     offset_checkpoints.LOG_START_OFFSETS,
     offset_checkpoints.CLEANER_OFFSETS,
 )
-#: File name -> who reads it; in the order in which a directory's files are dumped.
+#: File name -> its reader, in the order in which a directory's files are dumped.
 TEXT_FILES: Mapping[str, Callable[[Path], DumpItems]] = {
     meta_properties.FILE_NAME: _meta_properties,
     clean_shutdown.FILE_NAME: _clean_shutdown,
@@ -146,12 +146,12 @@ TEXT_FILES: Mapping[str, Callable[[Path], DumpItems]] = {
     leader_epoch_file_cache.FILE_NAME: _leader_epochs,
 }
 _DESCRIPTIONS = {
-    meta_properties.FILE_NAME: "owner of the directory",
+    meta_properties.FILE_NAME: "log directory metadata",
     clean_shutdown.FILE_NAME: "clean shutdown",
     offset_checkpoints.RECOVERY_POINTS.name: "recovery points",
     offset_checkpoints.HIGH_WATERMARKS.name: "high watermarks",
     offset_checkpoints.LOG_START_OFFSETS.name: "log start offsets",
     offset_checkpoints.CLEANER_OFFSETS.name: "cleaner offsets",
-    partition_metadata.FILE_NAME: "topic of the log",
+    partition_metadata.FILE_NAME: "partition metadata",
     leader_epoch_file_cache.FILE_NAME: "leader epochs",
 }

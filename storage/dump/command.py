@@ -1,17 +1,18 @@
-"""Prints what is in the files of a log, and finds what is damaged in them.
+"""Prints the content of the files of a log, and reports damage in them.  Kafka: DumpLogSegments.
 
     python -m odradek.storage.dump PATH ...
 
-A path is a file, a partition's directory or a log directory.  Nothing is changed, not even by
-opening: it may be run beside a broker, whose last batch it may then find half written.
+A path is a file, a partition's directory or a log directory.  The command changes nothing and opens
+files for reading only.  It may run while a broker is running; it may then see the broker's last
+batch half written.
 
-    exit code 0   nothing is damaged
-              1   something is; each piece of damage is told with its file and position
-              2   the command itself makes no sense
-            141   whoever read the output has gone, as with ``| head``
+    exit code 0   no damage
+              1   damage was found; each finding names its file and position
+              2   the command line is invalid
+            141   the reader of the output is gone, as with ``| head``
 
 Text goes to standard output, damage to standard error; with ``--json`` both are lines of JSON on
-standard output (facts.py says which).
+standard output (items.py lists them).
 
 Owner: the process.
 """
@@ -48,7 +49,7 @@ from odradek.storage.dump.items import (
 from odradek.storage.paths import LogFileType, parse_directory_name
 
 EXIT_OK, EXIT_DAMAGED = 0, 1
-EXIT_BROKEN_PIPE, EXIT_INTERRUPTED = 128 + 13, 128 + 2  # what a shell says of SIGPIPE and SIGINT
+EXIT_BROKEN_PIPE, EXIT_INTERRUPTED = 128 + 13, 128 + 2  # as a shell reports SIGPIPE and SIGINT
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str | None = None) -> int:
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str | None = None) 
     except _NothingToDump as error:
         parser.error(str(error))
     if isinstance(sys.stdout, TextIOWrapper):
-        # A terminal that lacks a character gets its number instead of a traceback.
+        # Escape characters that the terminal's encoding lacks, instead of raising an error.
         sys.stdout.reconfigure(errors="backslashreplace")
     printer = _Printer(as_json=options.json, is_quiet=options.quiet)
     try:
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None, *, program: str | None = None) 
             printer.show(target.path, _dump_target(target, _dump_options(options)))
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter flushes at exit.
+        # Buffered output would fail again when the interpreter flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
@@ -78,8 +79,8 @@ def main(arguments: Sequence[str] | None = None, *, program: str | None = None) 
 def _parser(program: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program or "python -m odradek.storage.dump",
-        description="Print what is in the files of a log, and find what is damaged in them.",
-        epilog="Exit code: 0 if nothing is damaged, 1 if something is, 2 for a wrong command.",
+        description="Print the content of the files of a log, and report damage in them.",
+        epilog="Exit code: 0 without damage, 1 with damage, 2 for an invalid command line.",
     )
     parser.add_argument(
         "paths",
@@ -90,20 +91,20 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
         "directory",
     )
     parser.add_argument("--records", action="store_true", help="print the records of each batch")
-    parser.add_argument("--json", action="store_true", help="print a line of JSON for each fact")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each item")
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="also compare indexes with their segments, and read every record",
+        help="also check indexes against their segments, and read every record",
     )
-    parser.add_argument("--quiet", action="store_true", help="print nothing but damage")
+    parser.add_argument("--quiet", action="store_true", help="print only damage")
     parser.add_argument(
         "--decode",
         choices=[decoding.value for decoding in Decoding],
         metavar="FORMAT",
-        help="what the records are: offsets (of __consumer_offsets), transactions (of "
-        "__transaction_state), both of which imply --records; none (in particular); or auto, the "
-        "default: what the name of the directory says",
+        help="how to decode records: offsets (as in __consumer_offsets) or transactions (as in "
+        "__transaction_state), both of which imply --records; none; or auto, the default: by the "
+        "topic in the name of the directory",
     )
     _add_limits(parser)
     return parser
@@ -116,10 +117,10 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         type=_parse_natural,
         default=OFFSET_MAX,
         metavar="N",
-        help="print only what is about offsets from the one to the other, both included",
+        help="print only batches, records and entries with offsets in this range, inclusive",
     )
     parser.add_argument(
-        "--max-bytes", type=_parse_natural, metavar="N", help="read no more of each file than this"
+        "--max-bytes", type=_parse_natural, metavar="N", help="read at most N bytes of each file"
     )
 
 
@@ -141,16 +142,16 @@ def _dump_options(arguments: argparse.Namespace) -> DumpOptions:
     )
 
 
-# What is there
+# Files to dump
 
 
 class _NothingToDump(Exception):
-    """A path that leads to nothing of ours."""
+    """The path is not a file of a log, or a directory with such files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A file to dump; ``segment`` is None for those that are known by their whole name."""
+    """A file to dump; ``segment`` is None for ``TEXT_FILES``."""
 
     path: Path
     segment: SegmentFile | None = None
@@ -176,7 +177,7 @@ def _find_targets(path: Path) -> list[_Target]:
 
 
 def _targets_in_directory(directory: Path) -> Iterator[_Target]:
-    """A log directory's own files, or a partition's, then the partitions in it."""
+    """Return the files of the directory, then those of the partitions in it."""
     names = sorted(os.listdir(directory))
     yield from (_Target(directory / name) for name in TEXT_FILES if name in names)
     yield from (_Target(file.path, file) for file in list_segment_files(directory, names))
@@ -186,7 +187,7 @@ def _targets_in_directory(directory: Path) -> Iterator[_Target]:
 
 
 def _dump_target(target: _Target, options: DumpOptions) -> DumpItems:
-    """A file that cannot be read is damage too, unless it has been removed in the meantime."""
+    """Report a file that cannot be read as damage, unless it was deleted in the meantime."""
     try:
         if target.segment is None:
             yield from checkpoints.dump_text(target.path)
@@ -205,7 +206,7 @@ def _dump_target(target: _Target, options: DumpOptions) -> DumpItems:
 
 
 class _Printer:
-    """Writes facts as they come, and counts the damages."""
+    """Writes items as they come, and counts damage."""
 
     def __init__(self, *, as_json: bool, is_quiet: bool) -> None:
         self._as_json = as_json
@@ -223,7 +224,7 @@ class _Printer:
         if self._as_json:
             sys.stdout.write(json.dumps({"kind": item.kind, **item.values}) + "\n")
         elif item.kind == "damage":
-            # In the order of events where both lead to the same terminal.
+            # Keep the order if both streams go to the same terminal.
             sys.stdout.flush()
             sys.stderr.write(text.format_line(item) + "\n")
         else:

@@ -1,11 +1,12 @@
-"""Reading files of which nothing is certain: without changing them, in pieces of a bounded size.
+"""Read-only access to files that may be damaged, in chunks of a bounded size.
 
-The modules of the storage engine open files to write to them, cut them and mend them.  A dump does
-none of that, and so has its own way of reading the arrays that they map into memory.
+The modules of the storage engine open files for writing, truncate and repair them.  A dump does
+none of that, so it has its own reader for the index files, which they map into memory.
 
-A file in use may grow, shrink or vanish while it is read: what is missing then reads as its end.
+A file in use may grow, shrink or vanish while it is read: missing bytes read as the end of the
+file.
 
-Owner: whoever dumps.
+Owner: the dump command.
 """
 
 from __future__ import annotations
@@ -29,32 +30,32 @@ WHOLE_BYTES_MAX = 128 * 1024 * 1024
 
 
 class UnreadableFile(Exception):
-    """Something of which no bytes can sensibly be read; says why."""
+    """The file cannot be read sensibly; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A file of a segment, or a snapshot, by its name and by those beside it."""
+    """A file of a segment, or a snapshot, described by its name and its neighbours' names."""
 
     path: Path
     file_type: LogFileType
     stage: FileStage
-    base_offset: int | None  # None if the name does not tell
-    next_base_offset: int | None = None  # of the next segment; None for the last one
+    base_offset: int | None  # None if it is not in the name
+    next_base_offset: int | None = None  # of the next segment; None for the last segment
 
     @property
     def is_sealed(self) -> bool:
-        """Whether it is certain that nothing will be appended to this segment any more."""
+        """Whether it is certain that nothing more will be appended to this segment."""
         return self.next_base_offset is not None or self.stage is FileStage.SWAP
 
     def sibling_path(self, file_type: LogFileType) -> Path:
-        """Another file of the same segment."""
+        """Return the path of another file of the same segment."""
         name = self.path.name.removesuffix(self.stage.value).removesuffix(self.file_type.value)
         return self.path.with_name(f"{name}{file_type.value}{self.stage.value}")
 
 
 def list_segment_files(directory: Path, names: Sequence[str]) -> list[SegmentFile]:
-    """Those among ``names``, in the order of offsets; each segment's batches come first."""
+    """Return the segment files among ``names``, by offset; each segment's .log file comes first."""
     named = [(known, name) for name in names if (known := parse_file_name(name)) is not None]
     bases = sorted(known.offset for known, _ in named if _is_log_in_use(known))
     return [
@@ -70,7 +71,7 @@ def list_segment_files(directory: Path, names: Sequence[str]) -> list[SegmentFil
 
 
 def find_segment_file(path: Path) -> SegmentFile | None:
-    """None for a name that no file of a segment has; it need not begin with an offset."""
+    """Return None if no segment file has such a name; the name need not begin with an offset."""
     known = parse_file_name(path.name)
     if known is not None:
         siblings = list_segment_files(path.parent, os.listdir(path.parent))
@@ -110,9 +111,9 @@ class OpenedFile(NamedTuple):
 
 @contextmanager
 def open_for_dump(path: Path) -> Iterator[OpenedFile]:
-    """The file, to be read only, and its size at this moment."""
+    """Open the file read-only and return its current size."""
     if not S_ISREG(path.stat().st_mode):
-        raise UnreadableFile("is no regular file")
+        raise UnreadableFile("not a regular file")
     descriptor = files.open_for_reading(path)
     try:
         yield OpenedFile(descriptor, os.fstat(descriptor).st_size)
@@ -121,7 +122,7 @@ def open_for_dump(path: Path) -> Iterator[OpenedFile]:
 
 
 def read_whole(path: Path) -> bytes:
-    """The content of a file that is never large."""
+    """Read a file that is never large."""
     with open_for_dump(path) as (descriptor, size_bytes):
         if size_bytes > WHOLE_BYTES_MAX:
             raise UnreadableFile(f"size {size_bytes} exceeds the limit for this type of file")
@@ -129,7 +130,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def read_chunks(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
-    """What lies between two positions."""
+    """Read the bytes between two positions."""
     while start < end:
         chunk = files.read_at(descriptor, min(CHUNK_BYTES, end - start), start)
         if not chunk:
@@ -139,8 +140,8 @@ def read_chunks(descriptor: int, *, start: int, end: int) -> Iterator[bytes]:
 
 
 def read_entries(descriptor: int, layout: Struct, *, end: int) -> Iterator[tuple[Any, ...]]:
-    """The whole entries before ``end`` of a file that is an array of them."""
-    # Pieces of whole entries only, so that none lies across two of them.
+    """Read the complete entries before ``end`` of a file that is an array of entries."""
+    # A chunk holds complete entries only, so no entry spans two chunks.
     step = CHUNK_BYTES // layout.size * layout.size
     position = 0
     while position < end:
@@ -152,7 +153,7 @@ def read_entries(descriptor: int, layout: Struct, *, end: int) -> Iterator[tuple
 
 
 def used_bytes(descriptor: int, *, size_bytes: int) -> int:
-    """Where the zeros at the end of the file begin."""
+    """Return the position at which the trailing zeros of the file begin."""
     end = size_bytes
     while end > 0:
         start = max(0, end - CHUNK_BYTES)

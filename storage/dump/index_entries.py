@@ -1,6 +1,6 @@
-"""The entries of a segment's indexes as a dump shows them: with absolute offsets, none trusted.
+"""The entries of a segment's indexes, as a dump shows them: unchecked, with absolute offsets.
 
-Each knows which offsets it is about, and what is wrong with it if another one precedes it.
+Each entry knows its offsets, and reports invalid values and a wrong order after another entry.
 
 Owner: none; immutable, any thread.
 """
@@ -77,7 +77,7 @@ class TransactionIndexEntry(NamedTuple):
 
     @classmethod
     def from_stored(cls, raw_entry: tuple[Any, ...], *, base_offset: int) -> Self:
-        """Its offsets are absolute as they are stored."""
+        """The stored offsets are absolute already."""
         return cls(*raw_entry)
 
     @property
@@ -98,7 +98,7 @@ AnyEntry = IndexEntry | TimeIndexEntry | TransactionIndexEntry
 
 
 class IndexFormat(NamedTuple):
-    """How the entries of an index are stored, and what a dump calls it and them."""
+    """The layout of the entries of an index, and its names in a dump."""
 
     layout: Struct
     entry_type: type[AnyEntry]

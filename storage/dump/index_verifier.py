@@ -1,20 +1,20 @@
-"""Do the indexes of a segment say the truth about its .log file?
+"""Checks the index entries of a segment against its .log file.
 
-    .index       an entry leads to the beginning of a batch, and its offset is in what begins there
-                 and ends before the next entry
-    .timeindex   an entry's timestamp is the largest of the batch that holds its offset, and none
-                 before that batch is larger; the last entry of a sealed segment has the largest
-    .txnindex    an entry's last offset is that of an abort marker of its producer
+    .index       the position of an entry is the beginning of a batch, and its offset is in the
+                 batches from there up to the next entry
+    .timeindex   the timestamp of an entry is the max timestamp of the batch with its offset, and no
+                 earlier batch has a larger one; the last entry of a sealed segment has the largest
+    .txnindex    the last offset of an entry is that of an abort marker of its producer
 
-One walk over the headers of the batches serves all entries of an index, since both ascend.  Entries
-out of order have been reported, and are passed over where they make no sense.
+One pass over the batch headers serves all entries of an index, since both ascend.  Entries out of
+order have been reported already, and are skipped where they cannot be checked.
 
-Kafka's own tool wants an entry's offset to be the last of its batch.  So a leader writes it; but a
-follower that appends several batches at once notes the last offset of all of them in the .index,
-old releases noted the first one, and some the record's own in the .timeindex.  All of these lead a
-search right, and are in order here.
+Kafka's DumpLogSegments requires the offset of an entry to be the last of its batch.  A leader
+writes it so.  But a follower that appends several batches at once stores the last offset of all of
+them in the .index; old releases stored the first offset, and some stored the offset of the record
+in the .timeindex.  Lookups are correct with all of these, so they are valid here.
 
-Owner: whoever dumps.
+Owner: the dump command.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _OFFSET_INDEX = INDEX_FORMATS[LogFileType.OFFSET_INDEX]
 _TIME_INDEX = INDEX_FORMATS[LogFileType.TIME_INDEX]
 _TRANSACTION_INDEX = INDEX_FORMATS[LogFileType.TRANSACTION_INDEX]
 
-#: A header up to the producer's id, in which attributes and timestamps are.
+#: The prefix of a header up to the producer id; it contains attributes and timestamps.
 _HEADER_PREFIX_BYTES = 51
 _MAGIC_2_HEADER = Struct(">21xh12xqq")
 _MAGIC_1_HEADER = Struct(">18xq")
-#: Control batches hold one short record; what is larger is none.
+#: A control batch holds one short record; a larger batch is not a control batch.
 CONTROL_BATCH_BYTES_MAX = 64 * 1024
 
 
 class BatchHeader(NamedTuple):
-    """What the header of a batch says."""
+    """The values of a batch header that the checks need."""
 
     position: int
     size_bytes: int
@@ -69,7 +69,7 @@ class BatchHeader(NamedTuple):
 
 
 def verify_index(file: SegmentFile, entries: Iterable[Any]) -> DumpItems:
-    """What is wrong with these entries of the index ``file``, given the batches beside it."""
+    """Yield the errors of these entries of the index ``file``, given its .log file."""
     log = file.sibling_path(LogFileType.LOG)
     try:
         with file_reader.open_for_dump(log) as (descriptor, size_bytes):
@@ -85,25 +85,25 @@ def verify_index(file: SegmentFile, entries: Iterable[Any]) -> DumpItems:
 
 
 class _BatchHeaders:
-    """The batches of a .log file, passed one by one from its beginning on."""
+    """A forward pass over the batches of a .log file."""
 
     def __init__(self, descriptor: int, end: int, base_offset: int | None) -> None:
         self.descriptor = descriptor
-        self.end_position = 0  # of the last batch seen
-        # Of all batches passed:
+        self.end_position = 0  # the end of the last batch read
+        # Of all batches skipped so far:
         self.last_offset = -1 if base_offset is None else base_offset - 1
         self.max_timestamp_before = NO_TIMESTAMP
         self._locations = batch_scan.scan_headers(descriptor, start=0, end=end)
         self._current = self._read_next()
 
     def advance_to_offset(self, offset: int) -> BatchHeader | None:
-        """To the batch that holds it or a later one."""
+        """Advance to the batch that contains the offset, or to the next one."""
         while self._current is not None and self._current.last_offset < offset:
             self._skip(self._current)
         return self._current
 
     def advance_to_position(self, position: int) -> BatchHeader | None:
-        """To the batch that begins there or later."""
+        """Advance to the batch that begins at the position, or to the next one."""
         while self._current is not None and self._current.position < position:
             self._skip(self._current)
         return self._current
@@ -130,7 +130,7 @@ class _BatchHeaders:
             attributes, timestamp, producer_id = _MAGIC_2_HEADER.unpack(head)
             is_control = attributes & CONTROL_FLAG != 0
             return BatchHeader(*location, timestamp, producer_id, is_control)
-        # An old batch tells its last offset only; it begins where the one before has ended.
+        # An old batch has only its last offset; it begins where the previous one ends.
         timestamp = (
             _MAGIC_1_HEADER.unpack_from(head)[0] if head[MAGIC_POSITION] == 1 else NO_TIMESTAMP
         )
@@ -141,8 +141,8 @@ class _BatchHeaders:
 
 
 def _verify_offset_index(entries: Iterable[IndexEntry], headers: _BatchHeaders) -> DumpItems:
-    position = -1  # the position up to which the batches have been passed
-    open_slot, open_entry = -1, None  # which reaches up to the next entry
+    position = -1  # the position of the last entry checked
+    open_slot, open_entry = -1, None  # covers the batches up to the next entry
     for slot, entry in enumerate(entries):
         if entry.log_position <= position:
             continue

@@ -1,13 +1,13 @@
-"""The indexes of a segment: their entries, and whether these can be true.
+"""Dumps the index files of a segment, and checks them by themselves.
 
-By itself an index must consist of whole entries in ascending order.  What it says about the .log
-file beside it is checked by verify.py, when that is asked for.
+An index must consist of complete entries in ascending order.  With ``--verify``, index_verifier.py
+also checks the entries against the .log file.
 
-Zeros at the end are room for entries that were never written: the index was not closed.  That is in
-order as long as its segment is the last one.  (A lone entry of zeros is an entry: the first record
-may be from 1970.)  A .txnindex file is never given room ahead.
+Zeros at the end are preallocated space for entries: the index was not closed.  That is valid as
+long as its segment is the last one.  (A single entry of zeros is an entry: the first record may be
+from 1970.)  A .txnindex file is never preallocated.
 
-Owner: whoever dumps.
+Owner: the dump command.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ def dump(file: SegmentFile, options: DumpOptions) -> DumpItems:
 
 
 def _skip_verify_reason(file: SegmentFile, *, is_whole: bool) -> str:
-    """Empty if there is no reason."""
+    """Return an empty string if the index can be verified."""
     if file.stage is FileStage.DELETED:
-        # A segment that was compacted twice may have left one file the first time, another later.
-        return "deleted files need not fit together"
+        # Two compactions of a segment may leave deleted files of different generations.
+        return "deleted files need not match each other"
     if file.base_offset is None:
-        return "its name does not tell the base offset"
+        return "its name does not contain the base offset"
     return "" if is_whole else "it is not read to its end"
 
 
 def _end_of_entries(descriptor: int, entry_bytes: int, size_bytes: int) -> int:
-    """Where the last whole entry ends that is not all zeros."""
+    """Return the end of the last complete entry that is not all zeros."""
     whole_bytes = size_bytes - size_bytes % entry_bytes
     used = file_reader.used_bytes(descriptor, size_bytes=whole_bytes)
     if used == 0 and whole_bytes == entry_bytes:
@@ -88,16 +88,16 @@ def _dump_entries(
 
 
 def _dump_tail(file: SegmentFile, end: int, size_bytes: int, options: DumpOptions) -> DumpItems:
-    """What follows the last entry."""
+    """Dump the bytes after the last entry."""
     partial = size_bytes % INDEX_FORMATS[file.file_type].layout.size
     if end < size_bytes - partial:
         yield DumpItem("room", {"position": end, "size_bytes": size_bytes - partial - end})
         if file.file_type is LogFileType.TRANSACTION_INDEX:
-            yield damage_item("zeros at the end of an index that has no room ahead", position=end)
+            yield damage_item("zeros at the end of an index without preallocation", position=end)
         elif options.verify and file.is_sealed:
             yield damage_item("the index of a sealed segment was not closed", position=end)
     if partial:
-        # Room is for whole entries too.
+        # Preallocated space holds complete entries too.
         yield damage_item(
             f"an entry is truncated after {partial} bytes", position=size_bytes - partial
         )

@@ -1,11 +1,11 @@
-"""What the records mean that brokers write for themselves.
+"""Decodes the records that brokers write for themselves.
 
-    control batches       how a transaction ended; in KRaft's own log also its leaders and voters
-    __consumer_offsets    committed offsets and groups; a classic group's members are themselves a
-                          message in a message, by the protocol of consumers
+    control batches       end transaction markers; in a KRaft log also leader changes and voters
+    __consumer_offsets    committed offsets and group metadata; the members of a classic group
+                          contain nested messages of the consumer protocol
     __transaction_state   transactional ids
 
-A kind or version of record that is not known was written by a newer broker: it stays bytes.
+A record type or version that is unknown was written by a newer broker: its bytes are shown.
 
 Owner: none; holds no state, any thread.
 """
@@ -66,7 +66,7 @@ _QUORUM_VALUES: Mapping[ControlRecordType, type[Message]] = {
 
 
 def record_types_for(path: Path, decoding: Decoding) -> RecordTypes | None:
-    """What kinds of records are in this segment; None if they are anybody's."""
+    """Return the record types of this segment; None if it is not of an internal topic."""
     if decoding is Decoding.OFFSETS:
         return GROUP_RECORD_TYPES
     if decoding is Decoding.TRANSACTIONS:
@@ -78,7 +78,7 @@ def record_types_for(path: Path, decoding: Decoding) -> RecordTypes | None:
 
 
 def decode_control_record(record: Record) -> dict[str, Any]:
-    """A record of a control batch."""
+    """Decode a record of a control batch."""
     kind = parse_control_record_type(record)
     marker = parse_end_transaction_marker(record)
     decoded: dict[str, Any] = {"type": kind.name.lower()}
@@ -90,7 +90,7 @@ def decode_control_record(record: Record) -> dict[str, Any]:
 
 
 def decode_internal_record(record: Record, record_types: RecordTypes) -> dict[str, Any] | None:
-    """A record of an internal topic; None if its kind is unknown.  A null value deletes."""
+    """Decode a record of an internal topic; None if its type is unknown.  A null value deletes."""
     number = read_version_prefix(record.key or b"")
     kind = record_types.get(number)
     if kind is None:
@@ -112,7 +112,7 @@ def _decode_part(message: type[Message], data: bytes) -> dict[str, Any]:
 
 
 def _decode_quorum_value(message: type[Message], data: bytes) -> dict[str, Any] | None:
-    """None for a version that is unknown: the value begins with it, and it is part of the value."""
+    """Return None for an unknown version.  The version prefix is a field of the value itself."""
     version = read_version_prefix(data)
     if version not in message.__schema__.versions:
         return None
@@ -121,7 +121,7 @@ def _decode_quorum_value(message: type[Message], data: bytes) -> dict[str, Any] 
 
 
 def _field_values(value: Struct, version: int) -> dict[str, Any]:
-    """The fields that travel in this version."""
+    """Return the fields of this version."""
     values = {
         field.name: _to_json_value(field.type, getattr(value, field.name), version)
         for field in value.__schema__.fields
@@ -155,7 +155,7 @@ def _to_json_value(wire_type: WireType, value: Any, version: int) -> Any:
 
 
 def _decode_consumer_protocol(message: type[Message], data: bytes) -> Any:
-    """What clients tell each other; brokers do not look, so that anything may stand there."""
+    """Decode client data.  Brokers do not read it, so it may be anything; then show its bytes."""
     try:
         version = read_version_prefix(data)
         if version < 0:

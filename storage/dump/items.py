@@ -1,24 +1,24 @@
-"""What a dump consists of: facts about files, one after the other, for text and for JSON alike.
+"""The items of a dump, in text and in JSON alike: facts about files, one after the other.
 
-Every fact has a kind; its values are such as JSON can carry.
+Every item has a kind; its values can be represented in JSON.
 
-    file                  a file begins: its path and size
+    file                  the start of a file: its path and size
     batch                 a batch of a .log file, by its header; ``position`` is where it begins
-    record                a record of the batch before
-    index_entry           of an .index file
-    time_index_entry      of a .timeindex file
-    aborted_transaction   of a .txnindex file
-    producer              of a .snapshot file
-    leader_epoch          of a leader-epoch-checkpoint
-    partition_offset      of one of the four offset checkpoints
-    partition_metadata, meta_properties, clean_shutdown     what the file of that name says
-    line                  of a text file that is damaged, as it stands there
-    room                  zeros at the end: the file was not closed
-    note                  what a reader should know about the dump itself
-    damage                what no writer leaves behind: where, and why
+    record                a record of the preceding batch
+    index_entry           an entry of an .index file
+    time_index_entry      an entry of a .timeindex file
+    aborted_transaction   an entry of a .txnindex file
+    producer              an entry of a .snapshot file
+    leader_epoch          an entry of a leader-epoch-checkpoint
+    partition_offset      an entry of one of the four offset checkpoints
+    partition_metadata, meta_properties, clean_shutdown     the content of the file of that name
+    line                  a line of a damaged text file, unchanged
+    room                  preallocated zeros at the end: the file was not closed
+    note                  a remark about the dump itself
+    damage                content that no writer produces: where, and why
 
-Keys and values of records are text where they are printable UTF-8, else an object with the bytes in
-base64.  What a fact does not know is null.
+Keys and values of records are text if they are printable UTF-8, else an object with the bytes in
+base64.  Unknown values are null.
 
 Owner: none; immutable, any thread.
 """
@@ -44,27 +44,27 @@ DumpItems = Iterator[DumpItem]
 
 
 class Decoding(Enum):
-    """How records of a segment are understood."""
+    """How the records of a segment are decoded."""
 
-    AUTO = "auto"  # by the topic that the directory is named for
-    OFFSETS = "offsets"  # as those of __consumer_offsets
-    TRANSACTIONS = "transactions"  # as those of __transaction_state
+    AUTO = "auto"  # by the topic in the directory's name
+    OFFSETS = "offsets"  # as in __consumer_offsets
+    TRANSACTIONS = "transactions"  # as in __transaction_state
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """What is to be dumped, and how closely it is to be looked at."""
+    """Which items to print, and which checks to make."""
 
     records: bool = False
     verify: bool = False
     decoding: Decoding = Decoding.AUTO
     first_offset: int = 0
     last_offset: int = OFFSET_MAX
-    bytes_max: int | None = None  # of each file
+    bytes_max: int | None = None  # limit for each file
 
     def includes(self, *, first: int, last: int) -> bool:
-        """Whether offsets from ``first`` to ``last`` are among those asked for."""
+        """Return whether offsets ``first`` to ``last`` overlap the requested range."""
         return last >= self.first_offset and first <= self.last_offset
 
 
@@ -77,14 +77,14 @@ def note_item(reason: str, *, position: int | None = None) -> DumpItem:
 
 
 def printable(content: bytes | None) -> str | dict[str, str] | None:
-    """Bytes as a fact carries them."""
+    """Return bytes as a value for an item."""
     if content is None:
         return None
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return _to_base64(content)
-    # Whatever else cannot be printed could be an order to a terminal.
+    # Other unprintable characters could be terminal control sequences.
     if text.replace("\t", "").replace("\n", "").replace("\r", "").isprintable():
         return text
     return _to_base64(content)

@@ -1,16 +1,16 @@
-"""The batches and records of a .log file, as far as they can be told.
+"""Dumps the batches and records of a .log file, as far as they can be read.
 
-A batch whose checksum is wrong, whose offsets go back or whose records contradict its header is
-damage, and the dump goes on after it.  Where no batch can be, there is nothing to go on by but the
-index: if one of its entries leads to a later batch, the dump goes on there.
+A batch with a wrong checksum, with decreasing offsets, or with records that contradict its header
+is damage; the dump continues after it.  Where no batch can begin, only the offset index helps: if
+one of its entries points to a later batch, the dump continues there.
 
-Zeros up to the end of the file are room that was allocated ahead, and damage only in a segment to
-which nothing will be appended any more.
+Zeros up to the end of the file are preallocated space.  They are damage only in a sealed segment,
+to which nothing more will be appended.
 
-Memory: one batch at a time.  A large one is read whole only if its checksum, computed in pieces, is
-right: a length that is damaged must not make a dump ask for gigabytes.
+Memory: one batch at a time.  A large batch is read into memory only if its checksum, computed in
+chunks, is correct: a damaged length must not make the dump allocate gigabytes.
 
-Owner: whoever dumps.
+Owner: the dump command.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from odradek.storage.dump.items import (
 )
 from odradek.storage.paths import LogFileType
 
-#: Larger than what a broker accepts by default, and nothing to speak of in memory.
+#: Larger than the batches that a broker accepts by default, and small in memory.
 LARGE_BATCH_BYTES = 16 * 1024 * 1024
 RELATIVE_OFFSET_MAX = offset_index.RELATIVE_OFFSET_MAX
 
@@ -71,7 +71,7 @@ def dump(file: SegmentFile, options: DumpOptions) -> DumpItems:
 
 
 class _SegmentDumper:
-    """One pass over one file."""
+    """One pass over one file.  Kafka: DumpLogSegments.dumpLog."""
 
     def __init__(self, file: SegmentFile, options: DumpOptions, descriptor: int, end: int) -> None:
         self._file = file
@@ -90,7 +90,7 @@ class _SegmentDumper:
                 self._descriptor, start=self._position, end=self._end
             ):
                 if self._is_past_limits(location):
-                    yield note_item("the rest was not asked for", position=location.position)
+                    yield note_item("the rest is outside the limits", position=location.position)
                     return
                 yield from self._dump_batch(location)
                 self._position = location.position + location.size_bytes
@@ -101,13 +101,13 @@ class _SegmentDumper:
         bytes_max, last_offset = self._options.bytes_max, self._last_offset
         if bytes_max is not None and location.position + location.size_bytes > bytes_max:
             return True
-        # By the batch before, as an old one does not tell in its header where it begins.
+        # Use the previous batch: the header of an old batch does not contain its base offset.
         return last_offset >= self._options.last_offset and not self._options.verify
 
     def _dump_batch(self, location: BatchLocation) -> DumpItems:
         previous, self._last_offset = self._last_offset, location.last_offset
         options = self._options
-        last = max(location.base_offset, location.last_offset)  # the second may be damaged
+        last = max(location.base_offset, location.last_offset)  # last_offset may be damaged
         if not options.verify and not options.includes(first=previous + 1, last=last):
             return
         try:
@@ -126,14 +126,14 @@ class _SegmentDumper:
         if wrong_checksum is not None:
             yield from self._report_corrupt_batch(wrong_checksum, location, previous)
         yield from self._check_offsets(location, previous)
-        # What a wrong checksum says is enough, unless the records themselves are asked for.
+        # With a wrong checksum, verify no records; print them only on request.
         if options.records or (options.verify and wrong_checksum is None):
             yield from self._dump_records(batch, location.position)
 
     def _report_corrupt_batch(
         self, error: CorruptMessage, location: BatchLocation, previous_last_offset: int
     ) -> DumpItems:
-        """The offsets and the length of a broken batch may be as wrong as the rest of it."""
+        """Report a corrupt batch; its offsets and its length may be wrong too."""
         self._corrupt_position = location.position
         self._last_offset = previous_last_offset
         yield damage_item(str(error), position=location.position)
@@ -147,7 +147,7 @@ class _SegmentDumper:
     def _check_large_batch(self, location: BatchLocation) -> None:
         head = files.read_at(self._descriptor, ATTRIBUTES_POSITION, location.position)
         if len(head) < ATTRIBUTES_POSITION:
-            raise CorruptMessage("the file has become shorter")
+            raise CorruptMessage("the file was truncated while it was read")
         is_legacy = head[MAGIC_POSITION] < MAGIC
         at = LEGACY_CHECKSUM_POSITION if is_legacy else CHECKSUM_POSITION
         (checksum,) = _CHECKSUM.unpack_from(head, at)
@@ -163,7 +163,7 @@ class _SegmentDumper:
             )
 
     def _check_offsets(self, location: BatchLocation, previous_last_offset: int) -> DumpItems:
-        """What is wrong with the offsets of a batch, given those around it."""
+        """Yield the errors of a batch's offsets, given the previous batch and the next segment."""
         if location.base_offset <= previous_last_offset:
             yield damage_item(
                 f"base offset {location.base_offset} is below the next offset "
@@ -201,7 +201,7 @@ class _SegmentDumper:
     def _decode_record(
         self, record: Record, *, is_control: bool
     ) -> tuple[DecodeError | None, dict[str, Any]]:
-        """What the broker wrote this record for, or why that cannot be told."""
+        """Return the decoded content of an internal record, or the error of decoding it."""
         try:
             if is_control:
                 return None, {"control": internal_records.decode_control_record(record)}
@@ -215,7 +215,7 @@ class _SegmentDumper:
 
     def _dump_invalid_region(self) -> DumpItems:
         position, end = self._position, self._end
-        # A few zeros are more likely the beginning of an offset.
+        # A few zeros are more likely the beginning of a base offset.
         may_be_preallocated = end - position >= SMALLEST_BATCH_BYTES
         if may_be_preallocated and file_reader.is_zero(self._descriptor, start=position, end=end):
             self._is_done = True
@@ -229,7 +229,7 @@ class _SegmentDumper:
         if resumed is None:
             self._is_done = True
             return
-        yield note_item("the index leads to a batch here: going on", position=resumed)
+        yield note_item("continuing at a batch found by the offset index", position=resumed)
         self._position = resumed
 
     def _describe_invalid_region(self) -> str:
@@ -244,7 +244,7 @@ class _SegmentDumper:
         return f"a batch of {size_bytes} bytes is truncated after {remaining} bytes"
 
     def _find_next_by_index(self, position: int) -> int | None:
-        """The first batch beyond ``position`` that an entry of the index leads to."""
+        """Return the first batch beyond ``position`` that an index entry points to."""
         for _, candidate in self._read_index_entries():
             if position < candidate < self._end:
                 batches = batch_scan.scan_headers(self._descriptor, start=candidate, end=self._end)
@@ -305,7 +305,7 @@ def _header_values(batch: AnyBatch, *, is_valid: bool) -> dict[str, Any]:
 
 
 def _codec_name(batch: AnyBatch) -> str | None:
-    """None for a number that no codec has; reading the records says so."""
+    """Return None for an unknown codec; reading the records reports it."""
     try:
         return batch.codec.name.lower()
     except CorruptMessage:

@@ -1,11 +1,11 @@
-"""Facts of a dump as lines to read.
+"""Formats the items of a dump as lines of text.
 
-    orders-0/00000000000000000000.log: batches, 327 bytes
-      0: offsets 0 to 2, 3 records, 151 bytes, gzip, created until 2020-09-13T12:26:40.007Z, ...
+    orders-0/00000000000000000000.log: batches, base offset 0, 327 bytes
+      0: offsets 0 to 2, 3 records, 151 bytes, gzip, max CreateTime 2020-09-13T12:26:40.007Z, ...
         0  2020-09-13T12:26:40.000Z  key "orders"  value null
 
-What begins a line is where the fact is from: the position of a batch, the slot of an index entry,
-the offset of a record.  Bytes that are no text are in hexadecimal.
+A line begins with the origin of the item: the position of a batch, the slot of an index entry, the
+offset of a record.  Bytes that are not text are printed in hexadecimal.
 
 Owner: none; holds no state, any thread.
 """
@@ -27,7 +27,7 @@ _NO_TIMESTAMP = -1
 
 
 def format_line(item: DumpItem) -> str:
-    """Without its end; ``file`` and ``damage`` name the file themselves."""
+    """Return the line without its newline; ``file`` and ``damage`` items contain the file name."""
     return _FORMATTERS[item.kind](item.values)
 
 
@@ -63,7 +63,7 @@ def _timestamp_parts(values: Values) -> Iterator[str]:
     largest = values["max_timestamp"]
     if largest is not None and largest != _NO_TIMESTAMP:
         label = (
-            "LogAppendTime" if values["timestamp_type"] == "log_append_time" else "created until"
+            "LogAppendTime" if values["timestamp_type"] == "log_append_time" else "max CreateTime"
         )
         yield f"{label} {_format_timestamp(largest)}"
     if values["delete_horizon_ms"] is not None:
@@ -209,7 +209,7 @@ def _format_bytes(count: int) -> str:
 
 
 def _format_timestamp(timestamp: int) -> str:
-    """The number itself for a time that has no date in our calendar."""
+    """Return the number itself for a time outside the calendar's range."""
     try:
         time = _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:

@@ -1,4 +1,6 @@
-"""Writing the checkpoints of log directories, as they are when the writing begins.
+"""Creates the tasks that write the checkpoint files of log directories.
+
+The contents are computed when a task is prepared, not when it is created.
 
 Owner: the event loop.
 """
@@ -15,7 +17,7 @@ from odradek.storage.manager.registry import LogRegistry
 
 
 class CheckpointWriter:
-    """Makes work that brings a directory's checkpoints up to date."""
+    """Creates tasks that bring the checkpoints of a directory up to date."""
 
     def __init__(self, logs: LogRegistry, cleaner_manager: LogCleanerManager) -> None:
         self._logs = logs
@@ -36,7 +38,7 @@ class CheckpointWriter:
         before_write: Step | None = None,
         on_complete: Callable[[bool], None] | None = None,
     ) -> DiskTask:
-        """``first`` is run before the files are written, ``ended`` is told as by any work."""
+        """``before_write`` runs before the files are written, in the same ``run``."""
         checkpoints = self._checkpoints[directory]
         contents: CheckpointContents = {}
 

@@ -1,26 +1,27 @@
-"""One compaction of one log: chosen, cleaned by a worker, put in place, and told to the cleaner.
+"""One compaction of one log: a worker cleans it, then the new segments are swapped in.
 
-    compaction = upkeep.next_compaction(now_ms, settings)
+    compaction = maintenance.next_compaction(now_ms, settings)
     with compaction:
-        plan = clean(compaction.task, pace)         in a worker, which is over when this is left
-        for work in compaction.put_in_place(plan, now_ms=now_ms):
-            carry_out(work)                         each before the next, in its three parts
+        result = clean(compaction.task, throttler)        in a worker, which has ended after this
+        for task in compaction.replace_segments(result, now_ms=now_ms):
+            execute(task)                                 one after the other
 
-Until the ``with`` is left nobody else truncates, moves or deletes the log, or deletes old segments.
-Whoever wants to has paused the log: then ``is_stopping``, the worker should be told, and what is
-not on its way into the log is given up.  What comes out of the ``with`` has been seen to:
+Inside the ``with`` block no other code truncates, moves or deletes the log or deletes its old
+segments.  Code that needs to do so pauses the log first.  Then ``is_stopping`` becomes True, the
+caller should abort the worker, and replacements that are not yet being swapped in are discarded.
+The ``with`` block handles its own errors as follows:
 
-    nothing             the log is compacted, or is dirty as before if it was to stop
-    CorruptMessage      it is damaged, and left alone from now on
-    OSError             its directory goes offline; LogDirectoryOffline comes out
-    OutOfDescriptors    also of the worker: it is dirty as before
-    anything else       such as CleaningStopped: it is dirty as before
+    no error            the log is compacted; if it was stopped, it is as dirty as before
+    CorruptMessage      the log is damaged, and marked as uncleanable
+    OSError             the directory goes offline; LogDirectoryOffline is raised instead
+    TooManyOpenFiles    also from the worker: the log is as dirty as before
+    any other           for example LogCleaningAborted: the log is as dirty as before
 
-A segment that is on its way into the log must get there.  If that is broken off for want of
-descriptors, the log is in doubt, and mending finishes it; if by a bug, it stays as one that is
-being compacted, until a restart does.
+A segment swap must be completed once it has started.  If it fails for lack of file descriptors, the
+log needs recovery, which completes the swap (log_repair.py).  If it fails because of a bug, the log
+stays in the RUNNING state until a restart completes the swap.
 
-A log that is not to be compacted any more, by its settings, keeps what it has: ``is_stopping``.
+If the settings no longer compact the log, ``is_stopping`` is True and the log keeps its segments.
 
 Owner: the event loop.
 """
@@ -46,7 +47,7 @@ from odradek.storage.open_segments import TooManyOpenFiles, is_too_many_open_fil
 
 
 class ScheduleDeletion(Protocol):
-    """What becomes of segments that are out of the log and renamed."""
+    """Schedules the removal of segments that are out of the log and renamed."""
 
     def __call__(
         self, hosted_log: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
@@ -54,7 +55,7 @@ class ScheduleDeletion(Protocol):
 
 
 class Compaction:
-    """Of a log that the schedule has chosen."""
+    """A compaction of a log that the cleaner manager has chosen."""
 
     def __init__(
         self,
@@ -76,17 +77,17 @@ class Compaction:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody waits for its end, its log is out of use, or must not be compacted."""
+        """Whether a pause is requested, or the log is not usable or no longer compacted."""
         hosted_log = self._hosted_log
         is_cleanable = hosted_log.is_usable and hosted_log.log.settings.is_compacted
         return not is_cleanable or self._cleaner_manager.states[self.partition] is STOPPING
 
     def replace_segments(self, result: CleaningResult, *, now_ms: int) -> Iterator[DiskTask]:
-        """To be carried out one by one: the next is made when the last is done."""
+        """Yield tasks that must run one by one: the next is created when the last is done."""
         for replacement in result.replacements:
             if self.is_stopping:
                 yield self._disk_task(
-                    "giving up", partial(remove_cleaned_files, self.task.directory)
+                    "discarding", partial(remove_cleaned_files, self.task.directory)
                 )
                 return
             yield from self.swap(replacement, now_ms=now_ms)

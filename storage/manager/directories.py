@@ -1,8 +1,8 @@
-"""All log directories of a broker: opened together, lost one by one.
+"""All log directories of a broker.
 
-What does not work is offline from the beginning, and the rest goes on; what belongs to somebody
-else ends the start: DirectoryLocked if it is in use, DirectoryRefused if it is another broker's or
-another cluster's, or named twice.
+A directory that fails on opening is offline from the start, and the others are used.  These errors
+abort the startup instead: DirectoryLocked if a directory is in use by another process, and
+InvalidLogDirectory if it belongs to another broker or cluster, or is configured twice.
 
 Owner: the event loop.
 """
@@ -21,7 +21,7 @@ from odradek.storage.meta_properties import InvalidLogDirectory
 
 
 class LogDirectories:
-    """In the order in which they are named."""
+    """The log directories, in the order of ``log.dirs``."""
 
     def __init__(self, paths: Sequence[Path], observer: LogObserver) -> None:
         self.observer = observer
@@ -41,24 +41,27 @@ class LogDirectories:
         return iter(self.all)
 
     def get(self, path: str) -> LogDirectory:
-        """As a client names it; LogDirNotFound if there is none of that name."""
+        """Return the directory that a client names by its path, or raise LogDirNotFound."""
         for directory in self.all:
             if str(directory.path) == path:
                 return directory
         raise LogDirNotFound(f"{path} is not a log directory of this broker")
 
     def open(self) -> None:
-        """Take them for this process."""
+        """Lock all directories for this process and read their ``meta.properties``."""
         self._check_distinct()
         with ExitStack() as undo:
             undo.callback(self.release)
             for directory in self.all:
-                with suppress(LogDirectoryOffline), directory.guard("opening it"):
+                with suppress(LogDirectoryOffline), directory.guard("opening the directory"):
                     directory.open()
             undo.pop_all()
 
     def verify_meta_properties(self, *, broker_id: int | None, cluster_id: str | None) -> None:
-        """DirectoryRefused if one is another's; None demands no more than that they agree."""
+        """Raise InvalidLogDirectory if a directory belongs to another broker or cluster.
+
+        With None, the directories must only agree with each other.
+        """
         properties = {
             directory.path: directory.meta_properties
             for directory in self.online
@@ -67,7 +70,7 @@ class LogDirectories:
         meta_properties.verify(properties, broker_id=broker_id, cluster_id=cluster_id)
 
     def write_meta_properties(self, *, broker_id: int, cluster_id: str) -> None:
-        """Write down whose they are, where it is not written yet."""
+        """Write the broker id and the cluster id to ``meta.properties`` where they are missing."""
         self.verify_meta_properties(broker_id=broker_id, cluster_id=cluster_id)
         for directory in self.online:
             with suppress(LogDirectoryOffline), directory.guard("writing meta.properties"):

@@ -1,24 +1,26 @@
-"""One log directory: whose it is, whether it works, and what becomes of its logs if it does not.
+"""One log directory: its lock, its ``meta.properties``, and whether it is online or offline.
 
-This is the one place where an OSError becomes an error of the protocol.  The first one takes the
-whole directory offline, as in Kafka: a disk that has failed once is not to be believed again, and
-a failed sync must not be retried.  Offline is for good: whatever is tried from then on is refused
-with KAFKA_STORAGE_ERROR and touches no file, until a restart.  Other directories go on.
+Kafka: LogDirFailureChannel, and the LogManager methods for a single directory.
 
-That the process, or the system, has run out of descriptors says nothing about a disk.  What was to
-be done is refused with KAFKA_STORAGE_ERROR too (OutOfDescriptors) and can be tried again, and the
-directory stays online.  A log that was being changed then is in doubt: see mending.py.
+This is the only place where an OSError becomes an error of the protocol.  The first OSError takes
+the whole directory offline, as in Kafka: a disk that has failed once cannot be trusted, and a
+failed fsync must not be retried.  The directory stays offline until a restart: every operation in
+it fails with KAFKA_STORAGE_ERROR and touches no file.  Other directories are not affected.
 
-    open            make the directory, lock it, read whose it is
-    read_marker     was the last shutdown clean?
-    remove_marker   before the first log is opened: from then on it is not true
-    release         give the lock back
+If the process or the system is out of file descriptors, this says nothing about the disk.  Then the
+operation also fails with KAFKA_STORAGE_ERROR (TooManyOpenFiles), but it can be retried, and the
+directory stays online.  A log that was being changed needs recovery: see log_repair.py.
 
-What was under way when the directory failed may still be writing, on a disk thread or in a worker
-(``in_use``).  Only when that is over is the lock given back, so that the disk can be unmounted, or
-used by another broker.
+    open                           create the directory, lock it, read ``meta.properties``
+    read_clean_shutdown_marker     read whether the last shutdown was clean
+    remove_clean_shutdown_marker   before the first log is opened, because it is no longer true
+    release                        release the lock
 
-Invariant: in an offline directory nothing is begun any more.
+Operations that were running when the directory failed may still be writing, on a disk thread or in
+a worker (``in_use``).  The lock is released only after they have ended.  Then the disk can be
+unmounted or used by another broker.
+
+Invariant: no operation is started in an offline directory.
 Owner: the event loop.
 """
 
@@ -39,7 +41,7 @@ from odradek.storage.open_segments import TooManyOpenFiles, is_too_many_open_fil
 
 
 class LogDirectoryOffline(KafkaStorageError):
-    """A log directory has failed: what is in it is out of reach until a restart."""
+    """A log directory has failed.  Its logs are not accessible until a restart."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} is offline: {reason}")
@@ -49,7 +51,7 @@ class LogDirectoryOffline(KafkaStorageError):
 
 @dataclass(frozen=True, slots=True)
 class DirectorySpace:
-    """Of the file system that the directory is in; ``usable`` is what is left for this process."""
+    """Space of the file system; ``usable_bytes`` is what is available to this process."""
 
     total_bytes: int
     usable_bytes: int
@@ -59,15 +61,17 @@ OnFailure = Callable[["LogDirectory"], None]
 
 
 class LogDirectory:
-    """A directory of partitions' directories, with its checkpoints."""
+    """A directory with one subdirectory per log, and with checkpoint files."""
 
     def __init__(self, path: Path, *, on_failure: OnFailure) -> None:
-        """``on_failure`` is called once, when the directory goes offline, before anybody else."""
+        """``on_failure`` is called once, when the directory goes offline, before the error is
+        raised.
+        """
         self.path = Path(os.path.abspath(path))
         self.meta_properties: MetaProperties | None = None
         self.error: LogDirectoryOffline | None = None
         self.had_clean_shutdown = False
-        #: Whether work that must be the only one of its kind is under way: see disk_work.py.
+        #: Whether an exclusive task is running: see disk_task.py.
         self.has_exclusive_task = False
         self._on_failure = on_failure
         self._lock: DirectoryLock | None = None
@@ -78,11 +82,11 @@ class LogDirectory:
         return self.error is None
 
     def guard(self, operation: str) -> DirectoryGuard:
-        """``with directory.guard("opening"):`` an OSError inside takes the directory offline."""
+        """Use as ``with directory.guard("opening"):``; an OSError takes the directory offline."""
         return DirectoryGuard(self, operation)
 
     def mark_offline(self, error: OSError, operation: str) -> LogDirectoryOffline:
-        """Go offline, unless it is already; what to raise."""
+        """Take the directory offline, unless it is already.  Return the error to raise."""
         if self.error is None:
             self.error = LogDirectoryOffline(self.path, f"{operation} failed: {error}")
             self._release_if_unused()
@@ -90,7 +94,7 @@ class LogDirectory:
         return self.offline_error()
 
     def begin_use(self) -> None:
-        """Something may be writing from now on until ``end_use``."""
+        """Keep the lock until ``end_use``, because something may be writing."""
         self._use_count += 1
 
     def end_use(self) -> None:
@@ -110,18 +114,18 @@ class LogDirectory:
             self.release()
 
     def offline_error(self) -> LogDirectoryOffline:
-        """A new exception every time, since each collects the path it was raised on."""
+        """Return a new exception each time, because an exception collects its traceback."""
         assert self.error is not None, self
         return LogDirectoryOffline(self.path, self.error.reason)
 
     def open(self) -> None:
-        """DirectoryLocked or DirectoryRefused if it is not ours; OSError if it does not work."""
+        """Raise DirectoryLocked or InvalidLogDirectory if another broker has the directory."""
         _create_with_parents(self.path)
         self._lock = DirectoryLock(self.path)
         self.meta_properties = meta_properties.read(self.path)
 
     def write_meta_properties(self, *, broker_id: int, cluster_id: str) -> None:
-        """Write down whose the directory is, where it does not say so yet."""
+        """Add the broker id and the cluster id where they are missing."""
         meta = self.meta_properties or MetaProperties()
         updated = replace(meta, broker_id=broker_id, cluster_id=cluster_id)
         if updated != self.meta_properties:
@@ -129,12 +133,12 @@ class LogDirectory:
             self.meta_properties = updated
 
     def read_clean_shutdown_marker(self) -> bool:
-        """Whether everything was closed cleanly."""
+        """Return whether the last shutdown was clean."""
         self.had_clean_shutdown = clean_shutdown.read(self.path) is not None
         return self.had_clean_shutdown
 
     def remove_clean_shutdown_marker(self) -> None:
-        """It is not true any more; gone for good when this returns."""
+        """Remove the marker, which is no longer true.  The removal is durable on return."""
         if self.had_clean_shutdown:
             clean_shutdown.remove(self.path)
 
@@ -155,9 +159,10 @@ class LogDirectory:
 
 
 class DirectoryGuard:
-    """Refuses to begin if the directory is offline, and takes it offline if the disk fails.
+    """Fails if the directory is offline, and takes it offline on an OSError.
 
-    It is for opening, making and closing whole logs: one that could not be is not in use.
+    Use it to open, create and close whole logs.  A log that could not be opened is not in use.
+    For operations on an open log use HostedLog.
     """
 
     __slots__ = ("_directory", "_operation")
@@ -183,7 +188,7 @@ class DirectoryGuard:
 
 
 def _create_with_parents(path: Path) -> None:
-    """With the directories above it, each durable before the next."""
+    """Create the directory and its parents, each durable before the next."""
     missing = [path, *path.parents]
     missing = missing[: next(index for index, parent in enumerate(missing) if parent.exists())]
     for parent in reversed(missing):

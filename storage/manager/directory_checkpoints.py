@@ -1,11 +1,11 @@
-"""The offset checkpoints of one log directory: what its files say, and what they should.
+"""The offset checkpoint files of one log directory: their contents on disk and in memory.
 
-A file is written only if what it should say has changed.  A checkpoint that makes no sense is
-reported and counts as empty, which is safe: from a recovery point of 0 everything is recovered, a
-log without a start begins at its first segment, and one without a high watermark begins with it at
-its start.
+A file is written only if its contents have changed.  A corrupt checkpoint is reported and treated
+as empty.  This is safe: with a recovery point of 0 the whole log is recovered, without a start
+offset the log starts at its first segment, and without a high watermark it begins with the log
+start offset.
 
-A log that could not be opened keeps the lines it has, for whoever mends it.
+The entries of a log that could not be opened stay in the files, for its later repair.
 
 Owner: the event loop; ``write`` may run on a disk thread.
 """
@@ -29,22 +29,22 @@ from odradek.storage.offset_checkpoints import (
 Offsets = Mapping[TopicPartition, int]
 CheckpointContents = dict[OffsetCheckpointFile, Offsets]
 
-#: In the order in which they are written: no start is beyond the high watermark after any crash.
+#: In write order: after a crash the log start offset never exceeds the high watermark.
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS)
 
 
 class DirectoryCheckpoints:
-    """The files of one directory."""
+    """The checkpoint files of one directory."""
 
     def __init__(self, directory: LogDirectory) -> None:
         self.directory = directory
         self._retained_partitions: set[TopicPartition] = set()
         self._file_contents: CheckpointContents = {}
-        #: Which may say something else by now than when they were last written.
+        #: Files whose contents are unknown, because writing them was interrupted.
         self._interrupted: set[OffsetCheckpointFile] = set()
 
     def read(self, warn: Callable[[str], None]) -> None:
-        """What the files say; ``notice`` is told of damage."""
+        """Read the files and pass a warning for each corrupt one to ``warn``."""
         for checkpoint in (*CHECKPOINTS, CLEANER_OFFSETS):
             try:
                 self._file_contents[checkpoint] = checkpoint.read(self.directory.path)
@@ -52,15 +52,15 @@ class DirectoryCheckpoints:
                 warn(f"{error}; ignoring all offsets of this file")
 
     def offset(self, checkpoint: OffsetCheckpointFile, partition: TopicPartition) -> int | None:
-        """What the file says of a partition."""
+        """Return the offset in the file, as last read or written; None if there is none."""
         return self._file_contents.get(checkpoint, {}).get(partition)
 
     def retain(self, partition: TopicPartition) -> None:
-        """Its log could not be opened: what the files say of it stays in them."""
+        """Keep the entries of a partition whose log could not be opened."""
         self._retained_partitions.add(partition)
 
     def stop_retaining(self, partition: TopicPartition) -> None:
-        """Its log, which could not be opened, is being deleted."""
+        """Drop the entries of a partition whose log could not be opened and is being deleted."""
         self._retained_partitions.discard(partition)
 
     @property
@@ -70,14 +70,18 @@ class DirectoryCheckpoints:
     def compute_changes(
         self, logs: Iterable[HostedLog], cleaner_offsets: Offsets
     ) -> CheckpointContents:
-        """What must be written for the files to be true of the logs, all that are here."""
+        """Return the new contents of the files that are out of date.
+
+        ``logs`` are all logs of this directory.
+        """
         contents: dict[OffsetCheckpointFile, dict[TopicPartition, int]]
         contents = {checkpoint: self._retained_offsets(checkpoint) for checkpoint in CHECKPOINTS}
         for hosted_log in logs:
             log = hosted_log.log
             needs_recovery = hosted_log.needs_recovery
             contents[HIGH_WATERMARKS][log.partition] = log.high_watermark
-            # What is in doubt may have been cut, and written anew since it was last synced.
+            # A log that needs recovery may have been truncated and overwritten since its last
+            # flush.
             contents[RECOVERY_POINTS][log.partition] = 0 if needs_recovery else log.recovery_point
             if (
                 needs_recovery
@@ -93,17 +97,17 @@ class DirectoryCheckpoints:
         }
 
     def write(self, contents: CheckpointContents) -> None:
-        """Durable when it returns."""
+        """Write the files.  The contents are durable on return."""
         for checkpoint, offsets in contents.items():
             checkpoint.write(self.directory.path, offsets)
 
     def mark_written(self, contents: CheckpointContents) -> None:
-        """``contents`` are in the files."""
+        """The files have these ``contents`` now."""
         self._file_contents.update(contents)
         self._interrupted -= contents.keys()
 
     def mark_interrupted(self, contents: CheckpointContents) -> None:
-        """Any of ``contents`` may be in the files, or not."""
+        """Some of the ``contents`` may have been written."""
         self._interrupted |= contents.keys()
 
     def _retained_offsets(self, checkpoint: OffsetCheckpointFile) -> dict[TopicPartition, int]:

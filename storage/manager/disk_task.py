@@ -1,24 +1,25 @@
-"""Work that sleeps in the kernel, in three parts, so that the owner of the logs never has to.
+"""A task that blocks on disk, split into three parts so that the event loop never blocks.
 
-    with work:              the owner: from here on it stands what is to be written
-        work.run()          anywhere, such as on a disk thread
-                            the owner again: it is done, or the directory goes offline
+    with task:              on the event loop: decide what to write
+        task.run()          on any thread, such as a disk thread: write it
+                            on the event loop: complete, or take the directory offline
 
-A server awaits the middle part: ``with work: await disk.run(work.run)``.  If it is cancelled then,
-it has to wait on: a thread cannot be stopped, and what it still writes must not meet what others
-write in its place.  Leaving while ``run`` is under way is an AssertionError, and the work remains
-under way for good: its directory busy, its log syncing.  A ``run`` that had not begun by the end
-does nothing.  Whoever may sleep calls ``carry_out``.
+The server awaits the middle part: ``with task: await disk_executor.run(task.run)``.  If it is
+cancelled meanwhile, it must keep waiting: a thread cannot be stopped, and its writes must not mix
+with those of later tasks.  Leaving the ``with`` block while ``run`` is running raises
+AssertionError, and the task stays in progress for good: its directory stays in use, and its log
+stays in the flushing state.  If ``run`` is called after the end of the block, it does nothing.
+Callers that may block use ``execute``.
 
-Work that changes a directory's names or checkpoints is ``exclusive``: no two of those of one
-directory may be between ``with`` and its end at once.  All else may run side by side.  What was
-handed out has to be carried out, each once, in any order.
+A task that changes file names or checkpoints of a directory is exclusive: only one exclusive task
+per directory may be inside its ``with`` block at a time.  Other tasks may run concurrently.  Every
+task that was returned to a caller must be run exactly once; the order does not matter.
 
-If there is no descriptor left to open what it needs, it is broken off with OutOfDescriptors, and
-whoever handed it out hands it out again when asked again, or mends the log that it was for.
+If no file descriptor is left, the task fails with TooManyOpenFiles.  The component that created the
+task creates it again at the next request, or recovers the log of the task.
 
-Work may become pointless while it waits or runs, since the log it was for has been deleted or has
-moved: then its failing means nothing.
+A task becomes obsolete if its log is deleted or moved while the task waits or runs.  Its errors are
+then ignored.
 
 Owner: the event loop; ``run`` may run on a disk thread.
 """
@@ -36,15 +37,15 @@ Step = Callable[[], None]
 
 
 def _no_op() -> None:
-    """For work that was pointless from the beginning."""
+    """The step of a task that was obsolete from the beginning."""
 
 
 def _ignore_completion(is_done: bool) -> None:
-    """Nobody wants to know."""
+    """The default: no callback."""
 
 
 class DiskTask:
-    """Something to be done in one log directory."""
+    """An operation in one log directory."""
 
     __slots__ = (
         "_is_obsolete",
@@ -67,10 +68,10 @@ class DiskTask:
         is_obsolete: Callable[[], bool] = lambda: False,
         is_exclusive: bool = False,
     ) -> None:
-        """``begin`` returns what is to be run; ``ended`` is told whether it was done.
+        """``prepare`` returns the step to run; ``on_complete`` gets whether it was done.
 
-        It was not if it was broken off, at a point that is not known, or if it was pointless, which
-        is asked before the one and before the other.
+        It was not done if it failed, possibly half-way, or if it is obsolete.  ``is_obsolete`` is
+        called before ``prepare`` and before ``on_complete``.
         """
         self.directory = directory
         self.description = description
@@ -82,8 +83,9 @@ class DiskTask:
         self._step: Step = _no_op
 
     def run(self) -> None:
-        """Sleeps in the kernel."""
-        # In this order, and the other way round at the end: one of the two sees the other.
+        """Run the step, blocking on disk."""
+        # Set is_running before reading _step.  __exit__ replaces _step before it checks is_running.
+        # So either this call gets the no-op, or __exit__ sees that it is running.
         self.is_running = True
         try:
             self._step()
@@ -114,12 +116,12 @@ class DiskTask:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """True if a failure means nothing any more."""
+        """Return True to suppress the error of an obsolete task."""
         step, self._step = self._step, _no_op
         assert not self.is_running, f"{self} was exited while it was running"
         was_prepared = step is not _no_op
         if was_prepared:
-            # Else it is another's work that keeps it busy.
+            # Otherwise another task has set has_exclusive_task.
             self.directory.has_exclusive_task = (
                 self.directory.has_exclusive_task and not self.is_exclusive
             )
@@ -131,7 +133,7 @@ class DiskTask:
         return isinstance(error, OSError)
 
     def _handle_os_error(self, error: OSError) -> KafkaStorageError:
-        """What to raise."""
+        """Return the error to raise."""
         if not is_too_many_open_files(error):
             return self.directory.mark_offline(error, self.description)
         self._on_complete(False)
@@ -142,6 +144,6 @@ class DiskTask:
 
 
 def execute(task: DiskTask) -> None:
-    """For whoever may sleep."""
+    """Run all parts of a task, for callers that may block."""
     with task:
         task.run()

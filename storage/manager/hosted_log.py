@@ -1,18 +1,18 @@
-"""A log and the log directory it is in: the way by which everybody uses a log.
+"""A log with its log directory.  All access to a log goes through this class.
 
-    with hosted as log:
+    with hosted_log as log:
         log.append_as_leader(...)
 
-Inside, an OSError takes the directory offline and comes out as KAFKA_STORAGE_ERROR; of a log whose
-directory is offline already, or that has been deleted, nothing is let in.  (Only what touches the
-log's disk belongs inside.)
+An OSError inside the block takes the directory offline and is raised as KAFKA_STORAGE_ERROR.  The
+block is not entered if the directory is offline or the log is deleted.  Only operations that access
+the disk of the log belong inside the block.
 
-If too many files are open to open another, it is OutOfDescriptors: it may be tried again, and the
-directory stays online.  A change that was broken off so leaves the log in doubt, out of use until
-it has been opened again as after a crash: see mending.py.
+If too many files are open, the error is TooManyOpenFiles: the operation can be retried, and the
+directory stays online.  If this interrupts a change, the log needs recovery: it is not usable until
+it has been opened again as after a crash (log_repair.py).
 
-A new log's name may be undone by a power cut until its directory is synced.  That is left to its
-first flush: before it, no record has been promised to survive one.
+The directory name of a new log may be lost in a power cut until its parent directory is flushed.
+The first flush of the log does that, because no record was acknowledged as durable before.
 
 Owner: the event loop.
 """
@@ -40,7 +40,7 @@ from odradek.storage.unified_log import UnifiedLog
 
 
 class HostedLog:
-    """A log in its place."""
+    """A log and its log directory."""
 
     __slots__ = (
         "directory",
@@ -75,18 +75,18 @@ class HostedLog:
         self.is_directory_synced = is_directory_synced
         self.is_flushing = False
         self.is_flush_paused = False
-        #: Called when a flush has ended, whoever had planned it, or has become pointless.
+        #: Called when any flush has ended, or has become obsolete.
         self.on_flushed: Callable[[], None] = _no_op
-        #: Its files were not as they should have been, and what was changed is not synced.
+        #: Its files were repaired, and the changes are not flushed.
         self.is_repaired = False
-        #: Whether a restart would give way to another log of the same name: see moving.py.
+        #: Whether a restart would prefer another log of the same name: see log_dir_move.py.
         self.has_move_marker = False
         self.is_deleted = False
-        #: A change was broken off, for want of descriptors: files and memory may not agree.
+        #: A change failed for lack of file descriptors: files and memory may differ.
         self.needs_recovery = False
-        #: Whether its files are longer than it is: a truncation has to be carried out.
+        #: Whether a truncation must still be applied to its files.
         self.is_truncating = False
-        #: Whether segments before its start are out of the log and still have their names.
+        #: Whether removed segments before its start have not been renamed yet.
         self.is_deleting_segments = False
 
     @property
@@ -110,7 +110,7 @@ class HostedLog:
             raise self.handle_os_error(error) from error
 
     def get_usable_log(self) -> UnifiedLog:
-        """The first half of ``with``, for whoever is in a hurry."""
+        """The first half of ``with``, for hot paths that avoid the context manager."""
         if self.directory.error is not None:
             raise self.directory.offline_error()
         if self.is_deleted:
@@ -120,7 +120,7 @@ class HostedLog:
         return self.log
 
     def handle_os_error(self, error: OSError) -> KafkaError:
-        """The second half: what to raise for it."""
+        """The second half of ``with``: return the error to raise."""
         if is_too_many_open_files(error):
             self.needs_recovery |= not isinstance(error, DescriptorLimitReached)
             return TooManyOpenFiles(f"accessing {self.partition} failed: {error}")
@@ -128,12 +128,16 @@ class HostedLog:
 
     @property
     def has_flush_due_by_count(self) -> bool:
-        """Whether as many records wait to be synced as ``flush.messages`` allows at most."""
+        """Whether the number of unflushed records has reached ``flush.messages``."""
         log = self.log
         return log.log_end_offset - log.recovery_point >= log.settings.flush_messages
 
     def flush_task(self, *, now_ms: int, flush_offset: int | None = None) -> DiskTask | None:
-        """Sync what is in the log when the work begins; None if ``on_flushed`` is to be called."""
+        """Return a task that flushes the log up to its end when the task is prepared.
+
+        Return None if a flush is running or flushing is paused; then ``on_flushed`` is called
+        later.
+        """
         if self.is_flushing or self.is_flush_paused:
             return None
         self.is_flushing = True
@@ -144,7 +148,7 @@ class HostedLog:
             nonlocal plan, is_new
             if self.needs_recovery:
                 raise TooManyOpenFiles(f"{self.partition} must be recovered first")
-            # It may have been truncated since.
+            # The log may have been truncated in the meantime.
             end = self.log.log_end_offset
             plan = self.log.plan_flush(
                 flush_offset=end if flush_offset is None else min(flush_offset, end)
@@ -175,19 +179,22 @@ class HostedLog:
         )
 
     def pause_flush(self) -> None:
-        """None is planned until ``release_syncs``: its copy elsewhere is synced as far as it."""
+        """Return no flush tasks until ``resume_flush``.
+
+        A move needs this: the future log must be flushed as far as this log.
+        """
         self.is_flush_paused = True
 
     def resume_flush(self) -> None:
-        """Whoever waits for one is waited for again; it may have been done before."""
+        """Allow flushes again and call ``on_flushed``: waiting callers request a flush again."""
         if self.is_flush_paused:
             self.is_flush_paused = False
             self.on_flushed()
 
     def _close_flushed_segments(self, previous_recovery_point: int) -> None:
-        """Segments that were written to stay open until now: see open_segments.py."""
+        """Close flushed segments.  Written segments stay open until then: see open_segments.py."""
         log = self.log
-        # From the one before, too: it may have been synced as the active one, and sealed since.
+        # Include the segment before: it may have been flushed while active, and rolled later.
         for segment in log.segments.between(previous_recovery_point - 1, log.recovery_point):
             following = log.segments.higher_segment(segment)
             is_sealed = following is not None and following.base_offset <= log.recovery_point
@@ -199,7 +206,7 @@ class HostedLog:
 
 
 def _no_op() -> None:
-    """Nobody waits."""
+    """The default: no callback."""
 
 
 def _sync_new_log(plan: FlushPlan) -> None:
@@ -208,7 +215,7 @@ def _sync_new_log(plan: FlushPlan) -> None:
 
 
 def sync_log_directory(log_directory: Path) -> None:
-    """The log's name survives a power cut, and what tells its topic.  Sleeps in the kernel."""
+    """Make the name of the log and its partition metadata durable.  Blocks on disk."""
     files.sync_directory(log_directory.parent)
     metadata = log_directory / partition_metadata.FILE_NAME
     if metadata.exists():

@@ -1,12 +1,14 @@
-"""The file ``.lock`` of a log directory: one process at a time.
+"""The ``.lock`` file of a log directory: one process at a time.
 
-What is locked is the open file (an "open file description lock", where the system has them), not
-the process: a second opening in the same process is refused too, and closing another descriptor of
-the file frees nothing.  Apache Kafka's lock, which is the process's, collides with it, so that the
-two never share a directory either.
+Kafka: FileLock, and LogManager.lockLogDirs.
 
-The kernel frees the lock when the process ends, whatever it ends of.  The file stays; that it is
-there says nothing.
+The lock belongs to the open file (an "open file description lock", where the system has them), not
+to the process.  So a second lock in the same process fails too, and closing another descriptor of
+the file does not release it.  It conflicts with Apache Kafka's lock, which belongs to the process:
+the two brokers never share a directory.
+
+The kernel releases the lock when the process ends for any reason.  The file stays; its existence
+means nothing.
 
 Owner: the event loop.
 """
@@ -22,7 +24,7 @@ from odradek.storage import files
 
 FILE_NAME = ".lock"
 
-#: struct flock, of which only the type is not zero: the whole file, and nobody's process id.
+#: struct flock.  Only the type is not zero: lock the whole file, with process id 0.
 _FLOCK = Struct("hhqqi")
 
 
@@ -31,7 +33,7 @@ class DirectoryLocked(Exception):
 
 
 class DirectoryLock:
-    """Held from when it is made until ``release``."""
+    """The lock of a directory, held until ``release``."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / FILE_NAME
@@ -55,5 +57,5 @@ def _lock(descriptor: int) -> None:
     if os.uname().sysname == "Linux":
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     else:
-        # The layout of struct flock is another one there; what is lost is Kafka's own lock.
+        # struct flock has another layout there.  This lock does not conflict with Kafka's.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

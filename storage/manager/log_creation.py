@@ -1,6 +1,6 @@
-"""Making a partition's log: in the log directory that has the fewest, or in the next if that fails.
+"""Creates the log of a partition, in the directory with the fewest logs, or in the next on failure.
 
-A log that could not be made leaves nothing behind, unless its directory has failed.
+A log that could not be created leaves no files behind, unless its directory has failed.
 
 Owner: the event loop.
 """
@@ -24,7 +24,7 @@ from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
 
 class LogCreator:
-    """Makes logs and registers them."""
+    """Creates logs and registers them."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class LogCreator:
 
 
 def _remove_created_files(path: Path) -> None:
-    """Remove what a new log consists of, by name: a look into the directory takes a descriptor."""
+    """Remove the files of a new log by name: listing the directory would take a descriptor."""
     files.remove(path / partition_metadata.FILE_NAME)
     for file_type in SEGMENT_FILE_TYPES:
         files.remove(file_path(path, 0, file_type))

@@ -1,14 +1,16 @@
-"""Opening every log of every log directory: what a broker does when it starts.
+"""Loads the logs of all log directories when the broker starts.
 
-    survey    the markers of clean shutdowns and the checkpoints are read, the partitions'
-              directories are found, and the markers removed.  Nothing is opened before that
-    recover   what was not closed cleanly, by workers that the caller supplies
-    open      everything, one after the other
+Kafka: LogManager.loadLogs.
 
-A directory that fails on the way goes offline alone, and so does one whose recovery kills its
-worker.  A log that can be read but makes no sense, or for which no descriptor was left, is refused
-alone, and left as it is.  A partition with two current logs ends the start, unless it is known
-which of them has replaced the other (moving.py), or one has never been written to.
+    scan      Read the clean shutdown markers and the checkpoints, find the directories of the logs,
+              and remove the markers.  No log is opened before that
+    recover   Recover the logs without a clean shutdown, in workers that the caller supplies
+    open      Open all logs, one after the other
+
+A directory that fails meanwhile goes offline alone; so does one whose recovery kills its worker.  A
+log that is corrupt, or for which no file descriptor was left, is skipped alone, and its files are
+not changed.  A partition with two current logs aborts the startup, unless it is known which one has
+replaced the other (log_dir_move.py), or one was never written to.
 
 Owner: the event loop.
 """
@@ -53,18 +55,18 @@ from odradek.storage.paths import (
 )
 from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
-#: KRaft's own log is not a topic's.
+#: The log of KRaft is not the log of a topic.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 Result = TypeVar("Result")
 
 
 class TaskRunner(Protocol):
-    """Runs all tasks, at once or not, and hands out what they return as it comes.
+    """Runs all tasks, concurrently or not, and yields their results as they arrive.
 
-    Tasks and what they return can be pickled, unless it is said otherwise.  If a worker dies it may
-    raise BrokenExecutor, or leave answers out, once no other worker is at work any more.  It may be
-    called again then, and takes new ones.
+    Tasks and results can be pickled, unless stated otherwise.  If a worker dies, the runner may
+    raise BrokenExecutor or omit results, but only after all other workers have ended.  It may then
+    be called again, and uses new workers.
     """
 
     def __call__(self, tasks: Sequence[Callable[[], Result]], /) -> Iterable[Result]: ...
@@ -75,21 +77,21 @@ def run_sequentially(tasks: Sequence[Callable[[], Result]], /) -> Iterator[Resul
 
 
 class DuplicateLog(Exception):
-    """Two log directories hold a log of the same partition: somebody has to remove one."""
+    """Two log directories hold a log of the same partition.  An operator must remove one."""
 
 
 @dataclass(slots=True)
 class CandidateLog:
-    """A partition's directory, and what is known of it before it is opened."""
+    """The directory of a log, and what is known about it before it is opened."""
 
     directory: LogDirectory
     directory_name: DirectoryName
     params: LoadLogParams
     had_clean_shutdown: bool
-    #: Not in ``place``, as no high watermark confirms it: the end of the log has to.
+    #: Removed from ``params``, because the high watermark is lower; checked against the log end.
     unconfirmed_start_offset: int = 0
     error: OSError | KafkaError | DecodeError | None = None
-    # Of one of several logs of a partition only:
+    # Set only for logs that may be stale:
     is_replaced: bool = False
     is_unwritten: bool = False
     topic_id: Uuid | None = None
@@ -105,18 +107,18 @@ class CandidateLog:
 
 @dataclass(frozen=True, slots=True)
 class UnloadableLog:
-    """A log that is there and could not be opened."""
+    """A log that exists and could not be opened."""
 
     directory: LogDirectory
     path: Path
     partition: TopicPartition
     reason: str
-    delete_path: Path | None = None  # a ``-delete`` name that it may have already
+    delete_path: Path | None = None  # its ``-delete`` name, if it may already have one
 
 
 @dataclass(slots=True)
 class LoadedLogs:
-    """What was found in all directories."""
+    """The result of loading all directories."""
 
     logs: list[HostedLog] = field(default_factory=list)
     unloadable: dict[TopicPartition, UnloadableLog] = field(default_factory=dict)
@@ -125,7 +127,7 @@ class LoadedLogs:
 
 
 class LogDirLoader:
-    """One start."""
+    """Loads all directories once."""
 
     def __init__(
         self,
@@ -146,14 +148,17 @@ class LogDirLoader:
         self._loaded = LoadedLogs()
 
     def load(self, run_all: TaskRunner) -> LoadedLogs:
-        """``run_all`` is given the recoveries, which read much and compute much."""
+        """``run_all`` runs the recoveries, which read and compute a lot."""
         for directory in self._directories.online:
-            with suppress(LogDirectoryOffline), directory.guard("looking for logs"):
+            with suppress(LogDirectoryOffline), directory.guard("scanning for logs"):
                 self._scan_directory(directory)
         self._resolve_duplicates()
         self._delete_orphaned_future_logs()
         for directory in self._directories.online:
-            with suppress(LogDirectoryOffline), directory.guard("removing the marker"):
+            with (
+                suppress(LogDirectoryOffline),
+                directory.guard("removing the clean shutdown marker"),
+            ):
                 directory.remove_clean_shutdown_marker()
         self._recover(run_all)
         for candidate in self._candidates:
@@ -162,7 +167,7 @@ class LogDirLoader:
         self._loaded.logs = [hosted_log for hosted_log in self._loaded.logs if hosted_log.is_usable]
         return self._loaded
 
-    # Survey
+    # Scan
 
     def _scan_directory(self, directory: LogDirectory) -> None:
         was_clean = directory.read_clean_shutdown_marker()
@@ -212,9 +217,14 @@ class LogDirLoader:
         self._candidates = list(candidates_by_key.values())
 
     def _delete_orphaned_future_logs(self) -> None:
-        """Copies whose logs are nowhere: deleted while the copy's directory was away, or lost."""
+        """Delete empty future logs without a current log.
+
+        The current log was deleted while the directory of the future log was offline, or is lost.
+        """
         if self._directories.offline:
-            return  # where they may be; they may be on a disk, too, that nobody misses
+            # The current logs may be there.  They may also be on a disk that is not configured, so
+            # only empty future logs are deleted below.
+            return
         logs = {
             candidate.partition
             for candidate in self._candidates
@@ -226,14 +236,14 @@ class LogDirLoader:
             path = candidate.params.directory
             with suppress(LogDirectoryOffline), candidate.directory.guard(f"reading {path}"):
                 candidate.is_unwritten = _is_unwritten(path)
-            outcome = "removed" if candidate.is_unwritten else "kept until somebody removes it"
+            outcome = "removing it" if candidate.is_unwritten else "keeping it; remove it manually"
             self._warn(f"Found future log {path} without a current log: {outcome}")
             if candidate.is_unwritten:
                 self._candidates.remove(candidate)
                 self._mark_deleted(candidate)
 
     def _find_stale(self, one: CandidateLog, other: CandidateLog) -> CandidateLog:
-        """Which of the two logs of a partition has to go: DuplicateLog if that is not known."""
+        """Return the log to delete of two logs of a partition, or raise DuplicateLog."""
         both = (one, other)
         for candidate in both:
             with suppress(LogDirectoryOffline), candidate.directory.guard("comparing logs"):
@@ -244,7 +254,7 @@ class LogDirLoader:
         replaced = [candidate for candidate in both if candidate.is_replaced]
         if offline or len(replaced) == 1:
             return (offline or replaced)[0]
-        # A new topic of the same name is another matter.
+        # An empty log is only stale if it is not of a new topic of the same name.
         unwritten = [candidate for candidate in both if candidate.is_unwritten]
         is_same_topic = one.topic_id == other.topic_id or None in (one.topic_id, other.topic_id)
         if unwritten and is_same_topic:
@@ -280,12 +290,12 @@ class LogDirLoader:
     def _recover_all(
         self, run_all: TaskRunner, unclean: dict[LogDirectory, list[CandidateLog]]
     ) -> None:
-        # Alternately, so that few workers keep all disks busy.
+        # Interleave the directories, so that few workers keep all disks busy.
         interleaved = chain.from_iterable(zip_longest(*unclean.values()))
         remaining = self._recover_with(
             run_all, [candidate for candidate in interleaved if candidate is not None]
         )
-        # A worker that died took the others with it: whose it was shows if each is by itself.
+        # A worker that dies takes the others down.  Retry each directory alone to find the cause.
         for directory in unclean:
             retries = [candidate for candidate in remaining if candidate.directory is directory]
             failed = self._recover_with(run_all, retries) if retries and directory.is_online else []
@@ -293,12 +303,12 @@ class LogDirLoader:
                 operation = (
                     f"recovering {failed[0].partition} or one of {len(failed) - 1} other logs"
                 )
-                directory.mark_offline(OSError(errno.EIO, "a worker died"), operation)
+                directory.mark_offline(OSError(errno.EIO, "a recovery worker died"), operation)
 
     def _recover_with(
         self, run_all: TaskRunner, candidates: Sequence[CandidateLog]
     ) -> list[CandidateLog]:
-        """Those of the logs that a worker took with it when it died."""
+        """Return the logs that were not recovered because a worker died."""
         remaining = dict(enumerate(candidates))
         tasks = [
             partial(recover_in_worker, index, candidate.params, self._progress)
@@ -379,7 +389,7 @@ class LogDirLoader:
         path = candidate.params.directory
         reason = f"{path} cannot be opened: {error}"
         if candidate.directory_name.directory_type is DirectoryType.FUTURE:
-            # The log itself is elsewhere, and can be copied again.
+            # The current log is elsewhere, and can be copied again.
             self._warn(f"{reason}; removing it, because it is a future log")
             self._mark_deleted(candidate)
             return
@@ -393,9 +403,10 @@ class LogDirLoader:
 def _defer_unconfirmed_start_offset(
     candidate: CandidateLog, checkpoints: DirectoryCheckpoints
 ) -> None:
-    """A start beyond the high watermark may be right, as Kafka writes the two at different times.
+    """Defer a start offset above the high watermark until the log end offset is known.
 
-    If it is wrong and lies beyond the end, all of the log would go.
+    It may be valid, because Kafka writes the two checkpoints at different times.  If it is wrong
+    and exceeds the log end offset, using it would delete the whole log.
     """
     params = candidate.params
     high_watermark = checkpoints.offset(HIGH_WATERMARKS, params.partition)
@@ -407,7 +418,7 @@ def _defer_unconfirmed_start_offset(
 
 
 def _is_unwritten(directory: Path) -> bool:
-    """Whether nothing has ever been written to the log: making it may have failed half-way."""
+    """Return whether the log was never written to; its creation may have failed half-way."""
     file_names = [parse_file_name(name) for name in files.system.listdir(directory)]
     log_files = [
         name for name in file_names if name is not None and name.file_type is LogFileType.LOG
@@ -416,7 +427,7 @@ def _is_unwritten(directory: Path) -> bool:
 
 
 def _read_topic_id(directory: Path, report: LogLoadReport) -> Uuid | None:
-    """None if it is not known; it will be told again."""
+    """Return None if the topic id is unknown; the controller will send it again."""
     try:
         return partition_metadata.read(directory)
     except CorruptCheckpoint as error:

@@ -1,18 +1,21 @@
-"""Moving a log to another log directory, by way of a copy that takes its place.
+"""Moves a log to another log directory by means of a future log that replaces the current log.
 
-The copy is a log of its own, in a ``-future`` directory, which follows the current one like any
+Kafka: LogManager.replaceCurrentWithFutureLog.
+
+The future log is a separate log in a ``-future`` directory.  It fetches from the current log like a
 follower.  Once it has caught up:
 
-    prepare   the copy is synced, then a file ``moving-away`` is put beside the current segments
-    swap      the copy gets the log's name, and is used from then on
-    finish    that name is synced, and the copy's offsets are written to the checkpoints of its
+    prepare   flush the future log, then create the file ``moving-away`` beside the current segments
+    swap      rename the future log to the name of the current log, and use it from then on
+    finish    flush that name, and write the offsets of the future log to the checkpoints of its
               directory; after that the old log is deleted like any other
 
-A crash before the swap leaves the old log, one after the end the new.  One in between leaves both
-under the same name, and the one with the file is the old one, whichever directory has failed since.
-(Kafka does the same two renames and leaves it to an administrator to tell which is which.)
+A crash before the swap leaves the old log; a crash after ``finish`` leaves the new one.  A crash in
+between leaves both under the same name.  Then the log with the file is the old one, whichever
+directory has failed since.  (Kafka does the same two renames, and an administrator has to find out
+which log is the old one.)
 
-Invariant: a current log is never without a directory that a restart would find.
+Invariant: a current log always has a directory that a restart would find.
 Owner: the event loop.
 """
 
@@ -36,17 +39,17 @@ MOVE_MARKER_FILE_NAME = "moving-away"
 
 
 def has_move_marker(directory: Path) -> bool:
-    """Whether a log of the same name, if there is one, has replaced this one."""
+    """Return whether another log of the same name, if there is one, has replaced this log."""
     return (directory / MOVE_MARKER_FILE_NAME).exists()
 
 
 def remove_move_marker(directory: Path) -> None:
-    """There is no other.  Durable when it returns."""
+    """Remove the marker if there is no other log.  The removal is durable on return."""
     files.remove_durably(directory / MOVE_MARKER_FILE_NAME)
 
 
 def remove_move_marker_task(current: HostedLog) -> DiskTask:
-    """It is not moved after all: nothing that is made elsewhere later on is to replace it."""
+    """Cancel a move: a log that is created elsewhere later must not replace this log."""
 
     def on_complete(is_done: bool) -> None:
         current.has_move_marker = not is_done
@@ -61,7 +64,7 @@ def remove_move_marker_task(current: HostedLog) -> DiskTask:
 
 
 class LogDirMove:
-    """One log on its way."""
+    """The move of one log."""
 
     def __init__(self, partition: TopicPartition, logs: LogRegistry) -> None:
         self._logs = logs
@@ -69,7 +72,7 @@ class LogDirMove:
         self.future = logs.future[partition]
 
     def prepare(self, *, now_ms: int) -> list[DiskTask]:
-        """To be carried out in this order."""
+        """Return tasks that must run in this order."""
         current, future = self.current, self.future
         flush_task = future.flush_task(now_ms=now_ms)
         marker, target_path = (
@@ -91,7 +94,7 @@ class LogDirMove:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the copy has everything that the log has, on disk where that has it so."""
+        """Whether the future log has all records of the log, and is flushed at least as far."""
         log, future_log = self.current.log, self.future.log
         return (
             self.current.has_move_marker
@@ -100,7 +103,10 @@ class LogDirMove:
         )
 
     def swap(self, pending_deletes: PendingDeletes) -> None:
-        """The copy becomes the log.  Only when it is named can the old one be deleted."""
+        """Make the future log the current log.
+
+        The old log keeps its name until ``finish_task`` is done; only then can it be deleted.
+        """
         current, future = self.current, self.future
         with future as log:
             path = log.directory.with_name(
@@ -108,7 +114,7 @@ class LogDirMove:
             )
             files.rename(log.directory, path)
             _update_parent_dir(log, path)
-            # Records may have been deleted since the copy was told of a start.
+            # Records may have been deleted since the future log last got the log start offset.
             start_offset = min(current.log.log_start_offset, log.log_end_offset)
             high_watermark = max(current.log.high_watermark, log.log_start_offset, start_offset)
             log.update_high_watermark(min(high_watermark, log.log_end_offset))
@@ -123,7 +129,7 @@ class LogDirMove:
     def finish_task(
         self, checkpoint_writer: CheckpointWriter, *, on_complete: Callable[[bool], None]
     ) -> DiskTask:
-        """The copy's new name, and its offsets, survive a power cut."""
+        """Make the new name of the future log and its offsets durable."""
         future = self.future
 
         def on_named(is_done: bool) -> None:
@@ -139,7 +145,7 @@ class LogDirMove:
 
 
 def _update_parent_dir(log: UnifiedLog, directory: Path) -> None:
-    """The log's directory has been renamed."""
+    """Update the paths of a log after its directory was renamed."""
     log.directory = directory
     log.leader_epoch_cache.update_parent_dir(directory)
     log.producer_state_manager.snapshots.directory = directory

@@ -1,19 +1,23 @@
-"""All logs of a broker: opened, made, found, deleted, moved, closed.
+"""All logs of a broker: loads, creates, finds, truncates, deletes, moves and closes them.
 
-    directories   the log directories: directories.py
-    topics        the settings of topics: topic_table.py
-    logs          which log is where: registry.py
-    upkeep        what is due from time to time: upkeep.py
-    cleaner       who is compacted when: cleaner/schedule.py
+Kafka: LogManager.
 
-The caller has the clock and the threads.  What sleeps in the kernel comes back as DiskWork
-(disk_work.py), and the logs are used through HostedLog.  A directory that fails takes its logs with
-it, wherever the failure is noticed; the others go on.
+    directories      the log directories: directories.py
+    topic_settings   the settings of topics: topic_settings_registry.py
+    logs             all logs, by partition and directory: registry.py
+    maintenance      periodic tasks: maintenance.py
+    cleaner_manager  schedules compactions: cleaner/log_cleaner_manager.py
 
-Before a log is deleted, replaced, or cut below its active segment, its compaction has to be paused.
+The caller supplies the time and the threads.  Operations that block on disk are returned as
+DiskTask (disk_task.py), and logs are accessed through HostedLog.  When a directory fails, its logs
+go offline with it, wherever the failure is detected; other directories are not affected.
 
-Work that ends in OutOfDescriptors is handed out again by whoever handed it out; a log that was left
-half changed by it is out of use until ``mendings`` are carried out, to be asked for like upkeep.
+Before a log is deleted, replaced, or truncated below its active segment, its compaction must be
+paused.
+
+A task that fails with TooManyOpenFiles is returned again by the method that returned it.  A log
+that the failure left half changed is not usable until its task from ``repair_tasks`` is done; call
+that method periodically, like those of ``maintenance``.
 
 Owner: the event loop.
 """
@@ -57,7 +61,7 @@ from odradek.storage.topic_settings_registry import TopicSettingsRegistry
 
 
 class LogManager:
-    """The logs in all log directories, which have been opened."""
+    """The logs in all log directories, which must be open.  Kafka: LogManager."""
 
     def __init__(self, directories: LogDirectories, topic_settings: TopicSettingsRegistry) -> None:
         self.directories = directories
@@ -88,9 +92,9 @@ class LogManager:
         run_all: TaskRunner = run_sequentially,
         progress: RecoveryProgress = ignore_progress,
     ) -> None:
-        """Open every log there is; ``run_all`` gets what has to be recovered.
+        """Load all logs; ``run_all`` runs the recoveries.
 
-        DuplicateLog if a partition has two and it is not known which is out of date.
+        Raise DuplicateLog if a partition has two logs and it is unknown which is out of date.
         """
         loader = LogDirLoader(
             self.directories, self.topic_settings, now_ms=now_ms, progress=progress
@@ -100,8 +104,8 @@ class LogManager:
         for hosted_log in loaded.logs:
             self.logs.add(hosted_log)
         for directory, checkpoints in loaded.checkpoints.items():
-            with suppress(LogDirectoryOffline), directory.guard("going through its checkpoints"):
-                # Lines of logs that are gone must not meet new logs of the same names.
+            with suppress(LogDirectoryOffline), directory.guard("updating its checkpoints"):
+                # Drop the entries of deleted logs: they must not apply to new logs of that name.
                 self.cleaner_manager.load_checkpoint(directory.path)
                 present = {hosted_log.partition for hosted_log in self.logs.in_directory(directory)}
                 self.cleaner_manager.retain_partitions(directory.path, present)
@@ -114,10 +118,10 @@ class LogManager:
     def _delete_delay_ms(self) -> int:
         return self.topic_settings.defaults.file_delete_delay_ms
 
-    # Finding and making
+    # Lookup and creation
 
     def find(self, partition: TopicPartition) -> HostedLog | None:
-        """KafkaStorageError if it is there and could not be opened."""
+        """Raise KafkaStorageError if the log exists and could not be opened."""
         if partition in self._unloadable_logs:
             raise KafkaStorageError(self._unloadable_logs[partition].reason)
         return self.logs.current.get(partition)
@@ -134,9 +138,10 @@ class LogManager:
         is_new: bool = True,
         now_ms: int,
     ) -> HostedLog:
-        """The partition's log, made if there is none: in ``directory`` or where the fewest are.
+        """Return the log of the partition; create it in ``directory`` or in the least used one.
 
-        One that is not new should have been there: it may be in a directory that is offline.
+        With ``is_new=False`` the log should exist.  It may be in a directory that is offline, so it
+        is then only created if all directories are online.
         """
         hosted_log = self.find(partition)
         if hosted_log is None:
@@ -157,12 +162,12 @@ class LogManager:
         return hosted_log
 
     def configure(self, topic: str, settings: TopicSettings | None) -> None:
-        """The topic's settings have changed; None are those of topics that have none."""
+        """Change the settings of a topic; None resets them to the defaults."""
         self.topic_settings.update(topic, settings)
         self._configure_all()
 
     def configure_defaults(self, defaults: TopicSettings) -> None:
-        """The settings of topics that have none of their own have changed."""
+        """Change the settings of topics without their own settings."""
         self.topic_settings.defaults = defaults
         self._configure_all()
 
@@ -172,14 +177,14 @@ class LogManager:
             if settings is not hosted_log.log.settings:
                 hosted_log.log.configure(settings)
 
-    # Cutting and deleting
+    # Truncation and deletion
 
     def truncate(self, hosted_log: HostedLog, offset: int, *, now_ms: int) -> DiskTask:
-        """Cut the end of a log.  Nothing must be appended to it before the work is done.
+        """Truncate a log to ``offset``.  The log must not be appended to before the task is done.
 
-        Else a power cut could leave new records where old ones are known to be synced, or old
-        records behind new ones.  Nor must it be cut again.  Before the first segment, it is as
-        ``truncate_fully``.
+        Otherwise a power cut could leave new records where old ones are known to be flushed, or old
+        records after new ones.  The log must not be truncated again either.  An offset before the
+        first segment has the effect of ``truncate_fully_and_start_at``.
         """
         self._check_cleaning_not_in_progress(hosted_log, offset)
         with hosted_log as log:
@@ -195,10 +200,11 @@ class LogManager:
         log_start_offset: int | None = None,
         now_ms: int,
     ) -> DiskTask:
-        """Begin the log anew.  Nothing must be appended to it before the work is done.
+        """Delete all records and start the log at ``new_offset``.
 
-        Unlike ``truncate`` it sleeps by itself, once for each segment, unless they are bare: so it
-        is for a log that was truncated to its first offset, and is carried out, before.
+        The log must not be appended to before the task is done.  Unlike ``truncate``, this method
+        itself blocks on disk once per segment, unless the log is a single empty segment.  So first
+        truncate the log to its first offset and run that task.
         """
         self._check_cleaning_not_in_progress(hosted_log)
         with hosted_log as log:
@@ -215,7 +221,7 @@ class LogManager:
         hosted_log.is_truncating = True
 
         def run() -> None:
-            # One that has been deleted meanwhile may have another name already.
+            # A log that was deleted in the meantime may already have another name.
             if not hosted_log.is_deleted:
                 plan.run()
 
@@ -234,9 +240,10 @@ class LogManager:
         )
 
     def delete(self, partition: TopicPartition) -> bool:
-        """Take a partition's log out of use, and its copy; False if there is none.
+        """Remove the log of a partition and its future log from use; False if there is none.
 
-        ``deletions`` have to follow.  One that could not be opened can be deleted all the same.
+        The caller must then run ``deletion_tasks``.  A log that could not be opened can be deleted
+        too.
         """
         unloadable = self._unloadable_logs.pop(partition, None)
         if unloadable is not None:
@@ -257,7 +264,7 @@ class LogManager:
         return bool(hosted_logs) or unloadable is not None
 
     def deletion_tasks(self, *, now_ms: int) -> list[DiskTask]:
-        """What remains to be done about logs that have been deleted or replaced."""
+        """Return the remaining tasks for logs that were deleted or replaced."""
         moves, self._moves_to_finish = self._moves_to_finish, []
         tasks = [self._finish_move_task(move) for move in moves if move.future.directory.is_online]
         tasks += self._pending_deletes.rename_tasks(delay_ms=self._delete_delay_ms, now_ms=now_ms)
@@ -286,12 +293,12 @@ class LogManager:
             on_complete=on_complete,
         )
 
-    # Moving to another directory
+    # Moves to another directory
 
     def create_future(
         self, partition: TopicPartition, directory: LogDirectory, *, now_ms: int
     ) -> HostedLog:
-        """A copy on the way, empty as yet, in another directory than the log's."""
+        """Create an empty future log in another directory than that of the current log."""
         current = self.logs.current[partition]
         assert directory is not current.directory, current
         assert partition not in self.logs.future, current
@@ -301,7 +308,7 @@ class LogManager:
             )
 
     def delete_future(self, partition: TopicPartition) -> None:
-        """Give up a copy on the way.  ``deletions`` have to follow."""
+        """Cancel a move.  The caller must then run ``deletion_tasks``."""
         future = self.logs.future[partition]
         if not future.directory.is_online:
             raise future.directory.offline_error()
@@ -310,13 +317,13 @@ class LogManager:
         self._pending_deletes.add(future)
 
     def prepare_move(self, partition: TopicPartition, *, now_ms: int) -> list[DiskTask]:
-        """The copy has caught up.  To be carried out in this order."""
+        """Prepare a move whose future log has caught up.  The tasks must run in this order."""
         return LogDirMove(partition, self.logs).prepare(now_ms=now_ms)
 
     def finish_move(self, partition: TopicPartition) -> DiskTask | None:
-        """Go over to the copy; None if it has fallen behind, and has to be prepared again.
+        """Switch to the future log; None if it has fallen behind and must be prepared again.
 
-        When the work is done, ``deletions`` have to follow.
+        When the task is done, the caller must run ``deletion_tasks``.
         """
         move = LogDirMove(partition, self.logs)
         with move.current, move.future:
@@ -338,14 +345,14 @@ class LogManager:
 
         return move.finish_task(self._checkpoint_writer, on_complete=on_complete)
 
-    # Checkpoints and the end
+    # Repair, checkpoints and shutdown
 
     def repair_tasks(self, *, now_ms: int) -> list[DiskTask]:
-        """What makes logs usable again that want of descriptors has left in doubt."""
+        """Return tasks that recover logs whose change failed for lack of file descriptors."""
         return self._log_repairer.repair_tasks(now_ms=now_ms)
 
     def checkpoint_task(self, directory: LogDirectory) -> DiskTask:
-        """Write down recovery points, start offsets and high watermarks, where they changed."""
+        """Return a task that writes recovery points, start offsets and high watermarks."""
         return self._checkpoint_writer.write_task(directory)
 
     def checkpoint_tasks(self) -> list[DiskTask]:
@@ -359,10 +366,11 @@ class LogManager:
         broker_epoch: int = NO_BROKER_EPOCH,
         keep_locks: bool = False,
     ) -> None:
-        """All is synced, and the next start finds nothing to recover.
+        """Flush and close all logs, so that the next start has nothing to recover.
 
-        ``run_all`` gets what sleeps; its tasks cannot be pickled.  Whoever else works in the
-        directories keeps their locks, and releases them when it has ended too.
+        ``run_all`` runs the closing of logs, which blocks; these tasks cannot be pickled.  With
+        ``keep_locks`` the directories stay locked, because other code still works in them.  The
+        caller releases them later.
         """
         for task in self.deletion_tasks(now_ms=now_ms):
             with suppress(LogDirectoryOffline, TooManyOpenFiles):
@@ -379,7 +387,7 @@ class LogManager:
             self.directories.release()
 
     def _has_unfinished_logs(self, directory: LogDirectory) -> bool:
-        """Whether work on the names or lengths of files was broken off."""
+        """Return whether an operation on file names or file lengths is incomplete."""
         unloadable_logs = [*self._unloadable_being_deleted, *self._unloadable_to_delete]
         return (
             any(
@@ -392,7 +400,7 @@ class LogManager:
         )
 
     def close_handlers(self) -> None:
-        """Let go of everything as it is; the next start has to recover it."""
+        """Close all files without flushing; the next start has to recover the logs."""
         for hosted_log in self.logs:
             hosted_log.log.close_handlers()
         self.directories.release()
@@ -402,7 +410,7 @@ class LogManager:
             raise KafkaStorageError(f"{partition} may be in {offline[0].path}, which is offline")
 
     def _check_cleaning_not_in_progress(self, hosted_log: HostedLog, offset: int = 0) -> None:
-        """Compaction and retention leave the active segment alone."""
+        """Compaction and retention do not touch the active segment."""
         log = hosted_log.log
         is_sealed = len(log.segments) == 0 or offset < log.segments.active.base_offset
         assert not (is_sealed and self.cleaner_manager.is_cleaning_in_progress(log)), hosted_log
@@ -416,7 +424,7 @@ class LogManager:
 
 
 def _rename(path: Path, target: Path) -> None:
-    """Unless that was done before, and broken off."""
+    """Rename the directory, unless an interrupted earlier attempt has done it."""
     if path.exists():
         files.rename(path, target)
     files.sync_directory(target.parent)

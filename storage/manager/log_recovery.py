@@ -1,6 +1,6 @@
-"""The recovery of one log, as a worker is given it and answers.
+"""The recovery of one log in a worker, and its result.
 
-Owner: the worker, which may be another process; nobody else has the log open.
+Owner: the worker, which may be another process; only the worker has the log open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.storage.log_loader import LoadLogParams, LogLoadReport, recover_log
 
 @dataclass(frozen=True, slots=True)
 class LogRecoveryResult:
-    """What came back from a worker: ``number`` says from which."""
+    """The result from a worker; ``index`` is the index of the task."""
 
     index: int
     report: LogLoadReport
@@ -23,22 +23,22 @@ class LogRecoveryResult:
 
 
 class RecoveryProgress(Protocol):
-    """Told where the recovery runs, before each segment of a log; a log may be all there is.
+    """Called where the recovery runs, before each segment of a log, as there may be only one log.
 
-    If that is another process, it has to find its own way back: it is pickled.
+    In another process it must report to the broker by its own means: it is pickled.
     """
 
     def __call__(self, log_directory: Path, /, *, done: int, total: int) -> None: ...
 
 
 def ignore_progress(log_directory: Path, /, *, done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """The default: no callback."""
 
 
 def recover_in_worker(
     index: int, params: LoadLogParams, progress: RecoveryProgress
 ) -> LogRecoveryResult:
-    """May run in a worker process."""
+    """Recover a log and return errors as a result.  May run in a worker process."""
 
     def report_progress(done: int, total: int) -> None:
         progress(params.directory, done=done, total=total)

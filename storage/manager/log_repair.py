@@ -1,14 +1,15 @@
-"""Logs in doubt: a change was broken off for want of descriptors, and files and memory disagree.
+"""Recovers logs whose change failed for lack of file descriptors: their files and memory differ.
 
-It is as if the process had been killed in the middle of that change, and the same mends it: the log
-is recovered from its files and opened again, while all others go on.  What was acknowledged is
-there; of the change, any part.  Before that, what was written is synced through the files that it
-was written with, which alone are sure to tell of a write that failed.
+The state is the same as after a kill in the middle of that change, and so is the repair: the log is
+recovered from its files and opened again, while all other logs stay in use.  All acknowledged
+records are there; of the failed change any part may be.  Before the recovery, the written data is
+flushed through the descriptors that it was written with, because only these are sure to report a
+failed write.
 
-Until then the log is refused with OutOfDescriptors, which clients retry.  It is left alone while a
-compaction, a flush or another work on it is still under way.
+Until then, access to the log fails with TooManyOpenFiles, which clients retry.  The repair waits
+while a compaction, a flush or another task on the log is in progress.
 
-Owner: the event loop; what it hands out may run on a disk thread.
+Owner: the event loop; its tasks may run on a disk thread.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from odradek.storage.unified_log import UnifiedLog
 
 
 class LogRepairer:
-    """Opens logs again."""
+    """Recovers and opens logs again."""
 
     def __init__(
         self,
@@ -48,7 +49,10 @@ class LogRepairer:
         self._in_progress: set[HostedLog] = set()
 
     def repair_tasks(self, *, now_ms: int) -> list[DiskTask]:
-        """For each log that can be mended now; those of one directory one after the other."""
+        """Return a task for each log that can be repaired now.
+
+        Tasks of the same directory must run one after the other.
+        """
         ready = [hosted_log for hosted_log in self._logs if self._can_be_repaired(hosted_log)]
         self._in_progress.update(ready)
         return [self._repair_task(hosted_log, now_ms) for hosted_log in ready]
@@ -75,7 +79,7 @@ class LogRepairer:
         opened_logs: list[UnifiedLog] = []
 
         def run() -> None:
-            # One that has been deleted meanwhile may have another name already.
+            # A log that was deleted in the meantime may already have another name.
             if not hosted_log.is_deleted:
                 _sync_and_close(old_log)
                 opened_logs.append(_recover_and_open(params, report))
@@ -99,7 +103,7 @@ class LogRepairer:
         high_watermark = max(old_log.high_watermark, log.log_start_offset)
         log.update_high_watermark(min(high_watermark, log.log_end_offset))
         if old_log.leader_epoch_cache.latest_epoch > log.leader_epoch_cache.latest_epoch:
-            # Noted by a leader who has not appended yet.
+            # The epoch of a leader that has not appended yet.
             log.leader_epoch_cache.assign(
                 old_log.leader_epoch_cache.latest_epoch, start_offset=log.log_end_offset
             )

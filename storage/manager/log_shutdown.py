@@ -1,10 +1,13 @@
-"""Closing all logs, so that the next start finds nothing to recover.
+"""Closes all logs, so that the next start has nothing to recover.
 
-The order makes the marker true: every log of a directory is synced and closed, then its checkpoints
-are written, then the marker, each durable before the next.  A directory in which anything fails,
-or where a log could not even be opened, gets no marker; nor does one that wanted for descriptors.
+Kafka: LogManager.shutdown.
 
-Owner: the event loop; logs are closed wherever the caller lets them be.
+The order guarantees that the clean shutdown marker is true: flush and close every log of a
+directory, write its checkpoints, then write the marker; each step is durable before the next.  A
+directory gets no marker if a step failed, if a log in it could not be opened, or if file
+descriptors ran out.
+
+Owner: the event loop; logs are closed where ``run_all`` runs the tasks.
 """
 
 from __future__ import annotations
@@ -25,14 +28,14 @@ from odradek.storage.open_segments import TooManyOpenFiles, retriable
 
 @dataclass(frozen=True, slots=True)
 class LogCloseResult:
-    """What became of a log: ``number`` says of which."""
+    """The result of closing a log; ``index`` is the index of the task."""
 
     index: int
     error: OSError | TooManyOpenFiles | None = None
 
 
 def close_log(index: int, hosted_log: HostedLog, now_ms: int) -> LogCloseResult:
-    """May run on a disk thread; nobody else uses the log any more."""
+    """Close a log that is no longer used.  May run on a disk thread."""
     try:
         with retriable():
             hosted_log.log.close(now_ms=now_ms)
@@ -66,7 +69,7 @@ def _close_all(logs: Sequence[HostedLog], run_all: TaskRunner, now_ms: int) -> N
 
 
 def _is_already_clean(hosted_log: HostedLog) -> bool:
-    """Whether everything is as it was found after a clean shutdown: most logs are idle."""
+    """Return whether nothing has changed since a clean shutdown, as for most idle logs."""
     log = hosted_log.log
     return (
         not hosted_log.is_repaired
@@ -86,8 +89,8 @@ def close_directory(
     is_clean: bool,
     broker_epoch: int,
 ) -> None:
-    """Its logs are closed; ``is_clean`` if there are no others that a start would find."""
-    with suppress(LogDirectoryOffline, TooManyOpenFiles), directory.guard("closing it"):
+    """Write the checkpoints of closed logs, and the marker if ``is_clean``."""
+    with suppress(LogDirectoryOffline, TooManyOpenFiles), directory.guard("closing the directory"):
         execute(checkpoint_writer.write_task(directory))
         if is_clean and not checkpoint_writer.checkpoints_of(directory).has_unloadable_logs:
             clean_shutdown.write(directory.path, broker_epoch=broker_epoch)

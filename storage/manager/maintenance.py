@@ -1,8 +1,10 @@
-"""What the logs need from time to time: syncing, retention, compaction, forgetting.
+"""Periodic tasks of the logs: flush, retention, compaction and producer expiration.
 
-Everything is asked for by the caller, at times of its choosing, with the time as an argument.  What
-fails takes its directory offline, and the rest goes on.  What finds no descriptor is left for the
-next time.
+Kafka: the scheduled tasks of LogManager (flushDirtyLogs, cleanupLogs, deleteLogs) and LogCleaner.
+
+The caller decides when to call each method, and passes in the time.  An error takes the directory
+offline; the other logs are processed.  Logs for which no file descriptor is left are skipped until
+the next call.
 
 Owner: the event loop.
 """
@@ -28,19 +30,19 @@ from odradek.storage.retention import DeletableSegment, delete_old_segments, pla
 from odradek.storage.segment_deletion import mark_snapshots_deleted
 from odradek.storage.unified_log import UnifiedLog
 
-#: Of one log, or of all in a directory: the round goes on with the next.
+#: Errors of one log or of all logs in a directory; the loop continues with the next log.
 SKIPPABLE_ERRORS = (LogDirectoryOffline, TooManyOpenFiles)
 
 
 class RetentionResult(NamedTuple):
-    """What the logs have lost, and why; and the work that sets it aside."""
+    """The segments removed from the logs, each with its reason, and the tasks to rename them."""
 
     deletable_segments: list[DeletableSegment]
     tasks: list[DiskTask]
 
 
 class LogMaintenanceTasks:
-    """Goes over all logs that can be used."""
+    """Creates the periodic tasks for all usable logs."""
 
     def __init__(self, logs: LogRegistry, cleaner_manager: LogCleanerManager) -> None:
         self._logs = logs
@@ -48,7 +50,7 @@ class LogMaintenanceTasks:
         self.removals = RemovalQueue()
 
     def due_flush_tasks(self, now_ms: int) -> list[DiskTask]:
-        """Of logs that have waited long enough, hold enough, or have begun another segment."""
+        """Return flush tasks for logs that are due by time or by count, or that have rolled."""
         tasks = (self._due_flush_task(hosted_log, now_ms) for hosted_log in self._logs.usable)
         return [task for task in tasks if task is not None]
 
@@ -67,10 +69,10 @@ class LogMaintenanceTasks:
         return None
 
     def apply_retention(self, now_ms: int) -> RetentionResult:
-        """Take old segments out of the logs, where nobody else works on them.
+        """Remove old segments from logs on which no compaction runs.
 
-        Until the work is done the logs must not be truncated, moved or deleted, and have to be
-        paused for that, as if they were compacted.
+        Until the tasks are done, the logs must not be truncated, moved or deleted.  Pause them
+        first, as for a compaction.
         """
         hosted_logs = {hosted_log.log: hosted_log for hosted_log in self._logs.usable}
         eligible_logs = self._cleaner_manager.begin_retention(hosted_logs)
@@ -80,7 +82,7 @@ class LogMaintenanceTasks:
                 if segments := self._delete_old_segments(hosted_logs[log], now_ms):
                     deletable[log] = segments
         finally:
-            # The cleaner has heard of those that have failed.
+            # The cleaner manager has already ended retention for logs of failed directories.
             self._cleaner_manager.end_retention(
                 log
                 for log in eligible_logs
@@ -104,7 +106,7 @@ class LogMaintenanceTasks:
         with suppress(*SKIPPABLE_ERRORS), hosted_log as log, _restore_open_state(log):
             return delete_old_segments(log, now_ms=now_ms)
         if hosted_log.log.log_start_offset != start_offset:
-            # Some are out of the log, and nobody knows which.
+            # Some segments are out of the log, and it is unknown which.
             hosted_log.needs_recovery = True
         return []
 
@@ -122,7 +124,7 @@ class LogMaintenanceTasks:
                 with hosted_log as log:
                     mark_snapshots_deleted(segments, log.producer_state_manager.snapshots)
                 self.schedule_deletion(hosted_log, segments, now_ms=now_ms)
-            # If it was broken off, old files have their names still.
+            # After a failure, some old files still have their names.
             hosted_log.needs_recovery |= not is_done
             hosted_log.is_deleting_segments = False
             self._cleaner_manager.end_retention([hosted_log.log])
@@ -138,7 +140,7 @@ class LogMaintenanceTasks:
     def schedule_deletion(
         self, hosted_log: HostedLog, segments: Sequence[LogSegment], *, now_ms: int
     ) -> None:
-        """Segments that are out of the log and renamed, by whomever."""
+        """Schedule the removal of segments that are out of the log and renamed."""
         if segments:
             due_ms = now_ms + hosted_log.log.settings.file_delete_delay_ms
             self.removals.add_segments(hosted_log, segments, due_ms)
@@ -147,7 +149,7 @@ class LogMaintenanceTasks:
         return self.removals.take_due(now_ms)
 
     def next_compaction(self, now_ms: int, settings: CleanerSettings) -> Compaction | None:
-        """Of the log that needs it most, which has begun: see compacting.py."""
+        """Start the compaction of the dirtiest log that is due: see compaction.py."""
         candidates = []
         for hosted_log in self._logs.usable:
             if hosted_log.is_future:
@@ -184,7 +186,7 @@ class LogMaintenanceTasks:
         return None
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forget producers that have been silent for long; how many."""
+        """Remove the producers that have expired, in all logs.  Return how many."""
         return sum(
             hosted_log.log.producer_state_manager.remove_expired_producers(now_ms)
             for hosted_log in self._logs.usable
@@ -193,7 +195,7 @@ class LogMaintenanceTasks:
 
 @contextmanager
 def _restore_open_state(log: UnifiedLog) -> Iterator[None]:
-    """Close what is opened meanwhile: a look at idle logs must not cost three descriptors each."""
+    """Close segments that were opened meanwhile: an idle log must not keep three descriptors."""
     closed = [segment for segment in log.segments if not segment.is_open]
     try:
         yield

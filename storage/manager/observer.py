@@ -1,4 +1,4 @@
-"""What the logs report to whoever runs them, when nobody has asked.
+"""Callbacks by which the logs report events to the broker.
 
 Owner: the event loop.
 """
@@ -11,13 +11,13 @@ from odradek.storage.manager.directory import LogDirectory
 
 
 class LogObserver(Protocol):
-    """Called in the middle of things: it may note what it is told, and act on it later."""
+    """Called in the middle of an operation: it may record the event, and must act on it later."""
 
     def on_warning(self, message: str) -> None:
-        """Something was not as it should be, and has been mended or left alone."""
+        """A problem was found, and repaired or ignored."""
 
     def on_recovery_progress(self, directory: LogDirectory, *, done: int, total: int) -> None:
-        """So many of the logs of a directory that was not closed cleanly have been recovered."""
+        """``done`` of ``total`` logs are recovered in a directory without a clean shutdown."""
 
     def handle_log_dir_failure(self, directory: LogDirectory, *, is_last: bool) -> None:
-        """It is offline; ``is_last`` if none is left, and there is nothing more to serve."""
+        """The directory is offline; ``is_last`` is set if no directory is online."""

@@ -1,11 +1,13 @@
-"""Logs that are out of use and still have their names: the first half of deleting them.
+"""Deleted logs that still have their names: the first half of a deletion.
 
-    doom      the log is let go of; nobody finds it any more, and no other takes its place here
-    works     it gets a ``-delete`` name, which is synced; then its offsets go from the checkpoints.
-              From then on a new log of that name can be made, and the old one waits for removal
+    add            Take the log out of use.  It can no longer be found, and no other log can be
+                   created under its name in this directory
+    rename_tasks   Rename the log to a ``-delete`` name and flush the directory; then drop its
+                   offsets from the checkpoints.  After that, a new log of that name can be created,
+                   and the old one waits for its removal
 
-A crash before the new name is synced leaves the log as it was.  One after it leaves a directory
-that the next start removes, and lines in the checkpoints that it drops.
+A crash before the new name is flushed leaves the log as it was.  A later crash leaves a directory
+that the next start removes, and checkpoint entries that it drops.
 
 Owner: the event loop.
 """
@@ -27,7 +29,7 @@ from odradek.storage.paths import DirectoryType, new_directory_name
 
 
 class PendingDeletes:
-    """By the directory that they are in."""
+    """The deleted logs that are not renamed yet, by directory."""
 
     def __init__(self, checkpoint_writer: CheckpointWriter, removals: RemovalQueue) -> None:
         self._checkpoint_writer = checkpoint_writer
@@ -37,7 +39,10 @@ class PendingDeletes:
         self._delete_paths: dict[HostedLog, Path] = {}
 
     def add(self, hosted_log: HostedLog, *, hold_name: bool = False) -> None:
-        """``keep`` its name until ``unkeep``, while nothing else could be found by it."""
+        """Add a log.  With ``hold_name`` it keeps its name until ``release_name``.
+
+        Until then a restart might find no other log of the partition.
+        """
         hosted_log.is_deleted = True
         hosted_log.log.close_handlers()
         self._logs.setdefault(hosted_log.directory, []).append(hosted_log)
@@ -56,7 +61,7 @@ class PendingDeletes:
         return bool(self._logs.get(directory))
 
     def rename_tasks(self, *, delay_ms: int, now_ms: int) -> list[DiskTask]:
-        """For each directory, to be carried out once; removal is due ``delay_ms`` from now."""
+        """Return one task per directory, each to be run once; removal is due after ``delay_ms``."""
         tasks = []
         for directory, logs in self._logs.items():
             ready = [hosted_log for hosted_log in logs if hosted_log not in self._held]
@@ -88,13 +93,13 @@ class PendingDeletes:
         )
 
     def _delete_path(self, hosted_log: HostedLog) -> Path:
-        """The same whenever it is asked for: work that was broken off is handed out again."""
+        """Return the same path each time, because a failed task is created again."""
         name = str(new_directory_name(hosted_log.partition, DirectoryType.DELETE))
         return self._delete_paths.setdefault(hosted_log, hosted_log.log.directory.with_name(name))
 
 
 def _rename_all(names: Mapping[Path, Path], directory: Path) -> None:
-    """Those that do not have their new names yet."""
+    """Rename the directories that do not have their new names yet."""
     for path, delete_path in names.items():
         if not delete_path.exists():
             files.rename(path, delete_path)

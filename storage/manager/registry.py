@@ -1,10 +1,10 @@
-"""Which logs are there, and in which log directories?
+"""The logs of the broker, by partition and by log directory.
 
-A partition has one current log, and while it is being moved a future one, in another directory.
-Logs of directories that have failed stay: they answer that they are out of reach.  Only copies on
-their way there are forgotten, since the log itself is elsewhere, and may be deleted.
+A partition has one current log and, while it is being moved, a future log in another directory.
+Logs of failed directories stay registered, and access to them fails.  Only future logs in failed
+directories are removed, because the current log is elsewhere and may be deleted.
 
-Invariant: in one directory, a partition has one log at most.
+Invariant: a partition has at most one log in a directory.
 Owner: the event loop.
 """
 
@@ -37,7 +37,7 @@ class LogRegistry:
         return partition in self._by_directory.get(directory, ())
 
     def in_directory(self, directory: LogDirectory) -> list[HostedLog]:
-        """Current and future ones."""
+        """Return the current and future logs of a directory."""
         return list(self._by_directory.get(directory, {}).values())
 
     def add(self, hosted_log: HostedLog) -> None:
@@ -54,5 +54,5 @@ class LogRegistry:
         del self._by_directory[hosted_log.directory][partition]
 
     def sort_by_log_count(self, directories: Iterable[LogDirectory]) -> list[LogDirectory]:
-        """By the number of their logs; of several with as many, in the order given."""
+        """Sort by the number of logs; the order is stable."""
         return sorted(directories, key=lambda directory: len(self._by_directory.get(directory, ())))

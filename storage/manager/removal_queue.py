@@ -1,7 +1,8 @@
-"""What waits to be removed from the disk, each until its time has come.
+"""Files that wait for their removal from disk until ``file.delete.delay.ms`` has passed.
 
-Segments wait as ``.deleted`` files, whole logs as ``-delete`` directories.  A restart forgets the
-times and not the names: segments are then removed at once, and logs wait anew.
+Segments wait as ``.deleted`` files, whole logs as ``-delete`` directories.  After a restart the
+names are known, but not the due times: segments are then removed at once, and logs wait again for
+the whole delay.
 
 Owner: the event loop.
 """
@@ -23,7 +24,7 @@ from odradek.storage.segment_deletion import delete_segment_files
 
 
 class RemovalQueue:
-    """Work that becomes due."""
+    """Removal tasks, ordered by due time."""
 
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, DiskTask]] = []
@@ -39,10 +40,10 @@ class RemovalQueue:
     def add_segments(
         self, hosted_log: HostedLog, segments: Sequence[LogSegment], due_ms: int
     ) -> None:
-        """Segments of a log that have been set aside."""
+        """Schedule the removal of segments that are out of the log and renamed."""
 
         def prepare() -> Step:
-            # The log may have moved since.
+            # The log may have moved in the meantime.
             for segment in segments:
                 segment.directory = hosted_log.log.directory
             return partial(delete_segment_files, segments)
@@ -61,7 +62,7 @@ class RemovalQueue:
         self._add(task, due_ms)
 
     def add_log(self, directory: LogDirectory, path: Path, due_ms: int) -> None:
-        """A partition's directory that has been renamed."""
+        """Schedule the removal of the renamed directory of a log."""
         step = partial(files.remove_directory, path)
 
         def on_complete(is_done: bool) -> None:
@@ -73,7 +74,7 @@ class RemovalQueue:
         )
 
     def take_due(self, now_ms: int) -> list[DiskTask]:
-        """Of directories that have failed meanwhile nothing more is removed."""
+        """Return the due tasks, without those of directories that have failed."""
         due = []
         while self._queue and self._queue[0][0] <= now_ms:
             *_, task = heappop(self._queue)

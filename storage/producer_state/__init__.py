@@ -1,9 +1,11 @@
-"""What a log knows of the producers that write to it.
+"""The producer state of a log: idempotent producers and open transactions.
 
-append.py               may this producer append this batch
-state.py                sequences and epochs of all producers
-unstable.py             transactions that are open, or have ended above the high watermark
-snapshot.py             .snapshot: producers as they were at an offset
-recall.py               a producer's last batches, remembered across a restart
-verification_guards.py  producers being looked up at their coordinator
+Kafka: ProducerStateManager, ProducerStateEntry, ProducerAppendInfo, VerificationStateEntry.
+
+producer_state_entry.py     the state of one producer, and the checks of its batches
+producer_state_manager.py   the states of all producers of a partition
+unstable_transactions.py    transactions that are open or completed above the high watermark
+snapshot.py                 ``.snapshot`` files: the producer state at an offset
+batch_metadata_recovery.py  restores the last batches of each producer after a restart
+verification_guards.py      producers whose transaction is being verified by the coordinator
 """

@@ -1,12 +1,12 @@
-"""The last batches of a producer, remembered across a restart.
+"""Restores the metadata of the last five batches of each producer after a restart.
 
-A snapshot holds only the last batch of each producer, so that after a restart a retry of the one
-before it would be refused as out of order, though it is in the log.  A producer has up to five
-requests in flight: when a broker is killed, it sends all of them again.  So the end of the log is
-read once more and the batches before each producer's last are taken from there.  (Kafka does not:
-its client then has to bump its epoch, or gives up.)
+A snapshot holds only the last batch of each producer.  A producer has up to five requests in flight
+and sends all of them again when a broker is killed.  With the snapshot alone, a retry of any batch
+before the last would be rejected as out of order, although it is in the log.  So this module reads
+the end of the log again and takes the earlier batches from there.  (Kafka does not do this: its
+client then has to bump its epoch, or fails.)
 
-Owner: whoever opens the log.
+Owner: the code that opens the log.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ from odradek.storage.producer_state.producer_state_manager import (
     ProducerStateManager,
 )
 
-#: How much of the log's end is read: five batches of 16 KB for a dozen producers.
+#: The size of the log tail to read: five batches of 16 KB for a dozen producers.
 TAIL_BYTES = 1024 * 1024
 
-# Of a batch from a snapshot the timestamp is the producer's last, which may be a marker's.
+# The timestamp of a batch from a snapshot is the producer's last, which may be that of a marker.
 _TIMESTAMP_POSITION = PACKED_BATCH.size - 8
 
 
 def restore_batch_metadata(
     producer_state_manager: ProducerStateManager, segments: LogSegments, *, end: int
 ) -> None:
-    """``producers`` know the log up to ``end``, each at least its last batch."""
+    """Complete the batch metadata of all producers.
+
+    The producer state must cover the log up to ``end``, with at least the last batch of each
+    producer.
+    """
     if not len(producer_state_manager):
         return
     packed_by_producer: dict[int, list[bytes]] = defaultdict(list)
@@ -57,7 +61,7 @@ def restore_batch_metadata(
 
 
 def _read_tail_batches(segments: LogSegments, end: int) -> Iterator[AnyBatch]:
-    """The batches in the last bytes of the log, in order."""
+    """Yield the batches in the last ``TAIL_BYTES`` of the log, in offset order."""
     remaining_bytes, tail = TAIL_BYTES, []
     for segment in reversed(segments.between(segments.first.base_offset, end)):
         if remaining_bytes <= 0:
@@ -71,7 +75,7 @@ def _read_tail_batches(segments: LogSegments, end: int) -> Iterator[AnyBatch]:
         tail.append((segment, start))
         remaining_bytes -= segment.size_bytes
     for segment, start in reversed(tail):
-        with suppress(CorruptMessage):  # whoever reads the batches will be told
+        with suppress(CorruptMessage):  # readers of these batches get the error
             for _, batch in segment.batches(start=start):
                 if batch.last_offset < end:
                     yield batch
@@ -87,7 +91,7 @@ def _pack_batch(batch: AnyBatch) -> bytes:
 
 
 def _with_batches(entry: ProducerStateEntry, packed: list[bytes]) -> ProducerStateEntry:
-    """The state with all of these batches, if the last is the one it knows."""
+    """Return the entry with these batches, if the newest is the last batch of the entry."""
     newest_first = b"".join(reversed(packed[-NUM_BATCHES_TO_RETAIN:]))
     if not newest_first.startswith(entry.packed_batches[:_TIMESTAMP_POSITION] or b"?"):
         return entry

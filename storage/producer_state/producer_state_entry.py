@@ -1,14 +1,16 @@
-"""May this producer append this batch, and what is known of the producer afterwards?
+"""The state of one producer in a partition, and the checks of a batch against it.
 
-What is known of one producer never changes: a batch leads from one state to the next.  So a set of
-batches is judged, and the states it would lead to are computed, before anything is written.
+Kafka: ProducerStateEntry, BatchMetadata, and the checks of ProducerAppendInfo.
 
-    check_*           refuse a batch; whether they are asked depends on the origin of the append
-    ProducerState     its ``after`` and ``after_marker`` cannot fail
+An entry is immutable: appending a batch gives a new entry.  So a set of batches is validated, and
+the resulting entries are computed, before anything is written.
 
-The last five batches of a producer are kept to recognise a retry; no client has more requests in
-flight with idempotence on.  They are packed, newest first, because a partition may know 100,000
-producers: 24 bytes a batch where five tuples of integers would take 200.
+    check_*              raise if a batch is not allowed; the append origin decides which are called
+    ProducerStateEntry   its ``with_batch`` and ``with_end_txn_marker`` cannot fail
+
+An entry keeps the last five batches of its producer to recognise a retry: an idempotent client has
+at most five requests in flight.  The batches are packed, newest first, because a partition may have
+100,000 producers: 24 bytes per batch, where five tuples of integers would take 200.
 
     last sequence  int32
     last offset    int64
@@ -51,7 +53,7 @@ NO_COORDINATOR_EPOCH = -1
 
 PACKED_BATCH = Struct(">iqiq")
 _pack_batch = PACKED_BATCH.pack
-#: By the length of so many packed batches.
+#: Unpackers of the last sequences, keyed by the length of the packed batches.
 _unpack_last_sequences = {
     count * PACKED_BATCH.size: Struct(">" + count * "i20x").unpack_from
     for count in range(1, NUM_BATCHES_TO_RETAIN + 1)
@@ -60,15 +62,15 @@ _OLDER_BATCHES_BYTES_MAX = (NUM_BATCHES_TO_RETAIN - 1) * PACKED_BATCH.size
 
 
 class AppendOrigin(Enum):
-    """Who wants a batch appended, and how far that is believed."""
+    """The source of an append; it decides which checks apply."""
 
     CLIENT = "a producer: epoch, sequence and transaction are checked"
-    COORDINATOR = "a coordinator of ours: it knows epochs and transactions, but counts no sequence"
-    REPLICATION = "the leader, or our own log being read again: what it took is taken"
+    COORDINATOR = "a local coordinator: epoch and transaction are checked, it has no sequence"
+    REPLICATION = "the leader, or a replay of the local log: nothing is checked"
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer."""
+    """One of the last batches of a producer.  Kafka: BatchMetadata."""
 
     last_sequence: int
     last_offset: int
@@ -85,20 +87,20 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-# Never changed, yet not frozen: that would double the time it takes to make one.
+# Not frozen, because that would double the time to create an entry.
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """What a partition knows of one producer.  Treat as immutable."""
+    """The state of one producer in a partition.  Treat as immutable."""
 
     epoch: int
-    coordinator_epoch: int  # of the coordinator that last ended a transaction
+    coordinator_epoch: int  # of the last transaction marker
     last_timestamp: int
     current_txn_first_offset: int | None  # None: no transaction is open
     packed_batches: bytes
 
     @property
     def batches(self) -> list[BatchMetadata]:
-        """The last ones of this epoch, newest first."""
+        """The last batches of this epoch, newest first."""
         return [BatchMetadata(*fields) for fields in PACKED_BATCH.iter_unpack(self.packed_batches)]
 
     @property
@@ -115,10 +117,12 @@ class ProducerStateEntry:
         return self.current_txn_first_offset is not None and self.epoch == epoch
 
     def is_next_in_sequence(self, batch: AnyBatch) -> bool:
-        """Whether ``batch`` is next in sequence, and in a transaction just if one is open.
+        """Return whether all checks can be skipped.
 
-        Then all checks are passed by.  Where sequences went back, it is False for the sake of
-        retries: at the wrap-around, and after an expired producer did not go on where it was.
+        This is the case if ``batch`` is next in sequence, and is transactional exactly if a
+        transaction is open.  The result is False if sequences went backwards, because the batch
+        may then be a retry: at the wrap-around, and after an expired producer restarted at another
+        sequence.
         """
         packed = self.packed_batches
         if not packed or batch.producer_epoch != self.epoch:
@@ -131,7 +135,7 @@ class ProducerStateEntry:
         return is_open == (batch.attributes & TRANSACTIONAL_FLAG != 0)
 
     def find_duplicate_batch(self, batch: AnyBatch) -> BatchMetadata | None:
-        """The batch of which ``batch`` is a retry: the first, if the log has it twice."""
+        """Return the batch that ``batch`` repeats; the oldest, if the log has it twice."""
         if batch.producer_epoch != self.epoch:
             return None
         first, last = batch.base_sequence, batch.last_sequence
@@ -141,7 +145,7 @@ class ProducerStateEntry:
         return None
 
     def with_batch(self, batch: AnyBatch) -> ProducerStateEntry:
-        """The state once ``batch``, which is no control batch, has been appended."""
+        """Return the entry after the data batch ``batch`` is appended."""
         epoch, timestamp = batch.producer_epoch, batch.max_timestamp
         first_offset, last_offset = batch.base_offset, batch.last_offset
         packed = _pack_batch(
@@ -155,7 +159,7 @@ class ProducerStateEntry:
         return ProducerStateEntry(epoch, self.coordinator_epoch, timestamp, transaction, packed)
 
     def with_end_txn_marker(self, marker: MarkerBatch) -> ProducerStateEntry:
-        """The state once the transaction, if one was open, has been ended."""
+        """Return the entry after the marker is appended, which ends an open transaction."""
         return ProducerStateEntry(
             epoch=marker.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
@@ -171,7 +175,7 @@ UNKNOWN_PRODUCER = ProducerStateEntry(
 
 
 class MarkerBatch(NamedTuple):
-    """What a control batch says about a transaction of its producer."""
+    """The transaction marker in a control batch."""
 
     producer_id: int
     producer_epoch: int
@@ -182,7 +186,7 @@ class MarkerBatch(NamedTuple):
 
 
 def read_marker_batch(batch: AnyBatch) -> MarkerBatch | None:
-    """None if compaction has emptied the control batch, or if it is about something else."""
+    """Return None if compaction removed the record, or if it is another control record."""
     record = next(batch.records(), None)
     marker: EndTransactionMarker | None = (
         parse_end_transaction_marker(record) if record is not None else None
@@ -210,7 +214,7 @@ def check_producer_epoch(
 
 
 def check_sequence(entry: ProducerStateEntry, batch: AnyBatch, partition: TopicPartition) -> None:
-    """An unknown producer may begin anywhere: what it wrote before may have been deleted."""
+    """An unknown producer may start at any sequence, because its older batches may be deleted."""
     if entry.epoch == NO_PRODUCER_EPOCH:
         return
     is_same_epoch = batch.producer_epoch == entry.epoch
@@ -226,7 +230,7 @@ def check_sequence(entry: ProducerStateEntry, batch: AnyBatch, partition: TopicP
 def check_in_transaction(
     entry: ProducerStateEntry, batch: AnyBatch, partition: TopicPartition
 ) -> None:
-    """While a transaction is open, all that its producer writes is part of it."""
+    """While a transaction is open, every batch of its producer must be transactional."""
     if entry.current_txn_first_offset is not None and not batch.is_transactional:
         raise InvalidTxnState(
             f"Expected transactional write from producer {batch.producer_id} in {partition}: "

@@ -1,11 +1,13 @@
-"""The transactions of a partition that are not stable: what read_committed has to stop at.
+"""The unstable transactions of a partition, which bound the last stable offset.
+
+Kafka: ongoingTxns and unreplicatedTxns of ProducerStateManager.
 
 A transaction is open from its first batch to its marker, and unstable until the high watermark has
-passed the marker.  Of the unstable ones that have ended only those are kept which can still be the
-first: one that began after a later-ending one began leaves before it, and never is.
+passed the marker.  A completed transaction is dropped when one with a lower first offset completes:
+that one also has the later marker, so it alone determines the first unstable offset.
 
-Invariant: open transactions are in the order of their first offsets, ended ones in that of their
-first and of their last offsets.
+Invariant: open transactions are sorted by first offset; completed ones are sorted by first offset
+and also by last offset.
 Owner: the event loop.
 """
 
@@ -17,14 +19,14 @@ from typing import NamedTuple
 
 
 class TxnMetadata(NamedTuple):
-    """Open transactions sort by where they began."""
+    """An open transaction.  It sorts by its first offset."""
 
     first_offset: int
     producer_id: int
 
 
 class CompletedTxn(NamedTuple):
-    """``last_offset`` is that of the marker."""
+    """A completed transaction; ``last_offset`` is the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -33,7 +35,7 @@ class CompletedTxn(NamedTuple):
 
 
 class UnstableTransactions:
-    """Of one partition."""
+    """The unstable transactions of one partition."""
 
     __slots__ = ("_open", "_unreplicated")
 
@@ -47,35 +49,35 @@ class UnstableTransactions:
 
     @property
     def has_unreplicated(self) -> bool:
-        """Whether any has ended, but not below the high watermark."""
+        """Whether a completed transaction has its marker above the high watermark."""
         return bool(self._unreplicated)
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the first transaction began that has not ended."""
+        """The first offset of the first open transaction."""
         return self._open[0].first_offset if self._open else None
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction began that has not ended below the high watermark."""
+        """The first offset of the first transaction that is open, or not replicated yet."""
         if not self._unreplicated:
             return self._open[0].first_offset if self._open else None
         completed = self._unreplicated[0].first_offset
         return min(completed, self._open[0].first_offset) if self._open else completed
 
     def add_started(self, started_txns: Iterable[TxnMetadata]) -> None:
-        """They are the last ones."""
+        """Add transactions that start after all others."""
         self._open += started_txns
 
     def last_stable_offset_for(self, completed_txn: CompletedTxn) -> int:
-        """What the last stable offset becomes when this transaction ends and is replicated."""
+        """Return the last stable offset after this transaction is completed and replicated."""
         for other in self._open[:2]:
             if other.first_offset != completed_txn.first_offset:
                 return min(other.first_offset, completed_txn.last_offset + 1)
         return completed_txn.last_offset + 1
 
     def complete(self, completed_txn: CompletedTxn) -> None:
-        """It is no longer open, but unstable until ``on_high_watermark`` passes its marker."""
+        """Close a transaction.  It is unstable until the high watermark passes its marker."""
         slot = bisect_left(self._open, (completed_txn.first_offset,))
         assert self._open[slot].first_offset == completed_txn.first_offset, (self, completed_txn)
         del self._open[slot]
@@ -85,7 +87,7 @@ class UnstableTransactions:
         unreplicated.append(completed_txn)
 
     def on_high_watermark_updated(self, offset: int) -> None:
-        """Transactions whose markers lie below it have become stable."""
+        """Drop the transactions whose markers are below the new high watermark."""
         unreplicated = self._unreplicated
         count = 0
         while count < len(unreplicated) and unreplicated[count].last_offset < offset:

@@ -1,24 +1,28 @@
-"""Which producers are being looked up at their transaction coordinator before they may begin?
+"""Verification of transactions with the coordinator before their first batch is appended (KIP-890).
 
-A produce request may arrive after its transaction has been aborted.  Appended then, it would begin
-a transaction that nobody ends (KIP-890).  So the first batch of a transaction is appended only
-after the coordinator has been asked whether the transaction is open, and only if no marker has
-come in the meantime:
+Kafka: VerificationStateEntry and VerificationGuard.
 
-    start    a guard is made, the producer's if it has one already; the coordinator is asked
-    check    the append presents the guard; it must still be the producer's
+A produce request may arrive after its transaction was aborted.  If it were appended, it would start
+a transaction that is never completed.  So the first batch of a transaction is appended only after
+the coordinator has confirmed that the transaction is open, and only if no marker has arrived in the
+meantime:
+
+    start    return a new guard, or the producer's present one; the caller asks the coordinator
+    check    the append passes in the guard, which must still be the producer's
     clear    the first batch of the transaction, or a marker, has been appended
 
-A guard is equal to nothing but itself, so that an answer about one transaction is no answer about
-the next of the same producer.
+A guard is equal only to itself.  So a response for one transaction does not verify the next one of
+the same producer.
 
-A producer that nothing is known of may begin at any sequence.  While its guard is out, that is none
-higher than the lowest that asked for it: else a batch that has to ask again would find a later one
-in its place and never get in.  If its epoch grows with each transaction, it begins each at sequence
-0, in every partition; so anything else comes too late or too early.  Of a known producer one
-sequence is the next, whoever asked: a lower one that waits is in the log already.
+An unknown producer may start at any sequence.  While it has a guard, the first batch must not have
+a sequence above the lowest one that requested verification.  Otherwise a batch that must be
+verified again could find a later batch in the log and would never be accepted.  If the client bumps
+its epoch with each transaction, it starts each at sequence 0 in every partition, so any other first
+sequence is out of order.  For a known producer only the next sequence is valid, whichever request
+was verified first: a lower sequence that is still being verified is already in the log.
 
-Who asks with an epoch that is over has no part in this: it would hold up whoever came after it.
+A request with an old epoch does not change the entry, because it would delay the requests of the
+new epoch.
 
 Owner: the event loop.
 """
@@ -33,7 +37,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class VerificationGuard:
-    """The right to begin one transaction, if the coordinator knows it."""
+    """The permission to start one transaction, if the coordinator confirms it."""
 
     __slots__ = ()
 
@@ -48,7 +52,7 @@ class _VerificationStateEntry:
 
 
 class VerificationGuards:
-    """The guards that are out, by producer id."""
+    """The guards of the producers that are being verified, by producer id."""
 
     __slots__ = ("entries",)
 
@@ -74,7 +78,7 @@ class VerificationGuards:
     def check(
         self, guard: VerificationGuard | None, batch: AnyBatch, partition: TopicPartition
     ) -> None:
-        """Refuse a batch that would begin a transaction without the producer's guard."""
+        """Reject a batch that would start a transaction without the producer's guard."""
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.guard is not guard:
             raise InvalidTxnState(
@@ -83,7 +87,7 @@ class VerificationGuards:
             )
 
     def check_first_sequence(self, batch: AnyBatch, partition: TopicPartition) -> None:
-        """Of a producer that nothing is known of."""
+        """Check the first batch of an unknown producer."""
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.producer_epoch:
             return
@@ -103,7 +107,7 @@ class VerificationGuards:
         self.entries.pop(producer_id, None)
 
     def expire(self, *, started_until_ms: int) -> None:
-        """Forget those that nobody came back for."""
+        """Drop the guards whose batch was never appended."""
         self.entries = {
             producer_id: entry
             for producer_id, entry in self.entries.items()

@@ -1,9 +1,11 @@
-"""What may be appended to a log, and how it is written.
+"""Validation of records before they are appended to a log.
 
-rules.py              what a topic demands, worked out from its settings
-errors.py             why a record set was refused
-batch_validation.py   is a record set acceptable, and what is written of it
-record_checks.py      the records inside a batch, one by one
-checked_batch.py      a record set that was checked before it is appended
-offset_assignment.py  offsets and leader epoch for what is appended
+Kafka: LogValidator, and UnifiedLog.analyzeAndValidateRecords.
+
+append_rules.py       the rules of a topic, computed from its settings
+errors.py             errors with details beyond the error code
+log_validator.py      validates a record set and returns the batch to write
+record_validation.py  validates the records inside a batch
+validated_batch.py    a record set that was validated before the append
+offset_assignment.py  assigns offsets and the leader epoch to the batch
 """

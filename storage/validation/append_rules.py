@@ -1,4 +1,4 @@
-"""What a topic demands of the records appended to it, worked out once from its settings.
+"""The rules of a topic for appended records, computed once from its settings.
 
 Owner: none; immutable, any thread.
 """
@@ -14,21 +14,21 @@ UNBOUNDED_MS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRules:
-    """Attributes only, so that an append reads and computes nothing else."""
+    """Plain attributes only, so that an append computes nothing from the settings."""
 
     max_message_bytes: int
     segment_bytes: int
     segment_ms: int
     segment_jitter_ms: int
     is_compacted: bool
-    codec: Codec | None  # None: whatever the producer chose
+    codec: Codec | None  # None: the codec of the producer
     compression_level: int | None  # None: the codec's default
     is_log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    #: Whether every record must be looked at, in whatever batch it comes.
+    #: Whether every record of every batch must be validated.
     requires_record_validation: bool = field(init=False)
-    #: Whether a batch as producers usually send it is appended as it is.
+    #: Whether an ordinary producer batch can be appended without changes.
     allows_fast_path: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class AppendRules:
         object.__setattr__(self, "allows_fast_path", allows_fast_path)
 
 
-# Thousands of logs have a handful of different settings.
+# Thousands of logs share a few different settings.
 @lru_cache(maxsize=256)
 def append_rules_for(settings: TopicSettings) -> AppendRules:
     codec = _CODECS[settings.compression_type]

@@ -1,6 +1,6 @@
-"""Why a record set was not appended, where the code alone does not tell all.
+"""Append errors that carry more details than the error code.
 
-Other refusals are those of ``odradek.protocol.errors``: MessageTooLarge, CorruptMessage and so on.
+Other errors are those of ``odradek.protocol.errors``: MessageTooLarge, CorruptMessage and so on.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from odradek.protocol.records.legacy_batch import InnerRecordChecksumMismatch
 
 
 class RecordError(NamedTuple):
-    """A line of ProduceResponse's ``record_errors`` (KIP-467)."""
+    """An entry of ProduceResponse's ``record_errors`` (KIP-467).  Kafka: RecordError."""
 
-    batch_index: int  # the record's place in its batch, from 0
+    batch_index: int  # index of the record in its batch, from 0
     message: str
 
 
 class InvalidRecords(InvalidRecord):
-    """Some records are wrong, and so none of the set is taken."""
+    """Some records are invalid, so the whole set is rejected."""
 
     def __init__(self, record_errors: Sequence[RecordError]) -> None:
         super().__init__(_summary(record_errors))
@@ -26,7 +26,7 @@ class InvalidRecords(InvalidRecord):
 
 
 class InvalidTimestamps(InvalidTimestamp):
-    """Some records are wrong, one at least by its timestamp, and so none of the set is taken."""
+    """Some records are invalid, at least one by its timestamp, so the whole set is rejected."""
 
     def __init__(self, record_errors: Sequence[RecordError]) -> None:
         super().__init__(_summary(record_errors))
@@ -34,7 +34,7 @@ class InvalidTimestamps(InvalidTimestamp):
 
 
 class UnexpectedAppendOffset(KafkaError):
-    """The leader sent what this follower has already, at least in part."""
+    """The leader sent offsets that this follower already has, at least in part."""
 
     def __init__(self, *, first_offset: int, last_offset: int, next_offset: int) -> None:
         super().__init__(
@@ -46,7 +46,7 @@ class UnexpectedAppendOffset(KafkaError):
 
 
 class UnexpectedLeaderEpoch(KafkaError):
-    """The leader sent what only a later leader can have written."""
+    """The leader sent a batch with a later epoch than its own leader epoch."""
 
 
 class OffsetsOutOfOrder(KafkaError):
@@ -54,10 +54,10 @@ class OffsetsOutOfOrder(KafkaError):
 
 
 def validation_error_for(error: CorruptMessage) -> CorruptMessage | InvalidRecord:
-    """What to raise for damage inside a batch whose own checksum is right.
+    """Return the error for a corrupt record inside a batch whose checksum is correct.
 
-    Not CORRUPT_MESSAGE, since it would not help to send it again, except where records have
-    checksums of their own, and there because Kafka answers so.
+    The error is not CORRUPT_MESSAGE, because a retry would not help.  The exception are records
+    with their own checksums (magic 0 and 1), because Kafka returns CORRUPT_MESSAGE for them.
     """
     if isinstance(error, InnerRecordChecksumMismatch):
         return CorruptMessage(str(error))

@@ -1,19 +1,21 @@
-"""Is a record set that a leader shall append acceptable, and which batch will be written?
+"""Validates a record set for an append on the leader, and returns the batch to write.
 
-Faults are looked for in Kafka's order, so that a set with several gets the error Kafka gives it:
+Kafka: LogValidator, and UnifiedLog.analyzeAndValidateRecords.
 
-    the bytes     a base offset of 0 (clients), the size, the checksum, a known codec
-    the set       one batch of magic 2 or one wrapper, or uncompressed messages of one old magic
-    the header    as many records as offsets, and a producer that makes sense
-    the first     an uncompressed record that fits, and fills the batch if it is alone
-    the records   only where something depends on them: see ``_must_walk``
+The checks run in Kafka's order, so that a set with several errors gets the same error as in Kafka:
+
+    bytes         a base offset of 0 (clients), the size, the checksum, a known codec
+    set           one batch of magic 2 or one wrapper, or uncompressed messages of one old magic
+    header        as many records as offsets, and a valid producer
+    first record  if uncompressed, it fits the batch, and fills it if it is the only record
+    records       only if something depends on them: see ``_needs_record_validation``
 
 Old formats, and batches with another codec than the topic's, are rewritten as one batch of magic 2,
-and measured again.  What is not known of a batch whose records nobody looked at stands in
-docs/validation.md.
+and the size is checked again.  docs/validation.md lists what is not checked in a batch whose
+records are not read.
 
-Invariant: a batch that needs no rewriting is neither decompressed nor copied; what comes out lies
-in the memory that came in.
+Invariant: a batch that needs no rewriting is neither decompressed nor copied.  The returned batch
+is then a view of the received memory.
 """
 
 from collections.abc import Sequence
@@ -53,27 +55,27 @@ from odradek.storage.validation.errors import validation_error_for
 from odradek.storage.validation.record_validation import validate_records
 
 _COORDINATOR = AppendOrigin.COORDINATOR
-_CLIENT = AppendOrigin.CLIENT  # an attribute of an enum takes four times as long to look up
+_CLIENT = AppendOrigin.CLIENT  # a lookup on the enum would take four times as long
 _CODEC_BITS = 0x07
 _ZSTD = int(Codec.ZSTD)
 _RECORD_BYTES_MIN = 7
 _MESSAGE_BYTES_MIN = 26
 _MESSAGE_COUNT_SCAN_MAX = 1000
-#: More records than anybody reads while others wait.
+#: A count that is too high to validate on the event loop.
 UNKNOWN_RECORD_COUNT = 2**31
-#: So many bytes, 64, take as long as a record, whether they are packed or unpacked.
+#: Compressing or decompressing 64 bytes takes as long as validating one record.
 _BYTES_PER_RECORD_SHIFT = 6
 _FIRST_VERSION_OF_MAGIC_2 = 3
 FIRST_VERSION_OF_ZSTD = 7
 
 
 def validate_produce_records(records: Buffer, *, version: int) -> None:
-    """What a Produce request of this version may carry; the oldest carry whatever a log takes."""
+    """Check which formats a Produce request of this version may carry; v0 to v2 carry any."""
     if version < _FIRST_VERSION_OF_MAGIC_2:
         return
     size_bytes = whole_batch_bytes(records, 0)
     if not size_bytes:
-        raise InvalidRecord("no whole batch")
+        raise InvalidRecord("the record set has no complete batch")
     if records[MAGIC_POSITION] != MAGIC:
         raise InvalidRecord(
             f"magic {records[MAGIC_POSITION]} is not allowed in a Produce request "
@@ -84,7 +86,7 @@ def validate_produce_records(records: Buffer, *, version: int) -> None:
             f"zstd is not allowed in a Produce request of version {version}"
         )
     if size_bytes < len(records) and whole_batch_bytes(records, size_bytes):
-        raise InvalidRecord("more than one batch")
+        raise InvalidRecord("the record set has more than one batch")
 
 
 def _codec_bits(records: Buffer) -> int:
@@ -92,9 +94,9 @@ def _codec_bits(records: Buffer) -> int:
 
 
 def validation_cost(records: Buffer, rules: AppendRules) -> int:
-    """How many records ``valid_batch`` would look at, as far as headers tell.
+    """Estimate from the headers how many records ``validate_batch`` would read.
 
-    Bytes that it would pack or unpack count as records, as many as take as long.
+    Bytes to compress or decompress are converted into a number of records of the same cost.
     """
     if len(records) <= ATTRIBUTES_POSITION:
         return 0
@@ -115,15 +117,15 @@ def validation_cost(records: Buffer, rules: AppendRules) -> int:
 
 
 def compression_cost(attributes: int, size_bytes: int) -> int:
-    """At least: what is packed may hold a thousand times as much."""
+    """Return a lower bound: the decompressed size may be a thousand times as large."""
     return size_bytes >> (4 if attributes & _CODEC_BITS else _BYTES_PER_RECORD_SHIFT)
 
 
 def decompressed_cost(records: Buffer, *, max_cost: int) -> int:
-    """What comes to the ``reading_cost`` of one batch by how much it really holds.
+    """Return the cost to add to ``validation_cost`` for the decompressed size of one batch.
 
-    It has to be unpacked to be known, but no further than ``most`` is reached; beyond that, and if
-    it cannot be unpacked, it is UNTOLD_COUNT.
+    This decompresses the batch, but stops when ``max_cost`` is exceeded.  Then, or if the batch
+    cannot be decompressed, the result is UNKNOWN_RECORD_COUNT.
     """
     if records[MAGIC_POSITION] != MAGIC or not _codec_bits(records):
         return 0
@@ -137,7 +139,7 @@ def decompressed_cost(records: Buffer, *, max_cost: int) -> int:
 
 
 def _count_legacy_messages(records: Buffer) -> int:
-    """Of magic 0 or 1; how many a wrapper holds, it does not tell."""
+    """Count messages of magic 0 or 1.  The number of messages in a wrapper is unknown."""
     max_count = len(records) // _MESSAGE_BYTES_MIN
     if max_count > _MESSAGE_COUNT_SCAN_MAX:
         return max_count
@@ -148,16 +150,16 @@ def _count_legacy_messages(records: Buffer) -> int:
                 return UNKNOWN_RECORD_COUNT
             count += 1
     except CorruptMessage:
-        return count  # nothing beyond will be read
+        return count  # validation stops at this message
     return count
 
 
 def validate_batch(
     records: Buffer, rules: AppendRules, *, origin: AppendOrigin, now_ms: int
 ) -> RecordBatch | None:
-    """What is to be written, once it has its offset and leader epoch; None if no batch is whole.
+    """Return the batch to write, without its offset and leader epoch; None if none is complete.
 
-    It lies in ``records`` itself unless it had to be rewritten.
+    It is a view of ``records`` unless it had to be rewritten.
     """
     validated = None
     if rules.allows_fast_path and origin is _CLIENT:
@@ -187,7 +189,7 @@ def validate_batch(
 
 
 def _try_fast_path(records: Buffer, rules: AppendRules) -> RecordBatch | None:
-    """The batch, if it is what producers nearly always send; None lets it go the long way.
+    """Return the batch if it is an ordinary producer batch; None selects the general path.
 
     One condition instead of a dozen calls, which would take longer than the checksum of 16 KB.
     """
@@ -196,14 +198,14 @@ def _try_fast_path(records: Buffer, rules: AppendRules) -> RecordBatch | None:
     except CorruptMessage:
         return None
     size_bytes, attributes, count = batch.size_bytes, batch.attributes, batch.count
-    codec_bits = attributes & ~TRANSACTIONAL_FLAG  # and nothing else, if it is usual
+    codec_bits = attributes & ~TRANSACTIONAL_FLAG  # only codec bits, if the batch is ordinary
     is_anonymous = batch.producer_id == NO_PRODUCER_ID and attributes == codec_bits
     is_usual = (
         batch.base_offset == 0
         and size_bytes == len(records)
         and size_bytes <= rules.max_message_bytes
         and size_bytes <= rules.segment_bytes
-        and 0 <= codec_bits <= _ZSTD  # signed: bit 15 makes it negative, and hides all others
+        and 0 <= codec_bits <= _ZSTD  # signed, so this also rejects bit 15
         and count == batch.last_offset_delta + 1
         and (codec_bits or _first_record_fits(records, size_bytes, count))
         and batch.max_timestamp >= batch.base_timestamp
@@ -216,9 +218,9 @@ def _try_fast_path(records: Buffer, rules: AppendRules) -> RecordBatch | None:
 
 
 def _validate_coordinator_batch(records: Buffer, rules: AppendRules) -> RecordBatch | None:
-    """One that was made in this process a moment ago: only its size is not known to be right.
+    """Validate only the size of a batch that was built in this process.
 
-    None if it has to be packed in another way.
+    Return None if it must be recompressed.
     """
     batch = RecordBatch(records)
     if rules.codec is not None and _needs_recompression(batch, rules.codec):
@@ -234,9 +236,9 @@ def _validate_coordinator_batch(records: Buffer, rules: AppendRules) -> RecordBa
 
 
 def _first_record_fits(records: Buffer, size_bytes: int, count: int) -> bool:
-    """Whether the length of the first record, not compressed, leaves room for all others.
+    """Return whether the first, uncompressed record leaves room for all others.
 
-    Takes less than 1 us, and so it is not done for all: a walk takes as much for each record.
+    This takes less than 1 us.  A check of all records would take as long for each record.
     """
     rest_bytes = (count - 1) * _RECORD_BYTES_MIN
     if size_bytes - HEADER_BYTES < rest_bytes + _RECORD_BYTES_MIN:
@@ -248,7 +250,7 @@ def _first_record_fits(records: Buffer, size_bytes: int, count: int) -> bool:
             return _long_record_fits(records, size_bytes - rest_bytes, is_only_record=count == 1)
         length = length & 0x7F | second << 7
     end = position + (length >> 1)
-    # Zig-zag: what is odd is negative.
+    # Zig-zag encoding: an odd value is negative.
     return not length & 1 and (end == size_bytes if count == 1 else end + rest_bytes <= size_bytes)
 
 
@@ -266,7 +268,7 @@ def _has_valid_producer(batch: RecordBatch) -> bool:
 
 
 def _read_single_batch(records: Buffer, rules: AppendRules, *, is_client: bool) -> RecordBatch:
-    """The one batch of magic 2 in ``records``."""
+    """Return the only batch of magic 2 in ``records``."""
     try:
         batch = RecordBatch(records)
     except CorruptMessage as error:
@@ -275,12 +277,12 @@ def _read_single_batch(records: Buffer, rules: AppendRules, *, is_client: bool) 
         raise InvalidRecord(f"base offset {batch.base_offset} in a client batch: must be 0")
     _check_size_and_crc(batch, rules)
     if batch.size_bytes < len(records) and whole_batch_bytes(records, batch.size_bytes):
-        raise InvalidRecord("more than one batch")
+        raise InvalidRecord("the record set has more than one batch")
     return batch
 
 
 def _header_error(records: Buffer, error: CorruptMessage) -> CorruptMessage | InvalidRecord:
-    """Where the checksum is right, the bytes are what was sent, and not corrupt."""
+    """Return InvalidRecord if the checksum is correct: the client sent exactly these bytes."""
     batch = memoryview(records)[: whole_batch_bytes(records, 0)]
     checksum = int.from_bytes(batch[CHECKSUM_POSITION:ATTRIBUTES_POSITION], "big")
     if len(batch) >= HEADER_BYTES and checksum == crc32c(batch[ATTRIBUTES_POSITION:]):
@@ -289,7 +291,7 @@ def _header_error(records: Buffer, error: CorruptMessage) -> CorruptMessage | In
 
 
 def _read_legacy_messages(records: Buffer, rules: AppendRules) -> list[AnyBatch]:
-    """The messages of magic 0 or 1 in ``records``."""
+    """Return the messages of magic 0 or 1 in ``records``."""
     messages: list[AnyBatch] = []
     for message in batches_of_any_magic(records):
         _check_size_and_crc(message, rules)
@@ -329,15 +331,15 @@ def _check_header(batch: RecordBatch, *, is_client: bool) -> None:
             f"{count} records in {batch.size_bytes - HEADER_BYTES} bytes: the batch is too small"
         )
     if is_client and batch.attributes & CONTROL_FLAG:
-        raise InvalidRecord("a control batch, which only coordinators write")
+        raise InvalidRecord("Clients are not allowed to write control records")
     if batch.producer_id != NO_PRODUCER_ID:
         _check_producer(batch, is_client=is_client)
     elif batch.attributes & TRANSACTIONAL_FLAG:
-        raise InvalidRecord("a transactional batch without a producer id")
+        raise InvalidRecord("transactional batch without a producer id")
 
 
 def _check_producer(batch: RecordBatch, *, is_client: bool) -> None:
-    """Kafka takes some of what is refused here; its cleaner then stumbles over it."""
+    """Kafka accepts some invalid producer fields here, and its cleaner fails on them later."""
     if batch.producer_id < NO_PRODUCER_ID:
         raise InvalidRecord(f"invalid producer id {batch.producer_id}")
     if is_client and batch.base_sequence < 0:
@@ -351,7 +353,7 @@ def _check_producer(batch: RecordBatch, *, is_client: bool) -> None:
 
 
 def _needs_recompression(batch: RecordBatch, codec: Codec) -> bool:
-    """Markers are never compressed: every reader has to look into them."""
+    """Markers are never compressed, because every reader parses them."""
     return batch.attributes & _CODEC_BITS != codec and not batch.attributes & CONTROL_FLAG
 
 
@@ -369,9 +371,9 @@ def _needs_record_validation(batch: RecordBatch, rules: AppendRules) -> bool:
         return True
     is_uncompressed = not batch.attributes & _CODEC_BITS
     if is_uncompressed and not _first_record_fits(batch.view, batch.size_bytes, batch.count):
-        return True  # and find out what is wrong
-    # The base is the first record's.  Sarama left the largest at -1 until 2025, and as in Kafka the
-    # broker puts it right, or such batches could not be found by timestamp.
+        return True  # to find the exact error
+    # The base timestamp is that of the first record.  Until 2025 Sarama sent a max timestamp of -1.
+    # The broker corrects it, as Kafka does, because lookups by timestamp would miss such batches.
     return batch.max_timestamp < batch.base_timestamp and not rules.is_log_append_time
 
 

@@ -1,11 +1,11 @@
-"""What an append writes: batches that are acceptable and have their offsets and leader epoch.
+"""Validates records for an append and assigns their offsets and leader epoch.
 
-A leader gives both: it patches the 12 bytes of the header that are its own (and, where its clock
-counts, the timestamp and the checksum) in the memory that the records were received in.  A follower
-takes both as they are, if they continue its log.
+A leader assigns both: it patches its 12 bytes of the batch header in the memory that the records
+were received in.  With log append time it also patches the timestamp and the checksum.  A follower
+accepts the offsets and epochs of the leader if they continue its log.
 
-Nothing is changed in the log here.  A set that is refused may have been patched already: its
-memory is then worth nothing.
+This module does not change the log.  A rejected record set may already be patched, so its memory
+must not be used again.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from odradek.storage.validation.validated_batch import ValidatedBatch
 NO_OFFSET = -1
 
 
-# Never changed, yet not frozen: that would take five times as long to make, for every append.
+# Not frozen, because creating one for every append would then take five times as long.
 @dataclass(slots=True)
 class RecordsToAppend:
-    """Treat as immutable.  Without batches there is nothing to append, and no offset."""
+    """Validated batches.  Treat as immutable.  Without batches there are no offsets."""
 
-    buffers: list[memoryview | bytearray]  # what is to be written, in order
-    batches: list[AnyBatch]  # the same, to be looked at
+    buffers: list[memoryview | bytearray]  # the bytes to write, in order
+    batches: list[AnyBatch]  # the same bytes, parsed
     size_bytes: int
-    first_offset: int  # of an old wrapper, which does not tell its first, the last
+    first_offset: int  # for an old wrapper, which does not have it in its header, the last offset
     last_offset: int
     max_timestamp: int
-    append_time_ms: int = NO_TIMESTAMP  # unless the broker's clock counts
-    converted_count: int = 0  # of the records that had to be rewritten
+    append_time_ms: int = NO_TIMESTAMP  # set with log append time
+    converted_count: int = 0  # the number of records that were rewritten
 
 
 def validate_and_assign_offsets(
@@ -53,9 +53,9 @@ def validate_and_assign_offsets(
     origin: AppendOrigin,
     now_ms: int,
 ) -> RecordsToAppend:
-    """As the leader; ``records``, which must be writable, are patched in place.
+    """Validate records on the leader.  ``records`` must be writable and are patched in place.
 
-    Of what was checked before, no record is read, unless it was by other rules.
+    A ValidatedBatch is not read again, unless it was validated with other rules.
     """
     if type(records) is ValidatedBatch:
         if records.rules == rules:
@@ -107,11 +107,11 @@ def _assign_offsets_to_validated(
 def validate_follower_records(
     records: memoryview | bytearray, leader_epoch: int | None = None, *, next_offset: int
 ) -> RecordsToAppend:
-    """As a follower whose log ends at ``next_offset``; what the leader took is taken.
+    """Validate records on a follower whose log ends at ``next_offset``.
 
-    Of a leader in ``leader_epoch`` no batch can be of a later one: then it has become a follower
-    while its file was being sent, cut it, and written another's records there.  From that batch on
-    nothing is taken.
+    A leader in ``leader_epoch`` cannot send a batch of a later epoch.  If it does, it became a
+    follower while it was sending its file, truncated the file, and wrote records of the new leader
+    there.  That batch and all later ones are ignored.
     """
     batches: list[AnyBatch] = []
     last_offset, max_timestamp, size_bytes = NO_OFFSET, NO_TIMESTAMP, 0
@@ -148,7 +148,7 @@ def validate_follower_records(
 
 
 def _first_or_last_offset(batch: AnyBatch) -> int:
-    """A wrapper would have to be unpacked to tell its first offset; its last stands in."""
+    """Return the last offset of a wrapper: its first is only known after decompression."""
     return batch.base_offset if isinstance(batch, RecordBatch) else batch.last_offset
 
 

@@ -1,9 +1,11 @@
-"""The records inside a batch, one by one: has each a key where it must, and a timestamp in bounds?
+"""Validates the records inside a batch: keys in compacted topics, and timestamps in range.
 
-A record of magic 0 has no timestamp, and none is always in bounds.  Where the broker's clock
-counts, bounds do not; but no producer may claim to have read that clock.
+Kafka: LogValidator.validateRecord and validateTimestamp.
 
-Invariant: what passes can be read, and can be written anew by compaction.
+A record of magic 0 has no timestamp; a missing timestamp is always in range.  With log append time
+the range does not apply, but a producer must not mark its batch as log append time.
+
+Invariant: records that pass can be read, and can be rewritten by compaction.
 """
 
 from typing import NamedTuple
@@ -19,16 +21,16 @@ from odradek.storage.validation.errors import (
     validation_error_for,
 )
 
-# A small batch may hold millions of records, once decompressed, and all of them may be wrong.
+# A small compressed batch may hold millions of records, and all of them may be invalid.
 RECORD_ERRORS_MAX = 10_000
 
 _ANY_TIMESTAMP = (-(2**63), 2**63 - 1)
 _NO_TIMESTAMP_ALLOWED = (1, 0)
-_TIMESTAMP_MAX = 2**63 - 2  # the delta from no timestamp to a later one would not fit 64 bits
+_TIMESTAMP_MAX = 2**63 - 2  # the delta from NO_TIMESTAMP to a later one would not fit 64 bits
 
 
 def validate_records(batch: AnyBatch, rules: AppendRules, *, now_ms: int) -> int:
-    """The largest timestamp of the records, once each of them has passed."""
+    """Validate every record and return the largest timestamp."""
     try:
         return _check_records(batch, rules, now_ms)
     except CorruptMessage as error:
@@ -36,7 +38,7 @@ def validate_records(batch: AnyBatch, rules: AppendRules, *, now_ms: int) -> int
 
 
 class _TimestampRange(NamedTuple):
-    """Timestamps from the earliest to the latest, and perhaps none at all."""
+    """The allowed timestamps; ``no_timestamp`` is None if a missing timestamp is not allowed."""
 
     earliest: int
     latest: int
@@ -61,7 +63,9 @@ def _check_records(batch: AnyBatch, rules: AppendRules, now_ms: int) -> int:
 def _allowed_timestamps(batch: AnyBatch, rules: AppendRules, now_ms: int) -> _TimestampRange:
     claims_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     if claims_append_time and (rules.is_log_append_time or batch.max_timestamp == NO_TIMESTAMP):
-        return _TimestampRange(*_NO_TIMESTAMP_ALLOWED, None, "is said to be the time of append")
+        return _TimestampRange(
+            *_NO_TIMESTAMP_ALLOWED, None, "is marked as log append time, which only the broker sets"
+        )
     if rules.is_log_append_time:
         return _TimestampRange(*_ANY_TIMESTAMP, None, "")
     earliest = max(0, now_ms - rules.timestamp_before_max_ms)
@@ -74,12 +78,12 @@ def _allowed_timestamps(batch: AnyBatch, rules: AppendRules, now_ms: int) -> _Ti
 def _validation_error(
     batch: AnyBatch, allowed_range: _TimestampRange, *, needs_key: bool
 ) -> InvalidRecord | InvalidTimestamps:
-    """Names all records that are wrong, the first ones at least."""
+    """Return an error that lists the invalid records, at most ``RECORD_ERRORS_MAX``."""
     error_type: type[InvalidRecords | InvalidTimestamps] = InvalidRecords
     errors: list[RecordError] = []
     for index, (_, timestamp, key, _, _) in enumerate(batch.records()):
         if needs_key and key is None:
-            errors.append(RecordError(index, "no key, which a compacted topic demands"))
+            errors.append(RecordError(index, "no key: a compacted topic requires a key"))
         elif (
             not allowed_range.earliest <= timestamp <= allowed_range.latest
             and timestamp != allowed_range.no_timestamp

@@ -1,17 +1,17 @@
-"""A record set that was checked before it is appended: what is to be written of it, or why nothing.
+"""A record set that a worker process has validated before the append.
 
-How long it takes to read or rewrite records goes by their number, and a small batch may hold a
-million.  So whoever appends may ask for the ``reading_cost``, let a worker process check the set,
-and append what came of that, which reads no record:
+The time to read or rewrite records grows with their number, and a small batch may hold a million.
+So the caller of an append can check the ``validation_cost``, let a worker process validate the set,
+and append the outcome, which reads no record:
 
-    verdict = verdict_on(bytes(records), rules, now_ms=now_ms)               in the worker process
-    log.append_as_leader(CheckedBatch(records, rules, verdict), ...)         here
+    outcome = prevalidate(bytes(records), rules, now_ms=now_ms)              in the worker process
+    log.append_as_leader(ValidatedBatch(records, rules, outcome), ...)       on the event loop
 
-Whatever depends on the log or on the moment of the append is left to the append: offsets, leader
-epoch, producers, the time of append.  A verdict by other rules than the log has by then is worth
-nothing, and the set is checked as any other.
+Everything that depends on the log or on the time of the append is left to the append: offsets,
+leader epoch, producer state, log append time.  If the rules of the log have changed in the
+meantime, the outcome is ignored and the append validates the records again.
 
-Owner: none; a verdict is immutable until it is appended, which patches its batch in place.
+Owner: none; an outcome is immutable until it is appended, which patches its batch in place.
 """
 
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ from odradek.storage.validation.log_validator import validate_batch
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What is to be written; None if no batch is whole."""
+    """The batch to write; None if the set has no complete batch."""
 
     batch: bytearray | None
-    converted_count: int = 0  # of the records that had to be rewritten
+    converted_count: int = 0  # the number of records that were rewritten
 
 
-#: Or the refusal.
+#: The result, or the error to raise at the append.
 ValidationOutcome = ValidationResult | KafkaError
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ValidatedBatch:
-    """A record set of a client, and what was found by these rules."""
+    """A record set of a client, and the outcome of its validation by these rules."""
 
     records: memoryview
     rules: AppendRules
@@ -46,7 +46,7 @@ class ValidatedBatch:
 
 
 def prevalidate(records: bytes, rules: AppendRules, *, now_ms: int) -> ValidationOutcome:
-    """May run in a worker process."""
+    """Validate a record set of a client.  May run in a worker process."""
     received = bytearray(records)
     try:
         batch = validate_batch(received, rules, origin=AppendOrigin.CLIENT, now_ms=now_ms)

@@ -1,77 +1,81 @@
-"""Who leads what: the metadata store and the cluster controller.
+"""The cluster controller and the metadata store (ZooKeeper) that it reads and writes.
 
-What it knows and decides:
+Kafka: the packages kafka.controller and kafka.zk (KafkaController, ControllerContext,
+ControllerChannelManager, ZkPartitionStateMachine, ZkReplicaStateMachine, TopicDeletionManager,
+KafkaZkClient, AdminZkClient, DynamicConfigManager).
 
-    assignment.py          which brokers have a replica of a partition
-    leadership.py          who leads it, who is in sync, since when
-    partition_state.py     the life of a partition: a table
-    replica_state.py       the life of a replica: a table
-    leader_election.py     who is to lead
-    replica_placement.py   where new partitions go
-    context.py             the controller's picture of the cluster
+Model and decisions:
 
-What it writes and says:
+    replica_assignment.py         the replicas of a partition, with those being added and removed
+    leader_and_isr.py             leader, ISR and epochs of a partition
+    partition_state.py            the states of a partition and their transitions, as a table
+    replica_state.py              the states of a replica and their transitions, as a table
+    leader_election.py            the leader election strategies
+    replica_placement.py          assignment of new partitions to brokers
+    controller_context.py         the controller's in-memory model of the cluster
+    metadata_version.py           what inter.broker.protocol.version allows
 
-    metadata_reads.py      what the tree says
-    metadata_writes.py     what the controller changes in it, as long as it is the controller
-    leadership_changes.py  who leads and who is in sync, changed in the store, then in the context
-    partition_machine.py   moves partitions from state to state
-    replica_machine.py     moves replicas from state to state
-    request_versions.py    what inter.broker.protocol.version means
-    control_requests.py    LeaderAndIsr, UpdateMetadata and StopReplica as they go out
-    request_batch.py       what brokers are to be told of one event
-    broker_link.py         the way to each broker: in order, until answered
+Metadata store and control requests:
 
-What it does, by the occasion:
+    metadata_reader.py            reads of the controller from the metadata store
+    metadata_writer.py            writes of the controller, fenced by the controller epoch
+    leader_and_isr_updater.py     updates of leader and ISR, in the store and then in the context
+    partition_state_machine.py    moves partitions between states
+    replica_state_machine.py      moves replicas between states
+    control_request_builder.py    builds LeaderAndIsr, UpdateMetadata and StopReplica requests
+    request_batch.py              the requests to brokers that one event causes
+    controller_channel.py         one request queue per broker: in order, retried until it responds
 
-    registration.py        a broker comes into the tree
-    brokers.py             brokers come, go and return
-    offline_replicas.py    replicas are gone, with their broker or their disk
-    log_dirs.py            log directories fail
-    controlled_shutdown.py a broker is about to stop
-    features.py            what all brokers must support
-    feature_updates.py     what of that may be changed
-    topic_changes.py       topics come and grow in the tree
-    deletion_requests.py   topics shall go
-    topic_deletion.py      topics go
-    reassignment.py        replicas move to other brokers
-    reassignment_requests.py  what is asked of them, and whether it can be
-    replica_removal.py     replicas leave a partition for good
-    isr.py                 in-sync replicas change
-    alter_partition.py     the request that they change by
-    preferred_leaders.py   elections that nobody died for
-    producer_ids.py        blocks of producer ids
-    answers.py             brokers answer
+Event processing:
 
-How it runs:
+    registration.py               registers a broker in the store
+    broker_changes.py             brokers start, fail and restart
+    offline_replicas.py           replicas go offline with their broker or log directory
+    log_dir_failures.py           log directories fail
+    controlled_shutdown.py        a broker requests a controlled shutdown
+    features.py                   the finalized features of the cluster
+    feature_updates.py            validation of feature updates
+    topic_changes.py              topics and partitions are created
+    topic_deletion_requests.py    topics are marked for deletion in the store
+    topic_deletion_manager.py     deletes the marked topics
+    reassignment.py               moves the replicas of partitions to other brokers
+    reassignment_requests.py      validation of reassignment requests
+    replica_removal.py            removes replicas from a partition permanently
+    isr_changes.py                changes the ISR of partitions
+    alter_partition.py            the AlterPartition request and response by version
+    replica_leader_elections.py   preferred and requested leader elections
+    producer_ids.py               allocates blocks of producer ids
+    controller_responses.py       handles the responses of brokers to control requests
 
-    controller.py          the controller, as its broker sees it
-    candidate.py           its way into office, and out of it
-    election.py            who is the controller
-    tenure.py              its time in office: everything put together
-    machinery.py           what every part works with
-    events.py              all that it reacts to
-    event_queue.py         one event at a time
-    duties.py              whose affair is which event
-    tree_watches.py        which event is a change in the tree
-    controller_settings.py its settings
+Life cycle of the controller:
 
-What any broker does on request, by writing to the tree:
+    controller.py                 the controller as the rest of its broker sees it
+    controller_elector.py         election, resignation and session expiry
+    controller_znode.py           /controller and /controller_epoch
+    active_controller.py          the parts of the controller between election and resignation
+    controller_services.py        the services that all event handlers share
+    events.py                     the controller events
+    controller_event_manager.py   the event queue, which processes one event at a time
+    event_handlers.py             the table from event to handler
+    znode_change_handlers.py      the table from znode watch to event
+    controller_settings.py        the settings of the controller
 
-    topic_admin.py         topics created, grown and given up
-    topic_requests.py      what is asked of a topic, and whether it can be
-    topic_names.py         what a topic may be called, and its id
-    config_admin.py        configurations changed
-    config_alterations.py  what is asked of a configuration, and whether it can be
+Administration that any broker does, by writing to the store:
 
-What any broker is told by the tree:
+    topic_admin.py                creates topics, adds partitions, marks topics for deletion
+    topic_planning.py             validation of requests to create topics and partitions
+    topic_names.py                topic name rules and topic ids
+    config_admin.py               changes configurations
+    config_alterations.py         validation of configuration changes
 
-    config_changes.py      whose configuration has changed
+Notifications that every broker reads from the store:
 
-What it stands on:
+    dynamic_config_manager.py     configuration changes
 
-    store/                 where a cluster's metadata is kept
-    settings.py            how to reach ZooKeeper
-    zookeeper_server.py    a ZooKeeper to run on
-    tied_process.py        a child that ends with its parent
+Foundations:
+
+    store/                        the metadata store and its ZooKeeper client
+    zookeeper_settings.py         how to connect to ZooKeeper
+    zookeeper_server.py           starts a ZooKeeper server
+    tied_process.py               a child process that ends with its parent
 """

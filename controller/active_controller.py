@@ -1,15 +1,16 @@
-"""One broker's time as the controller, from its election to its resignation.
+"""The controller of the cluster on one broker, from its election to its resignation.
 
-Everything that the controller knows and has under way belongs to its tenure and ends with it; the
-next begins from the tree alone.  A tenure begins in this order:
+All state of the controller and all its work in progress belongs to one ActiveController and ends
+with it.  The next controller starts from the metadata store alone.  Kafka:
+KafkaController.onControllerFailover and onControllerResignation.  Failover runs in this order:
 
-    features       what brokers must support
-    notifications  are forgotten: all that they could tell is read now
-    brokers        who is there, and the channels to them
-    topics         their partitions and who leads those; which of them shall go
-    the picture    all brokers are told of each other, before any is told to follow another
-    machines       the states of replicas and partitions; leaders for those that have none
-    work           what the last controller had begun: reassignments, deletions, elections
+    features       load the finalized features that brokers must support
+    notifications  delete old notifications: failover reads everything that they could report
+    brokers        load the live brokers and open a channel to each
+    topics         load partitions, leaders and ISRs, and the topics marked for deletion
+    metadata       send UpdateMetadata, because a broker follows only leaders that it knows
+    state machines initialize replica and partition states; elect missing leaders
+    resumed work   continue reassignments, deletions and elections of the previous controller
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -56,30 +57,30 @@ from odradek.controller.topic_deletion_requests import TopicDeletionRequests
 from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from odradek.protocol.types import Uuid
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
-#: As Kafka waits before it looks for the first time at who leads too little.
+#: Kafka waits as long before the first check of the leader imbalance.
 AUTO_LEADER_REBALANCE_INITIAL_DELAY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerEnvironment:
-    """What the controller needs of the world around it."""
+    """The runtime services that the controller uses: connections, tasks, clock, ids, callbacks."""
 
     connect: Callable[[Broker], BrokerConnection]
     start_task: StartTask
     sleep: Callable[[float], Awaitable[None]]
     now_ms: Callable[[], int]
     new_topic_id: Callable[[], Uuid]
-    #: The features that a new cluster begins with.
+    #: The finalized features of a new cluster.
     initial_features: Mapping[str, int] = field(default_factory=dict)
-    #: Called when another broker, or none, is known to be the controller.
+    #: Called when the known controller id changes, also to "no controller".
     on_controller_changed: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerDependencies:
-    """What one tenure after the other works with."""
+    """The dependencies that successive ActiveController instances share."""
 
     store: MetadataStore
     identity: BrokerIdentity
@@ -90,7 +91,7 @@ class ControllerDependencies:
 
 
 class ActiveController:
-    """The controller's parts, put together."""
+    """Builds the parts of the controller and connects them."""
 
     def __init__(
         self, dependencies: ControllerDependencies, controller_epoch: ControllerEpochAndVersion
@@ -164,7 +165,7 @@ class ActiveController:
         batch.send_requests_to_brokers()
         await self.services.replica_state_machine.start()
         await self.services.partition_state_machine.start()
-        log.info("Ready to be the controller in epoch %d", self.controller_epoch.epoch)
+        log.info("Ready to serve as the new controller with epoch %d", self.controller_epoch.epoch)
         await self.partition_reassignment_manager.start()
         await self.topic_deletion_manager.start()
         await self.replica_leader_elections.process_preferred_replica_election()
@@ -175,7 +176,7 @@ class ActiveController:
             )
 
     def on_controller_resignation(self) -> None:
-        """Nothing is written, and nobody is told anything more."""
+        """Drop queued requests, close the channels and stop the rebalance task; write nothing."""
         self.services.request_batch.clear()
         self.channel_manager.close()
         if self._auto_leader_rebalance_task is not None:

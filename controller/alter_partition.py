@@ -1,7 +1,6 @@
-"""AlterPartition as it travels: by topic names up to version 1, by topic ids after it.
+"""AlterPartition (API 56) by version: versions 0 and 1 use topic names, later ones topic ids.
 
-The versions also differ in how the in-sync replicas are listed, and in whether a leader knows that
-a replica can be ineligible.
+Version 3 lists the ISR with broker epochs.  A leader knows INELIGIBLE_REPLICA from version 2 on.
 
 Owner: none; pure.
 """
@@ -28,7 +27,7 @@ _PartitionResponse = AlterPartitionResponse.Topic.Partition
 def parse_proposals(
     request: AlterPartitionRequest, version: int, context: ControllerContext
 ) -> dict[TopicPartition, ProposedLeaderAndIsr]:
-    """Of topics that are known."""
+    """Return the proposals of all partitions whose topic is known."""
     proposals: dict[TopicPartition, ProposedLeaderAndIsr] = {}
     for topic in request.topics:
         name = _topic_name(topic, version, context)

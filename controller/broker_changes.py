@@ -1,16 +1,21 @@
-"""Brokers come, go, and return: who is registered, and what changes with it.
+"""Changes of the registered brokers and their effects on partitions and replicas.
 
-    joined     it gets the whole picture, then what it has replicas of; whoever waited for a leader
-               may have one now; what waited for the broker goes on
-    left       what it led is led by others, and it is in sync with nothing any more
-    returned   by another registration than we know, so with another epoch: it left and joined
-    changed    its registration has other endpoints or features; all are told
-    refused    it lacks a feature of the cluster, or a listener by which brokers find each other: it
-               is as if it were not there, since it could not be told what it leads
+    added      The broker receives the full metadata, then its replicas.  Partitions without a
+               leader may get one.  Reassignments and deletions that waited for the broker resume.
+    removed    Other brokers become leaders of its partitions.  It leaves every ISR.
+    bounced    The broker has a new registration, so a new epoch.  It counts as removed and added.
+    modified   Endpoints or features of a registration changed.  All brokers receive
+               UpdateMetadata.
+    rejected   The broker lacks a finalized feature, or a listener that the other brokers use.  The
+               controller treats it as not registered, because it cannot send it any request.
 
-One broker that nobody finds must not keep the others from having a controller, as it does in Kafka.
-But if we find fewer than half of those that are registered, it is we who are not found: what they
-have would be taken for lost, so another is to be the controller.
+Difference to Kafka: there a single broker without the required listeners prevents the failover of
+the controller.  Here the controller only rejects that broker.  But if fewer than half of the
+registered brokers have our listeners, our own listeners are wrong.  The controller would then treat
+the replicas of these brokers as lost, so this broker resigns and another becomes the controller.
+
+Kafka: KafkaController.processBrokerChange, processBrokerModification, onBrokerStartup,
+onBrokerFailure.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -31,50 +36,50 @@ from odradek.controller.replica_state import ReplicaState
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class TopicDeletions(Protocol):
-    """The part of the deletion of topics that a broker's return needs."""
+    """The interface of TopicDeletionManager that a broker start-up needs."""
 
     async def resume_deletion_for_topics(self, topics: Collection[str]) -> None: ...
 
 
 class PartitionReassignments(Protocol):
-    """The part of reassignments that a broker's return needs."""
+    """The interface of PartitionReassignmentManager that a broker start-up needs."""
 
     async def maybe_resume_reassignments(self, broker_ids: Collection[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResumableWork:
-    """What may go on when a broker joins."""
+    """The work that may resume when a broker starts."""
 
     topic_deletion_manager: TopicDeletions
     partition_reassignment_manager: PartitionReassignments
 
 
 class ListenerMismatch(Exception):
-    """Most brokers have other listeners than the controller."""
+    """Most registered brokers lack the listeners of this broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequirements:
-    """What a broker must have; ``finds`` tells whether it has the listeners that we go to."""
+    """The features and listeners that the controller requires of a broker."""
 
     features: ClusterFeatures
     has_required_listeners: Callable[[BrokerRegistration], bool]
 
     def rejection_reason(self, registration: BrokerRegistration) -> str | None:
         if not self.has_required_listeners(registration):
-            return "has not the listeners by which brokers find each other"
+            return "does not have the listeners that brokers use to connect to each other"
         if not self.features.are_supported_by(registration):
-            return "does not support the features of the cluster"
+            return "does not support the finalized features of the cluster"
         return None
 
 
 class BrokerChanges:
-    """The brokers that the controller works with, and the channels to them."""
+    """The brokers that the controller accepts, and the channels to them."""
 
     def __init__(
         self,
@@ -92,17 +97,19 @@ class BrokerChanges:
         self._requirements = requirements
         self._offline_replica_handler = offline_replica_handler
         self._resumable_work = resumable_work
-        #: Why, of those in this epoch, to say so once.
+        #: (broker id, broker epoch) -> reason, so that each rejection is logged once.
         self._rejected_brokers: dict[tuple[int, int], str] = {}
 
     async def load(self) -> None:
-        """Note who is there, before anything else is known."""
+        """Read the registered brokers during failover, before any other state is loaded."""
         for broker in (await self._read_accepted_brokers()).values():
             self._add_broker(broker)
-        log.info("Brokers %s are registered", sorted(self._context.brokers))
+        log.info(
+            "Initializing controller context: registered brokers %s", sorted(self._context.brokers)
+        )
 
     async def process_broker_change(self) -> None:
-        """Some may have come or gone."""
+        """Compare the registered brokers with the known ones and handle the differences."""
         known = self._context.brokers
         current_brokers = await self._read_accepted_brokers()
         added = sorted(current_brokers.keys() - known.keys())
@@ -114,8 +121,13 @@ class BrokerChanges:
             if current_brokers[broker_id].epoch != known[broker_id].epoch
         ]
         if added or removed or bounced:
-            log.info("Brokers: %s joined, %s left, %s returned", added, removed, bounced)
-        # Those that left first, so that none of them is elected.
+            log.info(
+                "Newly added brokers: %s, deleted brokers: %s, bounced brokers: %s",
+                added,
+                removed,
+                bounced,
+            )
+        # Failures first: otherwise an election could choose a removed broker.
         if removed or bounced:
             await self._on_broker_failure([*removed, *bounced])
         if added or bounced:
@@ -124,7 +136,7 @@ class BrokerChanges:
             )
 
     async def process_broker_modification(self, broker_id: int) -> None:
-        """Its registration may have changed; if it is another one, ``look`` will tell."""
+        """Handle a changed registration.  process_broker_change handles new epochs."""
         current = (
             await self._services.reader.get_brokers(
                 [broker_id], self._change_handlers.on_broker_modifications
@@ -138,7 +150,11 @@ class BrokerChanges:
             return
         before, after = known.registration, current.registration
         if (before.endpoints, before.features) != (after.endpoints, after.features):
-            log.info("Broker %d is at %s now", broker_id, ", ".join(map(str, after.endpoints)))
+            log.info(
+                "Updated broker metadata: broker %d has endpoints %s",
+                broker_id,
+                ", ".join(map(str, after.endpoints)),
+            )
             self._context.brokers[broker_id] = current
             self._services.request_batch.add_update_metadata_request()
 
@@ -166,7 +182,11 @@ class BrokerChanges:
             self._rejected_brokers.pop(broker_and_epoch, None)
         elif self._rejected_brokers.get(broker_and_epoch) != reason:
             self._rejected_brokers[broker_and_epoch] = reason
-            log.error("Broker %d %s: it is told nothing, and leads nothing", broker.id, reason)
+            log.error(
+                "Ignoring broker %d: it %s. It receives no requests and leads no partitions",
+                broker.id,
+                reason,
+            )
         return reason is None
 
     def _add_broker(self, broker: Broker) -> None:
@@ -180,7 +200,7 @@ class BrokerChanges:
         broker_ids = [broker.id for broker in brokers]
         services.request_batch.add_update_metadata_request()
         services.request_batch.add_full_update_metadata_request(broker_ids)
-        # Brokers follow only leaders that they have heard of.
+        # Send before LeaderAndIsr: a broker follows only leaders that it knows.
         services.request_batch.send_requests_to_brokers()
         replicas = [
             replica
@@ -196,7 +216,11 @@ class BrokerChanges:
             replica.partition.topic for replica in replicas
         } & self._context.topics_to_be_deleted
         if topics:
-            log.info("Topics %s may be deleted from brokers that are back", sorted(topics))
+            log.info(
+                "Some replicas for topics scheduled for deletion %s are on the newly restarted "
+                "brokers. Signaling restart of topic deletion for these topics",
+                sorted(topics),
+            )
             await self._resumable_work.topic_deletion_manager.resume_deletion_for_topics(
                 sorted(topics)
             )

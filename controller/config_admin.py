@@ -1,11 +1,15 @@
-"""Configurations changed on request: of topics, brokers, clients, users, addresses and groups.
+"""Changes configurations on request: of topics, brokers, clients, users, IPs and groups.
 
-A change is read, decided and written for the version that was read; if somebody was faster, it is
-decided again.  The notice that makes all brokers read it again is written as one with the change,
-so that a crash leaves both or none.  As with topics, these writes are what any tool could write.
+Kafka: ZkConfigRepository, AdminZkClient.changeConfigs and ZkAdminManager.
 
-A topic or a broker that has nothing configured any more keeps its node.  A client, user, address or
-group loses it, with the nodes above that were made only to hold it, or nodes would gather for ever.
+A change reads the configuration, computes the new one and writes it conditionally on the version
+that was read.  After a concurrent change it starts again.  One transaction writes the configuration
+and the notification that makes all brokers read it again; a crash leaves both or none.  As with
+topics, any tool could make these writes.
+
+A topic or a broker without configured settings keeps its node.  For a client, user, IP or group the
+node is deleted, together with parent nodes that exist only to hold it, because such nodes would
+accumulate without limit.
 
 Owner: the event loop.
 """
@@ -52,9 +56,9 @@ from odradek.controller.topic_names import is_valid_topic_name
 from odradek.protocol.errors import InvalidRequest, UnknownTopicOrPartition
 from odradek.storage.settings import TopicSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: From what is configured to what shall be; raises a KafkaError if that cannot be.
+#: Computes the new configuration from the current one; raises a KafkaError to reject the change.
 ConfigUpdate = Callable[[Config], Config]
 
 _DELETED_WHEN_EMPTY = frozenset(
@@ -71,7 +75,7 @@ class ConfigAdmin:
     def __init__(
         self, store: MetadataStore, *, server_settings: Callable[[], Sequence[Settings]]
     ) -> None:
-        """``server`` gives the tables that a topic's settings stand on."""
+        """``server_settings`` returns the tables that provide the defaults of topic settings."""
         self._store = store
         self._server_settings = server_settings
 
@@ -82,7 +86,7 @@ class ConfigAdmin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """What IncrementalAlterConfigs asks of a topic; raises a KafkaError."""
+        """Apply IncrementalAlterConfigs to a topic; raises a KafkaError."""
 
         def prepare(config: Config) -> Config:
             return prepare_incremental_config(config, changes, TopicSettings.by_name)
@@ -92,7 +96,7 @@ class ConfigAdmin:
     async def alter_topic_config(
         self, topic: str, configs: Sequence[AlterableConfig], *, validate_only: bool = False
     ) -> None:
-        """What AlterConfigs asks of a topic; raises a KafkaError."""
+        """Apply AlterConfigs to a topic; raises a KafkaError."""
         await self._update_topic_config(
             topic, lambda _: prepare_full_config(configs), validate_only=validate_only
         )
@@ -100,7 +104,7 @@ class ConfigAdmin:
     async def update_entity_config(
         self, entity: paths.ConfigEntity, update: ConfigUpdate, *, validate_only: bool = False
     ) -> None:
-        """``decide`` may be asked again, about what somebody else has written meanwhile."""
+        """Apply ``update``, again with the new configuration after each concurrent change."""
         while True:
             entity_nodes = await self._read_entity(entity)
             config = update(entity_nodes.config)
@@ -117,17 +121,17 @@ class ConfigAdmin:
             except MultiFailed as error:
                 if not isinstance(error.cause, BadVersion | NodeExists | NoNode | NotEmpty):
                     raise error.cause from error
-                log.info("The configuration of %s has changed meanwhile", entity)
+                log.info("Configuration of %s was changed concurrently; retrying", entity)
                 continue
             names = ", ".join(sorted(config)) or "none"
-            log.info("The configuration of %s was changed; it has %s now", entity, names)
+            log.info("Changed the configuration of %s; configured settings: %s", entity, names)
             return
 
     async def _update_topic_config(
         self, topic: str, update: ConfigUpdate, *, validate_only: bool
     ) -> None:
         if not topic:
-            raise InvalidRequest("Topics have no configuration in common: name one.")
+            raise InvalidRequest("Default topic resources are not allowed: name a topic.")
         exists = await self._topic_exists(topic)
 
         def prepare_and_validate(config: Config) -> Config:
@@ -145,7 +149,7 @@ class ConfigAdmin:
             prepare_and_validate({})
 
     async def _topic_exists(self, topic: str) -> bool:
-        """One that is being deleted does not exist any more for whoever would change it."""
+        """A topic that is marked for deletion counts as deleted."""
         if not is_valid_topic_name(topic):
             return False
         topic_stat, deletion_stat = await self._run(
@@ -171,7 +175,7 @@ class ConfigAdmin:
         return _EntityNodes(entity, nodes[-1], nodes[:-1])
 
     async def _run(self, operations: Sequence[Operation]) -> list[Outcome]:
-        """What is not there is None."""
+        """Run the operations; the outcome for a missing node is None."""
         outcomes = await self._store.run(operations)
         for outcome in outcomes:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NoNode):
@@ -181,7 +185,7 @@ class ConfigAdmin:
 
 @dataclass(frozen=True, slots=True)
 class _ConfigNode:
-    """A node as it was found, or the place for it."""
+    """A node as it was read; ``node`` is None if it does not exist."""
 
     path: str
     node: ZNode | None
@@ -190,17 +194,17 @@ class _ConfigNode:
 
 
 def _decode_config(path: str, node: ZNode | None) -> EntityConfig:
-    """Nothing if it cannot be read, as in Kafka: what is written next mends it."""
+    """An unreadable configuration counts as empty, as in Kafka; the next write replaces it."""
     try:
         return EntityConfig.decode(b"" if node is None else node.value, path)
     except CorruptPayload as error:
-        log.error("What is configured counts as nothing: %s", error)
+        log.error("Treating an unreadable configuration as empty: %s", error)
         return EntityConfig({})
 
 
 @dataclass(frozen=True, slots=True)
 class _EntityNodes:
-    """A configuration's node, and those above it that are there only for its sake."""
+    """The node of a configuration, and the parent nodes that exist only to hold it."""
 
     entity: paths.ConfigEntity
     entity_node: _ConfigNode
@@ -211,7 +215,7 @@ class _EntityNodes:
         return self.entity_node.entity_config.config
 
     def update_operations(self, config: Config) -> list[Write]:
-        """Each fails if the node is not as it was found."""
+        """The writes fail if a node changed since it was read."""
         if (
             not config
             and self.entity.entity_type in _DELETED_WHEN_EMPTY
@@ -238,7 +242,10 @@ class _EntityNodes:
 
 
 def _parent_paths(entity: paths.ConfigEntity) -> tuple[str, ...]:
-    """Below the node of its kind, which is always there, but for that of groups."""
+    """The parents below the root of the entity type.
+
+    These roots always exist, except the root of groups, which is therefore included.
+    """
     if entity.entity_type is paths.EntityType.GROUP:
         return (entity.entity_type.path,)
     if entity.sanitized_client_id is None:

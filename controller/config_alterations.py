@@ -1,11 +1,11 @@
-"""What a configuration becomes when single settings of it are changed (KIP-339).
+"""Computes a configuration from the changes to single settings (KIP-339).
 
-    SET        the setting is this
-    DELETE     it goes back to its default
-    APPEND     these are added to its list, unless they are in it
-    SUBTRACT   these are taken out of its list
+    SET        set the value
+    DELETE     remove the setting, so that its default applies
+    APPEND     add elements to a list, except those already in it
+    SUBTRACT   remove elements from a list
 
-A list that was not configured begins with its default.  Elements are compared as they are written.
+A list that is not configured starts from its default.  Elements are compared as text.
 
 Owner: none; immutable, any thread.
 """
@@ -29,12 +29,12 @@ IncrementalAlterableConfig = IncrementalAlterConfigsRequest.Resource.Config
 AlterableConfig = AlterConfigsRequest.Resource.Config
 Config = Mapping[str, str]
 
-#: Of what a request writes into the tree.  ZooKeeper hangs up on one above 1 MiB (jute.maxbuffer).
+#: The maximum size of one write.  ZooKeeper closes the connection above 1 MiB (jute.maxbuffer).
 ZNODE_BYTES_MAX = 1_000_000
 
 
 class AlterConfigOp(Enum):
-    """The numbers are the protocol's."""
+    """The codes are those of the protocol."""
 
     SET = 0
     DELETE = 1
@@ -45,7 +45,7 @@ class AlterConfigOp(Enum):
 def prepare_incremental_config(
     config: Config, changes: Sequence[IncrementalAlterableConfig], settings: Mapping[str, Setting]
 ) -> dict[str, str]:
-    """``settings`` are those that can be configured, by name."""
+    """``settings`` are the configurable settings, by name."""
     operations = _parse_operations(changes)
     new_config = dict(config)
     for change, operation in zip(changes, operations, strict=True):
@@ -64,14 +64,14 @@ def prepare_incremental_config(
 
 
 def prepare_full_config(configs: Sequence[AlterableConfig]) -> dict[str, str]:
-    """All that is configured from now on, as AlterConfigs says it."""
+    """AlterConfigs replaces the whole configuration."""
     _check_no_duplicates(config.name for config in configs)
     _check_no_missing_values(config.name for config in configs if config.value is None)
     return {config.name: config.value for config in configs if config.value is not None}
 
 
 def validate_topic_config(config: Config, *, server_settings: Sequence[Settings]) -> TopicSettings:
-    """The topic's settings on the server's tables; raises InvalidConfig."""
+    """Return the topic's settings with the server's defaults; raises InvalidConfig."""
     unknown = unknown_names(config, [TopicSettings])
     if unknown:
         raise InvalidConfig(f"Unknown topic config name: {', '.join(unknown)}.")
@@ -145,7 +145,7 @@ def _apply_list_operation(current: list[str], operation: AlterConfigOp, text: st
 
 
 def _split_list(text: str) -> list[str]:
-    """Without empty ones at the end."""
+    """Trailing empty elements are dropped."""
     elements = text.split(",")
     while elements and not elements[-1]:
         elements.pop()

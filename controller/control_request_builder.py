@@ -1,11 +1,13 @@
-"""LeaderAndIsr, UpdateMetadata and StopReplica as they go out, made from the controller's picture.
+"""Builds LeaderAndIsr, UpdateMetadata and StopReplica requests from the controller context.
 
-In the versions that all brokers of the cluster understand: the oldest have a flat list of
-partitions, later ones group them by topic, and before StopReplica 3 a request was all about
-deleting or not at all.  What is the same for many brokers is made once and shared: requests are
-read, never changed.
+Kafka: AbstractControllerBrokerRequestBatch.sendRequestsToBrokers.
 
-Owner: the event loop; they read the context and change nothing.
+The requests have the versions that all brokers of the cluster support.  The oldest versions have a
+flat list of partitions, later ones group them by topic.  Before StopReplica 3 one request either
+deletes all its partitions or none.  Parts that are equal for several brokers are built once and
+shared; nothing changes a request after it is built.
+
+Owner: the event loop; this module reads the context and changes nothing.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from odradek.protocol.api.update_metadata import (
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import ZERO_UUID, TopicPartition
 
-# From these versions on partitions are grouped by topic.
+# From these versions on, partitions are grouped by topic.
 LEADER_AND_ISR_GROUPED_SINCE = 2
 UPDATE_METADATA_GROUPED_SINCE = 5
 STOP_REPLICA_GROUPED_SINCE = 1
-#: From this one on each partition says for itself whether it is to be deleted.
+#: From this version on, each partition has its own flag for deletion.
 STOP_REPLICA_STATES_SINCE = 3
 
 LiveBroker = UpdateMetadataRequest.LiveBroker
@@ -42,14 +44,14 @@ StopReplicaPartitionState = StopReplicaRequest.TopicState.PartitionState
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaPartition:
-    """That a replica is to be let go of."""
+    """A replica that a broker must stop, and whether it must delete it."""
 
     leader_epoch: int
     delete_partition: bool
 
 
 class BrokerRequest(NamedTuple):
-    """A request and whom it is for."""
+    """A request, its version and the broker that receives it."""
 
     broker_id: int
     request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
@@ -57,7 +59,7 @@ class BrokerRequest(NamedTuple):
 
 
 class ControlRequestBuilder:
-    """Requests of one controller; ``listener`` is where its brokers find each other."""
+    """``inter_broker_listener`` is the listener that brokers use to connect to each other."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class ControlRequestBuilder:
     def leader_and_isr_requests(
         self, partitions_by_broker: Mapping[int, Mapping[TopicPartition, bool]]
     ) -> Iterator[BrokerRequest]:
-        """``told`` says of each broker which partitions, and whether its replica is new."""
+        """``partitions_by_broker`` says for each partition whether the broker's replica is new."""
         version = self._versions.leader_and_isr
         build_state = cache(self._leader_and_isr_partition_state)
         for broker, partitions in partitions_by_broker.items():
@@ -208,7 +210,7 @@ class ControlRequestBuilder:
     def _leader_and_isr_to_send(
         self, partition: TopicPartition
     ) -> LeaderIsrAndControllerEpoch | None:
-        """Of a topic that is going, that it is, even if nothing else is known of it any more."""
+        """A topic marked for deletion has LEADER_DURING_DELETE, even if its ISR is unknown."""
         leadership = self._context.partition_leadership_info.get(partition)
         if partition.topic not in self._context.topics_to_be_deleted:
             return leadership
@@ -255,9 +257,10 @@ class ControlRequestBuilder:
 def deletion_error_codes(
     request: StopReplicaRequest, response: StopReplicaResponse
 ) -> dict[TopicPartition, int]:
-    """The error code for every partition that was to be deleted.
+    """The error code of every partition that the request deletes.
 
-    One for all, if the request was refused; of what the answer does not name, nothing is known.
+    An error of the whole request applies to all partitions.  A partition that the response does not
+    contain gets UNKNOWN_SERVER_ERROR.
     """
     codes = {
         TopicPartition(each.topic_name, each.partition_index): each.error_code
@@ -321,7 +324,7 @@ def _set_stopped_partitions(
 
 
 def _live_broker(broker: Broker, version: int) -> UpdateMetadataRequest.LiveBroker:
-    """The oldest version has one address, without encryption or authentication."""
+    """Version 0 has a single address, which must be a PLAINTEXT endpoint."""
     if version == 0:
         endpoint = _find_endpoint(
             broker, lambda endpoint: endpoint.security_protocol is SecurityProtocol.PLAINTEXT

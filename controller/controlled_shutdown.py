@@ -1,7 +1,8 @@
-"""A broker is about to stop: it leads and follows nothing any more, where others can.
+"""Controlled shutdown of a broker: moves its leaders and removes it from the ISRs.
 
-Its leaders go to replicas in sync; of what it follows it leaves the in-sync replicas.  It asks
-again, and stops, when it leads nothing that has other replicas, or when it has waited long enough.
+Leaders move to other in-sync replicas.  Where the broker is a follower, it leaves the ISR.  The
+broker repeats the request.  It stops when it leads no partition that has other replicas, or when
+its retries are used up.  Kafka: KafkaController.doControlledShutdown.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -18,16 +19,19 @@ from odradek.controller.replica_state import ReplicaState
 from odradek.protocol.errors import BrokerNotAvailable, StaleBrokerEpoch
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 async def process_controlled_shutdown(
     services: ControllerServices, broker_id: int, *, broker_epoch: int
 ) -> tuple[TopicPartition, ...]:
-    """What the broker still leads.  NO_EPOCH is of a broker that does not know its epoch."""
+    """Return the partitions that the broker still leads.
+
+    A broker that does not know its epoch sends NO_EPOCH.
+    """
     context = services.context
     _check_broker_epoch(services, broker_id, broker_epoch)
-    log.info("Broker %d is about to stop", broker_id)
+    log.info("Shutting down broker %d", broker_id)
     context.shutting_down_broker_ids.add(broker_id)
     led = context.partition_leaders_on_broker(broker_id)
     followed = [

@@ -1,15 +1,16 @@
-"""The controller: who leads what, and who is told so.
+"""The controller of a broker: elects partition leaders and informs the brokers.
 
-Every broker has one; that of one broker is in office, and all others wait for it to leave.  What
-happens becomes an event, and events are handled one after the other: see events.py for what they
-are, duties.py for whose they are, and candidate.py for how a controller comes and goes.
+Every broker has a KafkaController.  One of them is active; the others wait to replace it.  Watches,
+requests and timers become events, and the controller processes one event after the other.  See
+events.py for the events, event_handlers.py for their handlers, and controller_elector.py for
+election and resignation.
 
-    controller = Controller(store, identity, settings, world)
-    await controller.start()            # the store's session is open, its roots are there
+    controller = KafkaController(store, identity, settings, environment)
+    await controller.start()            # the session is open and the root nodes exist
     ...
     await controller.close()            # before the store is closed
 
-What brokers and people ask for is refused with NotController while another is in office.
+While this broker is not the controller, requests are rejected with NotController.
 
 Owner: the event loop.
 """
@@ -42,11 +43,11 @@ from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPar
 from odradek.protocol.errors import NotController
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class KafkaController:
-    """One broker's; in office or not."""
+    """The controller of one broker, whether it is active or not."""
 
     def __init__(
         self,
@@ -73,9 +74,9 @@ class KafkaController:
         self._event_task: asyncio.Task[None] | None = None
 
     async def start(self, *, registration_timeout_s: float = 0) -> int:
-        """Register the broker, and stand for election; the broker's epoch.
+        """Register the broker, start the election and return the broker epoch.
 
-        Raises BrokerIdTaken, if it still is after ``patience_s``.
+        Raises BrokerIdTaken if the id is still in use after ``registration_timeout_s``.
         """
         self._store.add_session_listener(self._on_session_state_change)
         epoch = await self._elector.register_broker(registration_timeout_s)
@@ -86,13 +87,13 @@ class KafkaController:
         return epoch
 
     async def close(self) -> None:
-        """Leave office at once, in the middle of whatever it is."""
+        """Resign at once, even while an event is being processed."""
         if self._event_task is not None:
             self._event_task.cancel()
             await asyncio.wait([self._event_task])
         self._elector.resign()
 
-    # What is known
+    # State
 
     @property
     def is_active(self) -> bool:
@@ -100,14 +101,14 @@ class KafkaController:
 
     @property
     def controller_id(self) -> int:
-        """NO_CONTROLLER if there is none, or none that we know of."""
+        """NO_CONTROLLER if there is no controller or its id is unknown."""
         return self._elector.controller_id
 
     @property
     def broker_epoch(self) -> int:
         return self._elector.registrar.epoch
 
-    # What brokers ask for
+    # Requests of brokers
 
     async def alter_partition(
         self, request: AlterPartitionRequest, *, version: int
@@ -120,9 +121,9 @@ class KafkaController:
     async def controlled_shutdown(
         self, broker_id: int, *, broker_epoch: int
     ) -> tuple[TopicPartition, ...]:
-        """The partitions that a broker which is about to stop still leads.
+        """Return the partitions that the broker, which is shutting down, still leads.
 
-        Of all that is refused with NotController, this alone is answered STALE_CONTROLLER_EPOCH.
+        Only the ControlledShutdown handler maps NotController to STALE_CONTROLLER_EPOCH.
         """
         event = events.ControlledShutdown(broker_id, broker_epoch)
         remaining: tuple[TopicPartition, ...] = await self._submit(event)
@@ -133,12 +134,12 @@ class KafkaController:
         block: ProducerIdsBlock = await self._submit(event)
         return block
 
-    # What people ask for
+    # Requests of administrators
 
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Collection[TopicPartition] | None
     ) -> ElectionResults:
-        """None: of all partitions that need it."""
+        """``partitions`` None selects all partitions that need an election."""
         requested = None if partitions is None else tuple(partitions)
         results: ElectionResults = await self._submit(
             events.ReplicaLeaderElection(election_type, requested)
@@ -148,7 +149,7 @@ class KafkaController:
     async def alter_partition_reassignments(
         self, reassignments: ReassignmentTargets, *, allow_replication_factor_change: bool = True
     ) -> ReassignmentResults:
-        """None for a target: what is under way shall be undone."""
+        """A target of None cancels the reassignment in progress."""
         event = events.ApiPartitionReassignment(reassignments, allow_replication_factor_change)
         results: ReassignmentResults = await self._submit(event)
         return results
@@ -156,7 +157,7 @@ class KafkaController:
     async def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None
     ) -> Mapping[TopicPartition, ReplicaAssignment]:
-        """Those that are under way, of these partitions or of all."""
+        """Return the reassignments in progress, of ``partitions`` or of all if None."""
         requested = None if partitions is None else tuple(partitions)
         reassignments: Mapping[TopicPartition, ReplicaAssignment] = await self._submit(
             events.ListPartitionReassignments(requested)
@@ -166,12 +167,12 @@ class KafkaController:
     async def update_features(
         self, updates: Collection[FeatureUpdate], *, is_atomic: bool, should_write: bool
     ) -> FeatureUpdateResults:
-        """All or none with ``is_whole``; without ``is_written`` it is only judged."""
+        """``is_atomic`` applies all updates or none; without ``should_write`` only validate."""
         event = events.UpdateFeatures(tuple(updates), is_atomic, should_write)
         results: FeatureUpdateResults = await self._submit(event)
         return results
 
-    # What changes at this broker
+    # Changes at this broker
 
     def change_settings(self, settings: ControllerSettings) -> None:
         previous, self._settings = self._settings, settings
@@ -180,11 +181,11 @@ class KafkaController:
             self._event_manager.put(events.UncleanLeaderElectionEnable(topic=None))
 
     def enable_topic_unclean_leader_election(self, topic: str) -> None:
-        """The topic's own configuration allows them now."""
+        """The configuration of the topic now allows unclean leader elections."""
         self._event_manager.put(events.UncleanLeaderElectionEnable(topic))
 
     async def update_broker_info(self, registration: BrokerRegistration) -> None:
-        """The broker has other endpoints than before."""
+        """Replace the registration of this broker, whose endpoints changed."""
         await self._elector.registrar.update(registration)
 
     # Events
@@ -206,12 +207,16 @@ class KafkaController:
         try:
             return await self._dispatch(event)
         except (ControllerMoved, SessionExpired) as lost:
-            log.info("Not the controller any more, at %s: %r", event, lost)
+            log.info(
+                "Controller moved to another broker or session expired when processing %s: %r",
+                event,
+                lost,
+            )
             await self._elector.on_controllership_lost(lost)
             if isinstance(event, events.PreemptableControllerEvent):
                 raise NotController from lost
         except ListenerMismatch as mismatch:
-            log.error("Broker %d shall not be the controller: %s", self._broker_id, mismatch)
+            log.error("Broker %d cannot be the controller: %s", self._broker_id, mismatch)
             if self._elector.active_controller is not None:
                 self._event_manager.put(
                     events.ControllerFailoverFailed(

@@ -1,9 +1,12 @@
-"""The way from the controller to each broker: one queue, strictly in order, until answered.
+"""One request queue per broker, sent strictly in order and retried until the broker responds.
 
-A request is sent again and again until the broker answers or its channel is closed, because it has
-gone or come back with a new epoch: a broker that missed one would act on an outdated picture for
-ever.  Only one is under way at a time, so no broker sees an older picture after a newer one.  What
-the brokers answer is handed to the controller, on the loop, together with what they were asked.
+Kafka: ControllerChannelManager and RequestSendThread.
+
+A request is retried until the broker responds or its channel is closed.  A channel is closed when
+its broker is gone or has a new epoch.  A broker that missed a request would keep outdated state
+permanently.  Only one request per broker is in flight, so no broker receives older state after
+newer state.  The channel passes each response together with its request to the controller, on the
+event loop.
 
 Owner: the event loop.
 """
@@ -23,33 +26,33 @@ from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaRes
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from odradek.protocol.errors import DecodeError
 
-#: As Kafka waits before it sends again.
+#: As in Kafka's RequestSendThread.
 RETRY_BACKOFF_MS = 100
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class BrokerConnection(Protocol):
-    """A connection to one broker, made again when it was lost."""
+    """A connection to one broker that reconnects when it is lost."""
 
     async def send(self, request: ControlRequest, *, version: int) -> ControlResponse:
-        """Raises OSError, also when time ran out, or DecodeError; then it may be tried again."""
+        """Raises OSError, also on a timeout, or DecodeError; the caller may then retry."""
 
     def close(self) -> None: ...
 
 
 class StartTask(Protocol):
-    """Starts a task that somebody watches, as ``asyncio.TaskGroup.create_task`` does."""
+    """Starts a supervised task, as ``asyncio.TaskGroup.create_task`` does."""
 
     def __call__(self, work: Coroutine[Any, Any, None], /, *, name: str) -> asyncio.Task[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerResponse:
-    """What a broker, in the epoch in which it was asked, answered."""
+    """The response of a broker, with its request and the broker epoch of the channel."""
 
     broker_id: int
     broker_epoch: int
@@ -59,7 +62,7 @@ class BrokerResponse:
 
 @dataclass(frozen=True, slots=True)
 class ChannelEnvironment:
-    """What channels need of the world around them."""
+    """The connections, tasks, clock and response callback that channels use."""
 
     connect: Callable[[Broker], BrokerConnection]
     start_task: StartTask
@@ -68,7 +71,7 @@ class ChannelEnvironment:
 
 
 class ControllerChannelManager:
-    """A channel for every broker that is registered."""
+    """One channel for every registered broker."""
 
     def __init__(self, environment: ChannelEnvironment) -> None:
         self._environment = environment
@@ -79,11 +82,11 @@ class ControllerChannelManager:
 
     @property
     def queue_size(self) -> int:
-        """Requests that are not answered yet, to all brokers."""
+        """The number of requests to all brokers that have no response yet."""
         return sum(channel.queue_size for channel in self._channels.values())
 
     def add_broker(self, broker: Broker) -> None:
-        """Nothing if it is there already; in a new epoch it begins with an empty queue."""
+        """Open a channel, unless one exists for this epoch.  A new epoch starts a new queue."""
         channel = self._channels.get(broker.id)
         if channel is not None and channel.broker.epoch == broker.epoch:
             return
@@ -91,7 +94,7 @@ class ControllerChannelManager:
         self._channels[broker.id] = _BrokerChannel(broker, self._environment)
 
     def remove_broker(self, broker_id: int) -> None:
-        """Forget what it was not told yet; nothing that it answers comes back any more."""
+        """Drop the queued requests; responses that arrive later are ignored."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
@@ -103,13 +106,17 @@ class ControllerChannelManager:
     def send(self, broker_id: int, request: ControlRequest, *, version: int) -> None:
         channel = self._channels.get(broker_id)
         if channel is None:
-            log.warning("Broker %d is not there to be sent a %s", broker_id, type(request).__name__)
+            log.warning(
+                "Not sending request to broker %d, since it is offline: %s",
+                broker_id,
+                type(request).__name__,
+            )
         else:
             channel.put(request, version)
 
 
 class _BrokerChannel:
-    """The queue of one broker in one epoch, and the task that empties it."""
+    """The queue of one broker in one epoch, and the task that sends its requests."""
 
     def __init__(self, broker: Broker, environment: ChannelEnvironment) -> None:
         self.broker = broker
@@ -142,7 +149,7 @@ class _BrokerChannel:
             while self._queue:
                 request, version = self._queue[0]
                 response = await self._send_until_answered(request, version)
-                # Its answer may have come in the same turn of the loop as the end of the channel.
+                # The response may arrive in the same loop iteration in which the channel closes.
                 if self._is_closed:
                     return
                 self._queue.popleft()
@@ -164,13 +171,17 @@ class _BrokerChannel:
                 await self._environment.sleep(RETRY_BACKOFF_MS / 1000)
                 continue
             if error_count:
-                log.info("Broker %d answers again, at attempt %d", self.broker.id, error_count + 1)
+                log.info(
+                    "Controller request to broker %d succeeded at attempt %d",
+                    self.broker.id,
+                    error_count + 1,
+                )
             return response
 
     def _log_send_error(self, request: ControlRequest, error: OSError | DecodeError) -> None:
         name = type(request).__name__
         log.warning(
-            "Broker %d does not answer a %s, which is sent again until it does: %r",
+            "Controller fails to send request to broker %d: %s. Retrying until it responds: %r",
             self.broker.id,
             name,
             error,

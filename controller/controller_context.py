@@ -1,8 +1,10 @@
-"""The controller's picture of the cluster: brokers, topics, who leads, what state all is in.
+"""The controller's in-memory model of the cluster: brokers, topics, leaders, ISRs and states.
 
-Filled from the store when the controller is elected, and changed by its events alone; nothing here
-reads or writes anything.  Replicas are found by broker and by topic without going over all others,
-so that an event costs what it changes.
+Kafka: ControllerContext.
+
+A new controller fills it from the metadata store.  After that only controller events change it.
+This module does no I/O.  Replicas are indexed by broker and by topic, so the cost of an event
+depends on what it changes and not on the size of the cluster.
 
 Invariant: a partition has a state if and only if it has an assignment; so has every replica.
 Owner: the event loop; only the controller's event queue changes it.
@@ -26,7 +28,7 @@ NO_EPOCH = -1
 
 
 class PartitionAndReplica(NamedTuple):
-    """What one broker has of one partition."""
+    """The replica of a partition on one broker."""
 
     partition: TopicPartition
     broker_id: int
@@ -34,7 +36,7 @@ class PartitionAndReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that is registered; its epoch is the transaction that registered it."""
+    """A registered broker; its epoch is the id of the transaction that registered it (czxid)."""
 
     id: int
     epoch: int
@@ -42,25 +44,26 @@ class Broker:
 
 
 class ControllerContext:
-    """What the controller knows.  Read what you like; change it by the methods."""
+    """Read any attribute directly; change state only through the methods."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self.epoch_zk_version = 0
         self.brokers: dict[int, Broker] = {}
         self.shutting_down_broker_ids: set[int] = set()
-        #: What a broker cannot serve because of a failed log directory.
+        #: broker id -> partitions whose log directory on that broker failed.
         self.replicas_on_offline_dirs: dict[int, set[TopicPartition]] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.topic_names: dict[Uuid, str] = {}
         self.partition_states: dict[TopicPartition, PartitionState] = {}
-        #: Those of them that are new or offline.  A dictionary, not a set, so that what is done,
-        #: and in which order, depends on nothing but what was done before.
+        #: The partitions in state NEW or OFFLINE.  A dictionary, not a set, because its order is
+        #: deterministic: it depends only on earlier changes.
         self.new_or_offline_partitions: dict[TopicPartition, None] = {}
         self.replica_states: dict[PartitionAndReplica, ReplicaState] = {}
         self.partition_leadership_info: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.partitions_being_reassigned: set[TopicPartition] = set()
-        #: Topics that shall go, those of them whose going has begun, and those that cannot go now.
+        #: Topics marked for deletion, those whose deletion has started, and those whose deletion
+        #: is halted for now.
         self.topics_to_be_deleted: set[str] = set()
         self.topics_with_deletion_started: set[str] = set()
         self.topics_ineligible_for_deletion: set[str] = set()
@@ -71,7 +74,7 @@ class ControllerContext:
 
     @property
     def live_broker_ids(self) -> set[int]:
-        """Those that may be given something to lead."""
+        """The brokers that may become leaders."""
         return self.brokers.keys() - self.shutting_down_broker_ids
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition) -> bool:
@@ -81,7 +84,7 @@ class ControllerContext:
         )
 
     def is_replica_online_or_shutting_down(self, broker_id: int, partition: TopicPartition) -> bool:
-        """Whether it has the replica and could still serve it, though perhaps about to stop."""
+        """Whether the broker can serve the replica; it may be shutting down."""
         return broker_id in self.brokers and partition not in self.replicas_on_offline_dirs.get(
             broker_id, ()
         )
@@ -101,7 +104,7 @@ class ControllerContext:
         return topic in self._assignments
 
     def add_topic(self, topic: str, topic_id: Uuid | None) -> None:
-        """One without partitions yet; old clusters' topics have no id until they are given one."""
+        """Add a topic without partitions.  In old clusters a topic may have no id yet."""
         self._assignments.setdefault(topic, {})
         if topic_id is not None:
             self.topic_ids[topic] = topic_id
@@ -147,7 +150,7 @@ class ControllerContext:
         return partition.partition in self._assignments.get(partition.topic, ())
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Without replicas if there is no such partition."""
+        """The assignment of an unknown partition has no replicas."""
         return self._assignments.get(partition.topic, {}).get(partition.partition, _UNASSIGNED)
 
     def update_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -202,14 +205,14 @@ class ControllerContext:
     # Leaders
 
     def stop_replica_leader_epoch(self, partition: TopicPartition) -> int:
-        """What a broker is told when it shall stop its replica."""
+        """The leader epoch that a StopReplica request carries."""
         if partition.topic in self.topics_to_be_deleted:
             return EPOCH_DURING_DELETE
         leadership = self.partition_leadership_info.get(partition)
         return NO_EPOCH if leadership is None else leadership.leader_epoch
 
     def partition_leaders_on_broker(self, broker_id: int) -> list[TopicPartition]:
-        """Of the partitions that have other replicas too; what is being deleted does not count."""
+        """Partitions with other replicas that the broker leads, except topics being deleted."""
         return [
             partition
             for partition in self._partitions_by_broker.get(broker_id, ())
@@ -221,7 +224,7 @@ class ControllerContext:
     def partitions_with_offline_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> list[TopicPartition]:
-        """Those whose leader is not online, and that are not being deleted."""
+        """The partitions whose leader is not online, except topics being deleted."""
         return [
             partition
             for partition in partitions

@@ -1,10 +1,13 @@
-"""One broker's way into the controller's office, and out of it.
+"""Election and resignation of the controller on one broker.
 
-It stands whenever there is no controller.  It leaves when another broker is the controller, when a
-write of it was fenced, and when its session is over; what it was doing is then for the next one.
+Kafka: KafkaController.elect, resign, processExpire and processRegisterBrokerAndReelect.
 
-After the end of a session the order matters: nothing of the old one is under way any more, then a
-new session is opened, the broker registered, and an election tried.
+The broker takes part in an election whenever there is no controller.  It resigns when another
+broker is the controller, when one of its writes was fenced, and when its session expired.  The next
+controller resumes the work in progress.
+
+After a session expired the order matters: first all work of the old session stops, then a new
+session is opened, the broker is registered, and an election is tried.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -25,14 +28,14 @@ from odradek.controller.metadata_writer import ControllerMoved
 from odradek.controller.registration import UNKNOWN_BROKER_EPOCH, BrokerIdTaken, BrokerRegistrar
 from odradek.controller.store.base import CannotOpenSession, SessionExpired
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
-#: Before something that did not go well is tried again.
+#: The delay before a failed step is retried.
 RETRY_BACKOFF_S = 1
 
 
 class ControllerElector:
-    """Has a tenure while it is the controller."""
+    """Holds an ActiveController while this broker is the controller."""
 
     def __init__(self, dependencies: ControllerDependencies) -> None:
         self._dependencies = dependencies
@@ -45,21 +48,21 @@ class ControllerElector:
             dependencies.store, dependencies.identity, metadata_version
         )
         self.active_controller: ActiveController | None = None
-        #: Who is the controller, as far as we know.
+        #: The last known controller.
         self.controller_id = NO_CONTROLLER
 
     async def register_broker(self, timeout_s: float) -> int:
-        """Register for the first time; the broker's epoch.  Raises BrokerIdTaken."""
+        """Register for the first time and return the broker epoch.  Raises BrokerIdTaken."""
         while True:
             try:
                 return await self.registrar.register_with_timeout(timeout_s)
             except SessionExpired:
-                # Logs may have been recovered for long, and ZooKeeper been away meanwhile.
-                log.warning("The session was over before broker %d was there", self._broker_id)
+                # Log recovery can take long, and ZooKeeper may have been unreachable meanwhile.
+                log.warning("Session expired before broker %d was registered", self._broker_id)
                 await self._open_session()
 
     async def elect(self) -> None:
-        """Who is the controller now?  If nobody is, we may be."""
+        """Read the current controller; if there is none, try to become the controller."""
         self._set_controller_id(
             await self._controller_znode.get_controller_id(
                 self._dependencies.change_handlers.on_controller_change
@@ -75,7 +78,7 @@ class ControllerElector:
                 await self._become_active(controller_epoch)
 
     async def on_session_expired(self, session_id: int) -> None:
-        """Begin again in a new session, unless that has been done."""
+        """Resign, open a new session, register and elect, unless a newer session is open."""
         if session_id != self._dependencies.store.session_id:
             return
         self.resign()
@@ -86,17 +89,20 @@ class ControllerElector:
         await self.elect()
 
     async def on_controllership_lost(self, cause: ControllerMoved | SessionExpired) -> None:
-        """Another is in charge, or nobody knows us any more."""
+        """Resign, because another broker is the controller or the session expired."""
         self.resign()
         if isinstance(cause, ControllerMoved):
             self._dependencies.event_manager.put_if_absent(events.ControllerChange())
             try:
                 await self._controller_znode.delete_stale_controller()
             except SessionExpired:
-                log.info("The session of broker %d is over too", self._broker_id)
+                log.info(
+                    "Session expired while broker %d deleted its stale /controller znode",
+                    self._broker_id,
+                )
 
     async def trigger_controller_move(self, controller_epoch: ControllerEpochAndVersion) -> None:
-        """Let another try, who may fare better, before we do it again."""
+        """Resign and wait, which gives another broker the chance to become the controller."""
         self.resign()
         await self._controller_znode.delete_controller(controller_epoch)
         await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
@@ -105,7 +111,7 @@ class ControllerElector:
         active_controller, self.active_controller = self.active_controller, None
         if active_controller is not None:
             active_controller.on_controller_resignation()
-            log.info("Broker %d is not the controller any more", self._broker_id)
+            log.info("Resigned: broker %d is no longer the controller", self._broker_id)
 
     def _set_controller_id(self, controller_id: int) -> None:
         if controller_id != self.controller_id:
@@ -120,12 +126,12 @@ class ControllerElector:
             await self.active_controller.on_controller_failover()
             has_failed = False
         except (ControllerMoved, SessionExpired, asyncio.CancelledError):
-            # Others know what to do then; a controller that is closed has not failed.
+            # The caller handles these; closing a controller is not a failure.
             has_failed = False
             raise
         finally:
             if has_failed:
-                log.error("Broker %d could not begin to be the controller", self._broker_id)
+                log.error("Controller failover to broker %d failed; resigning", self._broker_id)
                 self.resign()
                 self._dependencies.event_manager.put(
                     events.ControllerFailoverFailed(controller_epoch)
@@ -137,9 +143,9 @@ class ControllerElector:
             try:
                 await self._dependencies.store.open_session()
             except CannotOpenSession as error:
-                if str(error) != last_error:  # once, not every second for as long as it lasts
+                if str(error) != last_error:  # log each error once, not every second
                     last_error = str(error)
-                    log.error("No session with the metadata store: %s", last_error)
+                    log.error("Cannot open a session with the metadata store: %s", last_error)
                 await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
             else:
                 return
@@ -149,7 +155,7 @@ class ControllerElector:
             try:
                 await self.registrar.register()
             except BrokerIdTaken as error:
-                log.error("Not registered: %s", error)
+                log.error("Broker registration failed: %s", error)
                 await self._dependencies.environment.sleep(RETRY_BACKOFF_S)
             else:
                 return

@@ -1,12 +1,13 @@
-"""One queue, one task: the only one that changes the controller's picture of the cluster.
+"""The event queue of the controller; its task is the only code that changes ControllerContext.
 
-Whatever happens (a watch fires, a broker answers, an administrator asks) becomes an event in the
-queue; events are handled one after the other, each to its end.  Whoever wants to know what came of
-an event asks, and waits for what its handler returns or raises.
+Kafka: ControllerEventManager and ControllerEventThread.
 
-A handler that fails is logged, and the next event comes: the failure of one must not stop them all.
-What means more than that (another broker is the controller now, the session is over) is for
-``handle`` itself to notice.
+Watches, broker responses and requests of administrators become events in the queue.  Events are
+processed one after the other, each to completion.  A caller that needs the result of an event
+submits it and awaits the value that its handler returns or raises.
+
+An exception in a handler is logged and does not stop the queue.  ``process_event`` itself handles
+exceptions that end the controllership: another broker is the controller, or the session expired.
 
 Owner: the event loop.
 """
@@ -22,11 +23,11 @@ from typing import Any
 
 from odradek.protocol.errors import KafkaError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class EventPreempted(Exception):
-    """The event was never handled: the session that it belonged to is over, or the queue closed."""
+    """The event was not processed: its session expired, or the queue was closed."""
 
 
 @dataclass(slots=True)
@@ -37,39 +38,39 @@ class _QueuedEvent:
 
 
 class ControllerEventManager:
-    """Events in the order in which they came."""
+    """A first-in, first-out queue of events."""
 
     def __init__(self, process_event: Callable[[Any], Awaitable[Any]]) -> None:
-        """``handle`` is called with one event at a time; see ``run``."""
+        """``process_event`` is called with one event at a time; see ``run``."""
         self._process_event = process_event
         self._queue: deque[_QueuedEvent] = deque()
-        #: Those of them that were put once.
+        #: The queued events that were added with ``put_if_absent``.
         self._queued_unique: set[Hashable] = set()
         self._has_events = asyncio.Event()
-        #: What is being handled, for whoever wants to show it.
+        #: The event that is being processed, for diagnostics.
         self.current_event: object | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def put(self, event: object) -> None:
-        """To be handled in its turn; nobody waits for it."""
+        """Queue an event whose result is not needed."""
         self._enqueue(_QueuedEvent(event))
 
     def put_if_absent(self, event: Hashable) -> None:
-        """Unless an equal one is waiting already, which will see whatever this one would."""
+        """Queue an event unless an equal one is queued, which then reads the same state."""
         if event not in self._queued_unique:
             self._queued_unique.add(event)
             self._enqueue(_QueuedEvent(event, is_unique=True))
 
     def submit(self, event: object) -> asyncio.Future[Any]:
-        """To be handled in its turn; what its handler returns or raises."""
+        """Queue an event and return a future for the result or exception of its handler."""
         future = asyncio.get_running_loop().create_future()
         self._enqueue(_QueuedEvent(event, future))
         return future
 
     def clear(self) -> None:
-        """Forget what waits.  Whoever asked is told that it was not handled."""
+        """Drop all queued events.  The futures of submitted events raise EventPreempted."""
         queued_events, self._queue = self._queue, deque()
         self._queued_unique.clear()
         for queued in queued_events:
@@ -77,7 +78,7 @@ class ControllerEventManager:
                 queued.future.set_exception(EventPreempted(str(queued.event)))
 
     async def run(self) -> None:
-        """Handle events until cancelled."""
+        """Process events until cancelled."""
         try:
             while True:
                 while self._queue:
@@ -108,7 +109,7 @@ class ControllerEventManager:
             raise
         except Exception as error:
             if future is None or future.done() or not isinstance(error, KafkaError):
-                log.exception("%s was not handled to its end", queued_event.event)
+                log.exception("Error processing event %s", queued_event.event)
             if future is not None and not future.done():
                 future.set_exception(error)
         else:

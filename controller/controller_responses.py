@@ -1,10 +1,11 @@
-"""What brokers answer to the controller's requests, and what follows from it.
+"""Handles the responses of brokers to control requests.
 
-    LeaderAndIsr     what a broker cannot serve, its disk having failed, is offline
-    UpdateMetadata   nothing
-    StopReplica      what was to be deleted is, or could not be
+    LeaderAndIsr     partitions with a storage error on the broker become offline replicas
+    UpdateMetadata   no effect
+    StopReplica      replica deletions succeeded or failed
 
-An answer to a controller of another epoch, or of a broker in another, is about the past.
+A response is ignored if it belongs to another controller epoch or to another epoch of the broker.
+Kafka: KafkaController.processLeaderAndIsrResponseReceived, processTopicDeletionStopReplicaResponse.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -23,11 +24,11 @@ from odradek.protocol.api.leader_and_isr import LeaderAndIsrResponse
 from odradek.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from odradek.protocol.error_codes import ErrorCode
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class TopicDeletions(Protocol):
-    """The part of the deletion of topics that answers are for."""
+    """The interface of TopicDeletionManager that StopReplica responses need."""
 
     async def complete_replica_deletion(
         self, replicas: Collection[PartitionAndReplica]
@@ -37,7 +38,7 @@ class TopicDeletions(Protocol):
 
 
 class ControllerResponseHandler:
-    """Where answers go."""
+    """Dispatches responses by request type."""
 
     def __init__(
         self,
@@ -56,7 +57,12 @@ class ControllerResponseHandler:
         error = ErrorCode.for_code(response.error_code)
         if error is not ErrorCode.NONE:
             name = type(request).__name__
-            log.error("Broker %d answers to a %s: %s", broker_response.broker_id, name, error.name)
+            log.error(
+                "Broker %d returned an error for %s: %s",
+                broker_response.broker_id,
+                name,
+                error.name,
+            )
         if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
             await self._handle_stop_replica_response(broker_response.broker_id, request, response)
         elif isinstance(response, LeaderAndIsrResponse) and error is ErrorCode.NONE:

@@ -1,10 +1,10 @@
-"""What every part of the controller works with: the picture, the store, the machines, the batch.
+"""The services that all event handlers of the controller share.
 
-An event handler reads and writes the store through ``reads`` and ``writes``, changes the picture
-through the machines, and leaves what brokers must be told in ``batch``, which is sent when the
-event has been handled to its end.  It is sent before that, too, where what comes next must not come
-first: a new controller, and whoever greets a new broker, tells who is there before whom to follow;
-a reassignment tells brokers to let go of replicas before the tree forgets them.
+An event handler reads and writes the store through ``reader`` and ``writer``, changes the context
+through the state machines, and adds requests to brokers to ``request_batch``.  The batch is sent
+after the event was processed.  Two cases send it earlier, because the order matters.  A new
+controller and a broker start-up send UpdateMetadata before LeaderAndIsr.  A reassignment sends
+StopReplica before it deletes the replicas from the store.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -23,7 +23,7 @@ from odradek.controller.request_batch import ControllerBrokerRequestBatch
 
 @dataclass(frozen=True, slots=True)
 class ControllerServices:
-    """Made when a broker becomes the controller, and thrown away when it is no longer."""
+    """Created for each ActiveController and discarded with it."""
 
     context: ControllerContext
     reader: MetadataReader

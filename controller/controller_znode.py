@@ -1,8 +1,11 @@
-"""Which broker is the controller?  The one whose node /controller is.
+"""The controller election in ZooKeeper: the znodes /controller and /controller_epoch.
 
-The node is ephemeral, so it goes with the session of its broker.  Whoever creates it raises
-/controller_epoch in the same step, and keeps the version that this node has then: every later write
-of a controller is conditional on it, so one that was replaced without knowing writes nothing more.
+Kafka: KafkaZkClient.registerControllerAndIncrementControllerEpoch.
+
+/controller names the broker that is the controller.  It is ephemeral, so it ends with the session
+of that broker.  The broker that creates it increments /controller_epoch in the same transaction and
+keeps the resulting znode version.  Every later write of the controller is conditional on this
+version, so a controller that was replaced without noticing it can no longer write.
 
 Owner: the event loop.
 """
@@ -30,7 +33,7 @@ from odradek.controller.store.base import (
 )
 from odradek.controller.store.payloads.controller import ControllerEpoch, ControllerRegistration
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 NO_CONTROLLER = -1
 _INITIAL_CONTROLLER_EPOCH = ControllerEpoch(0)
@@ -38,14 +41,14 @@ _INITIAL_CONTROLLER_EPOCH = ControllerEpoch(0)
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochAndVersion:
-    """This broker is the controller."""
+    """The controller epoch of this broker, and the znode version of /controller_epoch."""
 
     epoch: int
     epoch_zk_version: int
 
 
 class ControllerZNode:
-    """One broker's part in it."""
+    """Reads, creates and deletes /controller for one broker."""
 
     def __init__(self, store: MetadataStore, broker_id: int, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -53,7 +56,7 @@ class ControllerZNode:
         self._now_ms = now_ms
 
     async def get_controller_id(self, watch: Watch | None = None) -> int:
-        """The id of the controller, or NO_CONTROLLER; ``watch`` hears of the next change."""
+        """Return the controller's id, or NO_CONTROLLER; ``watch`` fires at the next change."""
         if await self._store.exists(paths.CONTROLLER, watch) is None:
             return NO_CONTROLLER
         node = await self._get_controller_node()
@@ -62,7 +65,7 @@ class ControllerZNode:
         )
 
     async def register_controller_and_increment_epoch(self) -> ControllerEpochAndVersion | None:
-        """Become the controller if there is none; None if another was quicker."""
+        """Become the controller if there is none; None if another broker was elected."""
         if await self._get_controller_node() is not None:
             return None
         epoch_node = await self._get_or_create_epoch_node()
@@ -85,7 +88,7 @@ class ControllerZNode:
         return self._log_elected(ControllerEpochAndVersion(epoch.epoch, stat.version))
 
     async def delete_controller(self, controller_epoch: ControllerEpochAndVersion) -> None:
-        """Give it up, unless another has it already."""
+        """Delete /controller, unless another broker is the controller already."""
         try:
             await self._store.multi(
                 [
@@ -95,12 +98,14 @@ class ControllerZNode:
             )
         except MultiFailed as error:
             log.info(
-                "Not the controller of epoch %d any more: %r", controller_epoch.epoch, error.cause
+                "Did not delete /controller: no longer the controller with epoch %d: %r",
+                controller_epoch.epoch,
+                error.cause,
             )
 
     async def delete_stale_controller(self) -> None:
-        """Take our node away if it is there still though our epoch is over, for whatever reason."""
-        # The epoch first: if another is elected after this read, nothing is taken from it.
+        """Delete /controller if this session owns it, although its controller epoch has ended."""
+        # Read the epoch first: after a later election the version check rejects the delete.
         epoch_node = await self._get_or_create_epoch_node()
         node = await self._get_controller_node()
         if node is not None and node.stat.ephemeral_owner == self._store.session_id:
@@ -110,7 +115,7 @@ class ControllerZNode:
     async def _find_own_registration(
         self, epoch: ControllerEpoch
     ) -> ControllerEpochAndVersion | None:
-        """Another was quicker, unless it was we ourselves and the answer was lost."""
+        """Check whether our own transaction succeeded but its response was lost."""
         node = await self._get_controller_node()
         if node is None or node.stat.ephemeral_owner != self._store.session_id:
             return None
@@ -123,7 +128,9 @@ class ControllerZNode:
         self, controller_epoch: ControllerEpochAndVersion
     ) -> ControllerEpochAndVersion:
         log.info(
-            "Broker %d is the controller, in epoch %d", self._broker_id, controller_epoch.epoch
+            "Broker %d successfully elected as the controller. Epoch incremented to %d",
+            self._broker_id,
+            controller_epoch.epoch,
         )
         return controller_epoch
 
@@ -137,9 +144,9 @@ class ControllerZNode:
         try:
             return await self._store.get(paths.CONTROLLER_EPOCH)
         except NoNode:
-            log.info("The first controller of this cluster")
+            log.info("Creating /controller_epoch: this cluster has had no controller yet")
         try:
             await self._store.create(paths.CONTROLLER_EPOCH, _INITIAL_CONTROLLER_EPOCH.encode())
         except NodeExists:
-            log.info("Another broker was about to become the first controller too")
+            log.info("Another broker created /controller_epoch concurrently")
         return await self._store.get(paths.CONTROLLER_EPOCH)

@@ -1,19 +1,22 @@
-"""Whose configuration has changed?  Every broker watches for it, and reads what it is now.
+"""Watches for configuration changes and passes the new configurations to a handler.
 
-Whoever changes a configuration leaves a notice below /config/changes that says whose it was, in one
-of two forms (see store/payloads/config.py).  Notices are numbered; of those that a broker has not
-seen yet it makes a list of entities, reads their configurations as they are by then, and hands each
-to whoever acts on it.  So one that changed twice in the meantime may be told once, or twice alike.
+Kafka: DynamicConfigManager and ZkNodeChangeNotificationListener.
 
-At the start all notices that are there count as unseen.  So they do not in a later session: what
-was seen is remembered, and what came in between is found by its number.  A notice is of no use to
-anybody after a quarter of an hour; whichever broker comes across it then takes it away.
+Each configuration change creates a notification below /config/changes that names the entity, in one
+of two formats (see store/payloads/config.py).  Notifications have sequence numbers.  A broker
+collects the entities of the notifications that it has not processed, reads their current
+configurations and calls the handler for each.  An entity that changed twice may therefore be
+handled once, or twice with the same configuration.
 
-Whatever fails is logged, and does not end this: what cannot be read is tried again in a while, what
-somebody cannot act on is told to the others.
+At start-up all existing notifications count as unprocessed.  In a later session they do not: the
+broker remembers the last sequence number, so it finds the notifications created in between.  A
+notification expires after 15 minutes; any broker that reads it then deletes it.
 
-    changes = ConfigChanges(store, take, now_ms=now_ms, start_task=start_task)
-    await changes.start()           # the store's session is open, its roots are there
+Errors are logged and do not stop the processing.  A failed read of the store is retried later.  If
+the handler fails for one entity, the other entities are still handled.
+
+    manager = DynamicConfigManager(store, handler, now_ms=now_ms, start_task=start_task)
+    await manager.start()           # the session is open and the root nodes exist
 
 Owner: the event loop.
 """
@@ -42,20 +45,20 @@ from odradek.controller.store.payloads.config import ConfigChangeNotification, E
 from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.protocol.errors import KafkaError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: As Kafka keeps them; it has no setting for this.
+#: As in Kafka, which has no setting for it.
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 NO_CHANGE_EXECUTED = -1
 RETRY_BACKOFF_S = 10.0
 
-#: Given whose configuration it is and all that is configured, which may be nothing.  What it
-#: refuses with a KafkaError is logged.
+#: Receives the entity and its whole configuration, which may be empty.  A KafkaError that it raises
+#: is logged.
 ConfigHandler = Callable[[paths.ConfigEntity, Mapping[str, str]], Awaitable[None]]
 
 
 class DynamicConfigManager:
-    """From ``start`` to ``close``, over as many sessions as there are."""
+    """Runs from ``start`` to ``close``, across sessions."""
 
     def __init__(
         self,
@@ -72,18 +75,18 @@ class DynamicConfigManager:
         self._has_changes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._last_executed_change = NO_CHANGE_EXECUTED
-        #: When each notice that was seen, and is there still, was left.
+        #: notification name -> creation time, for processed notifications that still exist.
         self._notification_created_ms: dict[str, int] = {}
 
     async def start(self) -> None:
-        """All notices that are there have been acted on when this returns."""
+        """Returns when all existing notifications have been processed."""
         self._store.add_session_listener(self._on_session_state_change)
         while not await self._try_process_notifications():
             await self._has_changes.wait()
         self._task = self._start_task(self._run(), name="config-changes")
 
     async def _try_process_notifications(self) -> bool:
-        """Unless the session was over: ``_is_due`` tells of the next."""
+        """False if the session expired; ``_has_changes`` is set in the next session."""
         self._has_changes.clear()
         try:
             await self._process_notifications()
@@ -97,7 +100,7 @@ class DynamicConfigManager:
             await asyncio.wait([self._task])
 
     def _on_session_state_change(self, state: SessionState) -> None:
-        """The watch has gone with the session, if it was another."""
+        """A new session has no watches, so the notifications are read again."""
         if state is SessionState.CONNECTED:
             self._has_changes.set()
 
@@ -111,9 +114,11 @@ class DynamicConfigManager:
             try:
                 await self._process_notifications()
             except SessionExpired:
-                log.info("Changes of configurations are looked for again in the next session")
+                log.info("Session expired; processing config changes again in the next session")
             except StoreError as error:
-                log.error("Changes of configurations are looked for again in a while: %r", error)
+                log.error(
+                    "Failed to process config change notifications, retrying later: %r", error
+                )
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 self._has_changes.set()
 
@@ -135,7 +140,7 @@ class DynamicConfigManager:
         self._notification_created_ms = {
             name: created_ms[name] for name in names if name in created_ms
         }
-        # Not before they were acted on: if the session has ended meanwhile, they are read again.
+        # Only now: if the session expires before, the notifications are processed again.
         self._last_executed_change = max(
             [self._last_executed_change, *map(_change_number, unexecuted)]
         )
@@ -147,15 +152,19 @@ class DynamicConfigManager:
             config = _decode_config(entity, node)
             if config is None:
                 continue
-            log.info("The configuration of %s has changed: %s", entity, ", ".join(config) or "none")
+            log.info(
+                "Processing override for entityPath: %s with config: %s",
+                entity,
+                ", ".join(config) or "none",
+            )
             try:
                 await self._handler(entity, config)
             except KafkaError as error:
-                log.error("The configuration of %s has no effect: %r", entity, error)
+                log.error("Ignoring the invalid configuration of %s: %r", entity, error)
             except StoreError:
                 raise
             except Exception:
-                log.exception("The configuration of %s may have no effect", entity)
+                log.exception("Error in the config handler for %s; changes may not apply", entity)
 
     async def _purge_obsolete_notifications(self) -> None:
         expired_before_ms = self._now_ms() - CHANGE_EXPIRATION_MS
@@ -166,7 +175,7 @@ class DynamicConfigManager:
         ]
         if expired:
             sequence = paths.CONFIG_CHANGES
-            # Others may have been faster.
+            # Other brokers may have deleted them already.
             _raise_unless_no_node(
                 await self._store.run([Delete(sequence.child_path(name)) for name in expired])
             )
@@ -174,7 +183,7 @@ class DynamicConfigManager:
                 del self._notification_created_ms[name]
 
     async def _get_nodes(self, node_paths: Iterable[str]) -> list[ZNode | None]:
-        """None where there is none, or none any more."""
+        """None for each node that does not exist."""
         outcomes = _raise_unless_no_node(await self._store.run([*map(GetData, node_paths)]))
         return [outcome if isinstance(outcome, ZNode) else None for outcome in outcomes]
 
@@ -197,15 +206,15 @@ def _decode_entities(notifications: Mapping[str, ZNode]) -> Iterable[paths.Confi
         try:
             yield ConfigChangeNotification.decode(node.value, name).entity
         except CorruptPayload as error:
-            log.error("A notice of a changed configuration is passed over: %s", error)
+            log.error("Skipping an unreadable config change notification: %s", error)
 
 
 def _decode_config(entity: paths.ConfigEntity, node: ZNode | None) -> Mapping[str, str] | None:
-    """None if it cannot be read: what was in effect stays so."""
+    """None if the configuration is unreadable; the previous one then stays in effect."""
     if node is None:
         return {}
     try:
         return EntityConfig.decode(node.value, entity.path).config
     except CorruptPayload as error:
-        log.error("A changed configuration has no effect: %s", error)
+        log.error("Ignoring an unreadable configuration: %s", error)
         return None

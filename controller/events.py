@@ -1,13 +1,13 @@
-"""Everything that the controller reacts to.
+"""The events that the controller processes.  Kafka: ControllerEvent and its subclasses.
 
-Three kinds, by where they come from:
+There are three kinds, by their origin:
 
-    the tree    what a watch was left at has changed.  They say no more than that: whoever handles
-                one looks, and leaves the watch again
-    brokers     a broker has answered, a leader or a broker about to stop asks
-    people      an administrator asks; a setting was changed; the time has come
+    store          A watch fired.  The event carries no data: its handler reads the current state
+                   and sets the watch again.
+    brokers        A broker responded to a request, or sent one.
+    administrators An administrator sent a request, a setting changed, or a timer fired.
 
-Equal events of the first kind that wait together are one.
+Equal events of the first kind are queued only once.
 
 Owner: none; immutable, any thread.
 """
@@ -24,34 +24,34 @@ from odradek.controller.replica_leader_elections import ElectionType
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.types import TopicPartition
 
-# The session and the election
+# Session and election
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """/controller has come, gone or changed; also, that it has not been looked at yet."""
+    """/controller was created, deleted or changed, or has not been read yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """The session with the store has expired, and with it all that was ours in the tree."""
+    """The session with the store expired, and its ephemeral nodes are gone."""
 
     session_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerFailoverFailed:
-    """What the controller must know could not be read: another, or a second try, may do better."""
+    """The failover failed: another broker, or a second attempt, may succeed."""
 
     controller_epoch: ControllerEpochAndVersion
 
 
-# The tree
+# Metadata store
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """Below /brokers/ids."""
+    """The children of /brokers/ids changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +61,37 @@ class BrokerModifications:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """Below /brokers/topics."""
+    """The children of /brokers/topics changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionModifications:
-    """The values of nodes below /brokers/topics; the watch has noted which."""
+    """Data of nodes below /brokers/topics changed; the watch has recorded which."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletion:
-    """Below /admin/delete_topics."""
+    """The children of /admin/delete_topics changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment:
-    """/admin/reassign_partitions."""
+    """/admin/reassign_partitions changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZkPreferredReplicaElection:
-    """/admin/preferred_replica_election."""
+    """/admin/preferred_replica_election changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChangeNotification:
-    """Below /isr_change_notification."""
+    """The children of /isr_change_notification changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirEventNotification:
-    """Below /log_dir_event_notification."""
+    """The children of /log_dir_event_notification changed."""
 
 
 # Brokers
@@ -122,18 +122,18 @@ class AllocateProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignmentIsrChange:
-    """Of partitions that are being reassigned, which may be complete now."""
+    """The ISR of partitions changed whose reassignment may be complete now."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-# People, and time
+# Administrators, settings and timers
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLeaderElection:
     election_type: ElectionType
-    #: None: of all partitions that need it.
+    #: None selects all partitions that need an election.
     partitions: tuple[TopicPartition, ...] | None
 
 
@@ -145,7 +145,7 @@ class ApiPartitionReassignment:
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignments:
-    #: None: all that are under way.
+    #: None selects all reassignments in progress.
     partitions: tuple[TopicPartition, ...] | None
 
 
@@ -153,24 +153,24 @@ class ListPartitionReassignments:
 class UpdateFeatures:
     updates: tuple[FeatureUpdate, ...]
     is_atomic: bool
-    #: Or else only judged.
+    #: False: only validate.
     should_write: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable:
-    #: None: for all topics that say nothing themselves.
+    #: None means all topics that do not configure it themselves.
     topic: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class AutoPreferredReplicaLeaderElection:
-    """The preferred leaders may have lost too much to others; in the epoch of a controller."""
+    """The timer of the controller with this epoch fired: check the leader imbalance."""
 
     epoch: int
 
 
-#: Those that somebody waits for, and is refused if this broker is not the controller.
+#: Events with a waiting caller, who receives NotController if this broker is not the controller.
 PreemptableControllerEvent = (
     AlterPartitionReceived
     | ControlledShutdown

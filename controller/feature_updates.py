@@ -1,10 +1,10 @@
-"""May the level of a feature be changed as somebody asks?
+"""Validation of UpdateFeatures (KIP-584).
 
-Two generations of tools ask.  Those of the first, up to version 1 of the request, are told of each
-feature alone, as Kafka 3.9 does: to ask for the level that is there is a mistake.  Those of the
-second, from version 2 on, have all or nothing, as in Kafka 4: what is there already is fine.
+The rules depend on the version of the request.  Versions 0 and 1 validate and report each feature
+separately, as Kafka 3.9 does; an update to the current level is an error.  Version 2 applies all
+updates or none, as Kafka 4 does; an update to the current level is valid.
 
-Level 0 is no level: the feature is not in force.
+Level 0 means that the feature is not finalized.
 
 Owner: none; immutable, any thread.
 """
@@ -21,13 +21,13 @@ from odradek.protocol.errors import InvalidRequest, KafkaError
 from odradek.protocol.field import Versions
 
 TRANSACTION_VERSION = "transaction.version"
-#: What this broker can do: flexible records in the log of transactions (1), and an epoch for each
-#: transaction, whose partitions are added as they are written to (2).
+#: The levels that this broker supports: flexible records in the transaction log (1), and an epoch
+#: per transaction with partitions added when they are first written to (2).
 SUPPORTED_FEATURES: Mapping[str, Versions] = {TRANSACTION_VERSION: Versions(0, 2)}
 
 
 class UpgradeType(Enum):
-    """Which way a level may go; by the number that requests carry."""
+    """The direction that an update allows, by its code in requests."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -41,16 +41,16 @@ class UpgradeType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """A level that somebody asks for."""
+    """A requested level of a feature."""
 
     feature: str
     level: int
     upgrade_type: UpgradeType
 
 
-#: None for what is as it should be.
+#: feature -> error, or None if its update is valid.
 FeatureUpdateResults = Mapping[str, KafkaError | None]
-#: What a feature's level is to become, 0 if there is none, and why it may not.
+#: Receives an update, the current level (0 if not finalized) and the brokers; returns an error.
 ValidationRule = Callable[[FeatureUpdate, int, Collection[BrokerRegistration]], KafkaError | None]
 
 
@@ -59,7 +59,7 @@ def apply_individually(
     levels: Mapping[str, int],
     brokers: Collection[BrokerRegistration],
 ) -> tuple[Mapping[str, int], FeatureUpdateResults]:
-    """The levels after all changes that may be made, and what is told of each."""
+    """Return the levels after all valid updates, and the result of each update."""
     return _apply_updates(_individual_update_error, updates, levels, brokers)
 
 
@@ -68,13 +68,13 @@ def apply_atomically(
     levels: Mapping[str, int],
     brokers: Collection[BrokerRegistration],
 ) -> tuple[Mapping[str, int], FeatureUpdateResults]:
-    """The same, but one that may not be made keeps all the others from being made."""
+    """Like ``apply_individually``, but one invalid update prevents all others."""
     new_levels, results = _apply_updates(_atomic_update_error, updates, levels, brokers)
     return levels if any(results.values()) else new_levels, results
 
 
 def is_supported(feature: str, level: int, brokers: Collection[BrokerRegistration]) -> bool:
-    """By all of them."""
+    """Whether all of ``brokers`` support the level."""
     supported = [broker.features.get(feature) for broker in brokers]
     return all(
         versions and versions.min_version <= level <= versions.max_version for versions in supported
@@ -100,9 +100,9 @@ def _individual_update_error(
     update: FeatureUpdate, current_level: int, brokers: Collection[BrokerRegistration]
 ) -> KafkaError | None:
     if not update.feature:
-        reason: str | None = "A feature needs a name."
+        reason: str | None = "The feature name must not be empty."
     elif update.upgrade_type is UpgradeType.UNKNOWN:
-        reason = "That is no kind of upgrade."
+        reason = "Unknown upgrade type: must be 1 (upgrade), 2 or 3 (safe or unsafe downgrade)."
     elif update.level < 1:
         reason = _removal_error(update, current_level)
     else:
@@ -113,7 +113,7 @@ def _individual_update_error(
 def _removal_error(update: FeatureUpdate, current_level: int) -> str | None:
     if update.upgrade_type is UpgradeType.UPGRADE:
         return f"Level {update.level} deletes the feature: set the upgrade type to a downgrade."
-    return None if current_level else "The feature is not in force and cannot be taken away."
+    return None if current_level else "Cannot delete a feature that is not finalized."
 
 
 def _level_error(
@@ -144,9 +144,9 @@ def _atomic_update_error(
     level, upgrade_type = update.level, update.upgrade_type
     reason = None
     if upgrade_type is UpgradeType.UNKNOWN:
-        reason = "that is no kind of upgrade"
+        reason = "unknown upgrade type"
     elif level < 0:
-        reason = "no level is less than 0"
+        reason = "a level must be at least 0"
     elif not _is_supported_locally(update) or (
         level and not is_supported(update.feature, level, brokers)
     ):

@@ -1,11 +1,13 @@
-"""Which features the whole cluster has agreed on (KIP-584), and which brokers support them all.
+"""The finalized features of the cluster (KIP-584), which every broker must support.
 
-The node /feature is there from the first controller on.  It is in force while brokers speak version
-2.7 or later among themselves; before that it holds nothing.  A broker that does not support what is
-in force is not let in.
+Kafka: KafkaController.setupFeatureVersioning and processFeatureUpdates.
 
-A new cluster may begin with features.  Whoever has a store already stays with what it has, until
-somebody asks for more: an older version may be started on it again.
+The first controller creates the node /feature.  Features are enabled if
+inter.broker.protocol.version is at least 2.7; below, the node holds none.  The controller rejects a
+broker that does not support all finalized features.
+
+A new cluster may start with finalized features.  An existing cluster keeps its features until an
+administrator updates them, because an older version may be started on its store again.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -29,15 +31,15 @@ from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.store.payloads.cluster import FeatureStatus, FinalizedFeatures
 from odradek.protocol.errors import InvalidRequest
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 FEATURE_VERSIONING_SINCE = MetadataVersion((2, 7), 0)
-#: From this version on the node holds only the levels that are in force.
+#: From this version on, the node holds only the finalized levels.
 MAX_LEVEL_ONLY_SINCE = MetadataVersion((3, 3), 0)
 
 
 class ClusterFeatures:
-    """What was agreed on; nothing until it is loaded."""
+    """The finalized features; empty until ``load``."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class ClusterFeatures:
         metadata_version: MetadataVersion,
         initial_levels: Mapping[str, int],
     ) -> None:
-        """``first_levels`` are those of a new cluster."""
+        """``initial_levels`` are the finalized levels of a new cluster."""
         self._reader = reader
         self._writer = writer
         self._initial_levels = initial_levels
@@ -55,11 +57,11 @@ class ClusterFeatures:
         self._finalized_levels: Mapping[str, int] = {}
 
     async def load(self) -> None:
-        """Read what is agreed on, and write whether it is in force."""
+        """Read the finalized features, and write /feature if its status or levels must change."""
         current = await self._reader.get_finalized_features()
         target = self._target_features(current)
         if target != current:
-            log.info("The features of the cluster are %s, %s", target.levels, target.status.name)
+            log.info("Finalized features: %s, status %s", target.levels, target.status.name)
             await self._writer.write_features(target, version=self._payload_version)
         self._finalized_levels = target.levels
 
@@ -77,9 +79,11 @@ class ClusterFeatures:
         is_atomic: bool,
         should_write: bool,
     ) -> FeatureUpdateResults:
-        """Change levels, all or none with ``is_whole``; else each as it may be."""
+        """Apply all updates or none if ``is_atomic``, else each valid one."""
         if not self._is_feature_versioning_supported:
-            raise InvalidRequest("Features are not in force: see inter.broker.protocol.version.")
+            raise InvalidRequest(
+                "Feature versioning is disabled: inter.broker.protocol.version is below 2.7."
+            )
         apply = apply_atomically if is_atomic else apply_individually
         levels, results = apply(updates, self._finalized_levels, brokers)
         if should_write and levels != self._finalized_levels:
@@ -87,12 +91,12 @@ class ClusterFeatures:
             extra = current.extra if current else {}
             target = FinalizedFeatures(FeatureStatus.ENABLED, levels, extra)
             await self._writer.write_features(target, version=self._payload_version)
-            log.info("The features of the cluster are %s now", levels)
+            log.info("Updated finalized features: %s", levels)
             self._finalized_levels = levels
         return results
 
     def _target_features(self, current: FinalizedFeatures | None) -> FinalizedFeatures:
-        """What was agreed on while features were in force stays, unless they are no longer."""
+        """Enabled features keep their levels, unless features must be disabled."""
         extra = current.extra if current else {}
         if not self._is_feature_versioning_supported:
             return FinalizedFeatures(FeatureStatus.DISABLED, extra=extra)

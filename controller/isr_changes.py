@@ -1,11 +1,14 @@
-"""In-sync replicas change: leaders ask for it, and the controller writes it.
+"""Changes the ISR of partitions at the request of their leaders.
 
-A leader asks by AlterPartition, naming the epochs that it builds on.  What it asks for is refused
-if it is not the leader any more or knows less than the controller, and if a replica that is not
-alive, or has begun another life, would be in sync; what is so already is answered as done, since
-the answer may have been lost.  What was changed, all brokers are told.
+Kafka: KafkaController.processAlterPartition and processIsrChangeNotification.
 
-Brokers that speak a version before 2.7 write to the store themselves and leave a notification.
+A leader sends AlterPartition with the epochs that its proposal is based on.  The controller rejects
+the proposal if the sender is no longer the leader, if it has older state than the controller, or if
+the new ISR contains a replica that is not alive or has restarted since.  A proposal that is already
+applied succeeds, because the response may have been lost.  All brokers receive each change.
+
+With inter.broker.protocol.version below 2.7 leaders write to the store themselves and create a
+notification.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -25,24 +28,24 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, StaleBrokerEpoch, UnknownTopicOrPartition
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
-#: Of a broker whose fetches do not tell; Kafka's leaders on ZooKeeper never do.
+#: For a follower whose fetches carry no broker epoch; Kafka's leaders on ZooKeeper send only this.
 UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedLeaderAndIsr:
-    """What a leader wants of one partition."""
+    """The state of one partition that its leader requests."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int
     is_recovering: bool
-    #: Whether the leader knows what an ineligible replica is.
+    #: Whether the leader knows the error INELIGIBLE_REPLICA.
     supports_ineligible_replica: bool
-    #: Those of in-sync replicas, as far as the leader knows them; see ``UNKNOWN_EPOCH``.
+    #: replica -> broker epoch, as the leader knows it; see ``UNKNOWN_BROKER_EPOCH``.
     broker_epochs: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -50,7 +53,7 @@ AlterPartitionResults = dict[TopicPartition, LeaderIsrAndControllerEpoch | Kafka
 
 
 class IsrChanges:
-    """``watch`` is for what brokers have changed themselves."""
+    """``watch`` is set on the notifications of brokers that write the ISR themselves."""
 
     def __init__(self, services: ControllerServices, watch: Watch) -> None:
         self._services = services
@@ -60,13 +63,17 @@ class IsrChanges:
     def check_broker_epoch(self, broker_id: int, *, broker_epoch: int) -> None:
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
-            log.info("Broker %d asks to alter partitions in epoch %d", broker_id, broker_epoch)
+            log.info(
+                "Rejecting AlterPartition from broker %d with stale broker epoch %d",
+                broker_id,
+                broker_epoch,
+            )
             raise StaleBrokerEpoch
 
     async def process_alter_partition(
         self, proposals: Mapping[TopicPartition, ProposedLeaderAndIsr]
     ) -> AlterPartitionResults:
-        """What each partition is now, or why it is not what was proposed."""
+        """Return the current state of each partition, or the error of its proposal."""
         results: AlterPartitionResults = {}
         accepted: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         for partition, proposal in proposals.items():
@@ -89,7 +96,7 @@ class IsrChanges:
             return UnknownTopicOrPartition()
         error = proposal_error(current, proposal, self._context, partition)
         if error is not None:
-            log.info("%s of %s is refused: %s", proposal, partition, error)
+            log.info("Rejecting AlterPartition %s for partition %s: %s", proposal, partition, error)
             return error
         if is_already_applied(current, proposal):
             return current
@@ -102,7 +109,7 @@ class IsrChanges:
         self._update_context(update_result.finished)
         results: AlterPartitionResults = dict(update_result.finished)
         for partition, error in update_result.failed.items():
-            log.error("The in-sync replicas of %s could not be written: %r", partition, error)
+            log.error("Failed to update ISR for partition %s: %r", partition, error)
             results[partition] = KafkaError()
         if update_result.to_retry:
             current_states = await self._services.reader.get_topic_partition_states(
@@ -122,7 +129,7 @@ class IsrChanges:
     def _update_context(
         self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
     ) -> None:
-        """What the store has, for us and for all brokers."""
+        """Copy the state of the store to the context, and send it to all brokers."""
         if leader_and_isrs:
             self._context.partition_leadership_info.update(leader_and_isrs)
             self._services.request_batch.add_update_metadata_request(leader_and_isrs)
@@ -130,13 +137,13 @@ class IsrChanges:
     # Notifications
 
     async def delete_isr_change_notifications(self) -> None:
-        """Of before: everything is read anyway when a controller begins."""
+        """Delete old notifications: a new controller reads all partition states anyway."""
         await self._delete_notifications(
             await self._services.reader.get_isr_change_notifications(self._watch)
         )
 
     async def process_isr_change_notification(self) -> tuple[TopicPartition, ...]:
-        """Learn what brokers have written themselves; of which partitions."""
+        """Read the states that brokers wrote themselves; return their partitions."""
         notifications = await self._services.reader.get_isr_change_notifications(self._watch)
         partitions = {
             partition: None
@@ -152,7 +159,7 @@ class IsrChanges:
         await self._services.writer.delete_notifications(paths.ISR_CHANGES, names)
 
 
-# Decisions, which are pure
+# Pure decisions
 
 
 def proposal_error(
@@ -171,7 +178,7 @@ def proposal_error(
 def is_already_applied(
     current: LeaderIsrAndControllerEpoch, proposal: ProposedLeaderAndIsr
 ) -> bool:
-    """Perhaps since an earlier version of the partition than the leader knows of."""
+    """The leader may know only an older partition epoch."""
     return (
         proposal.leader == current.leader
         and proposal.leader_epoch == current.leader_epoch
@@ -189,7 +196,7 @@ def _epoch_error(
         or proposal.leader_epoch > current.leader_epoch
     )
     if is_newer:
-        # It has heard of a newer controller than we are, and should look for that.
+        # The leader knows a newer controller than this one, and must send the request there.
         return KafkaError(error_code=ErrorCode.NOT_CONTROLLER)
     if proposal.leader_epoch < current.leader_epoch:
         return KafkaError(error_code=ErrorCode.FENCED_LEADER_EPOCH)
@@ -213,7 +220,7 @@ def _change_error(
         return KafkaError(
             error_code=ineligible if proposal.supports_ineligible_replica else unknown
         )
-    # Kafka takes a leader's word for these; whoever does not lead could be made leader by them.
+    # Kafka does not check these; without the check any broker could make itself the leader.
     is_valid = proposal.leader == current.leader and proposal.leader in proposal.isr
     if not is_valid or not set(proposal.isr).issubset(context.assignment(partition).replicas):
         return KafkaError(error_code=ErrorCode.INVALID_REQUEST)
@@ -221,7 +228,7 @@ def _change_error(
 
 
 def _has_stale_broker_epoch(proposal: ProposedLeaderAndIsr, context: ControllerContext) -> bool:
-    """Whether one has started again since it had caught up, and may have lost that (KIP-903)."""
+    """Whether a replica has restarted since it caught up; it may have lost records (KIP-903)."""
     return any(
         epoch not in (UNKNOWN_BROKER_EPOCH, context.brokers[broker].epoch)
         for broker, epoch in proposal.broker_epochs.items()
@@ -237,6 +244,6 @@ def _is_own_write(
     intended: LeaderIsrAndControllerEpoch,
     context: ControllerContext,
 ) -> bool:
-    """Whether it was we who wrote it, and the answer was lost."""
+    """Whether this controller wrote the current state, but the response was lost."""
     next_epoch = intended.partition_epoch + 1
     return current == replace(intended, controller_epoch=context.epoch, partition_epoch=next_epoch)

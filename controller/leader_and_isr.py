@@ -1,4 +1,4 @@
-"""Who leads a partition, who is in sync with the leader, and since when.
+"""Leader, ISR and epochs of a partition.  Kafka: LeaderAndIsr, LeaderIsrAndControllerEpoch.
 
 Owner: none; immutable, any thread.
 """
@@ -8,29 +8,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 NO_LEADER = -1
-#: What an UpdateMetadata carries instead of a leader for a topic that is going.
+#: The leader in an UpdateMetadata request for a topic that is being deleted.
 LEADER_DURING_DELETE = -2
-#: What a StopReplica carries instead of an epoch for a topic that is going.
+#: The leader epoch in a StopReplica request for a topic that is being deleted.
 EPOCH_DURING_DELETE = -2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """A partition's state as the store has it."""
+    """The state of a partition as the store holds it."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
-    #: The version of the node, by which any other change would be noticed.
+    #: The version of the znode; conditional writes use it to detect concurrent changes.
     partition_epoch: int
-    #: After an unclean election, until the leader has said that it is done.
+    #: Set by an unclean election, until the leader reports that it has recovered.
     is_recovering: bool = False
 
     def new_leader_and_isr(
         self, leader: int, isr: tuple[int, ...], *, is_recovering: bool
     ) -> LeaderIsrAndControllerEpoch:
-        """In a new epoch; the controller's epoch and the version follow when it is written."""
+        """Increment the leader epoch; the write sets the controller and the partition epoch."""
         return replace(
             self,
             leader=leader,
@@ -43,5 +43,5 @@ class LeaderIsrAndControllerEpoch:
         return replace(self, leader_epoch=self.leader_epoch + 1)
 
     def with_isr(self, isr: tuple[int, ...]) -> LeaderIsrAndControllerEpoch:
-        """As the leader itself has it, in the same epoch."""
+        """Keep the leader epoch: only the ISR changes."""
         return replace(self, isr=isr)

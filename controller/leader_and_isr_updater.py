@@ -1,9 +1,9 @@
-"""Changes of who leads and who is in sync, written to the store and then to the context.
+"""Writes changes of leader and ISR to the store and then to the context.
 
-Each write is conditional on the version of the partition's node.  What the context has is nearly
-always what the store has, so it is tried first, without a read; where somebody was faster, or where
-what is known is not enough to decide, the store is read and the decision made again, until all is
-settled.
+Each write is conditional on the version of the partition's znode.  The context nearly always equals
+the store, so the first attempt uses the context without a read.  After a concurrent change, or if
+the context was not enough for a decision, the store is read and the decision is made again, until
+every partition is done.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -23,33 +23,33 @@ from odradek.controller.metadata_writer import MetadataWriter
 from odradek.controller.store.base import NoNode, StoreError
 from odradek.protocol.types import TopicPartition
 
-#: How many of those that something failed for are named in the log.
+#: The maximum number of items that one log line names.
 LOGGED_NAMES_MAX = 10
 
 Item = TypeVar("Item")
 LeaderAndIsrByPartition = Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
 
-#: From what is to what shall be.  What is left as it is shall not be written; what is left out
-#: cannot be decided.
+#: Computes the new state of each partition.  A state that is returned unchanged is not written; a
+#: partition that is missing in the result is undecided.
 Decide = Callable[[LeaderAndIsrByPartition], Awaitable[LeaderAndIsrByPartition]]
 
 
 class StateChangeFailed(Exception):
-    """A partition or replica stays in the state that it is in; says why."""
+    """A partition or replica keeps its state; the message is the reason."""
 
 
 @dataclass(slots=True)
 class LeaderAndIsrUpdates:
-    """What became of them, partition by partition."""
+    """The result of an update by partition."""
 
     finished: dict[TopicPartition, LeaderIsrAndControllerEpoch] = field(default_factory=dict)
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
-    #: Those that nothing was decided for, even with what the store has.
+    #: Partitions without a decision, even with the state of the store.
     undecided: list[TopicPartition] = field(default_factory=list)
 
 
 class LeaderAndIsrUpdater:
-    """Makes them, whoever decides what they are."""
+    """Applies a decision to partitions, with retries."""
 
     def __init__(
         self, context: ControllerContext, reader: MetadataReader, writer: MetadataWriter
@@ -88,7 +88,7 @@ class LeaderAndIsrUpdater:
     async def _update_once(
         self, current: LeaderAndIsrByPartition, decide: Decide, updates: LeaderAndIsrUpdates
     ) -> list[TopicPartition]:
-        """Those of which the store has something newer than what was decided on."""
+        """Return the partitions whose state in the store is newer than ``current``."""
         new_states = await decide(current) if current else {}
         updates.undecided += [partition for partition in current if partition not in new_states]
         changed = {
@@ -111,7 +111,7 @@ class LeaderAndIsrUpdater:
 def log_failures(
     log: logging.Logger, message: str, failed: Mapping[Item, StateChangeFailed]
 ) -> None:
-    """A line for each reason, however many there are of whatever could not be moved."""
+    """Write one line per reason, however many items failed."""
     by_reason: defaultdict[str, list[Item]] = defaultdict(list)
     for partition, error in failed.items():
         by_reason[str(error)].append(partition)

@@ -1,12 +1,12 @@
-"""Who is to lead a partition?
+"""The leader election strategies.  Kafka: Election and PartitionLeaderElectionAlgorithms.
 
-Four occasions, each a pure function of what is assigned, in sync and alive:
+Each strategy is a pure function of the assignment, the ISR and the live replicas:
 
-    offline              the leader is gone; where the topic allows it, and only then, by a replica
-                         that was not in sync, whose log may lack what others had
-    preferred            the first of the assignment shall lead again
-    reassignment         the leader is not among the new replicas
-    controlled shutdown  the leader's broker is about to stop
+    offline              The leader is gone.  Elect an in-sync replica; if the topic allows unclean
+                         elections and there is none, a replica whose log may lack records.
+    preferred            Elect the first replica of the assignment.
+    reassignment         The leader is not among the target replicas.  Elect one of these.
+    controlled shutdown  The leader's broker is shutting down.  Elect another in-sync replica.
 
 Owner: none; pure.
 """
@@ -30,12 +30,12 @@ class PartitionLeaderElectionStrategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaderCandidates:
-    """The replicas of a partition, and what is known of them."""
+    """The replicas of a partition and the facts that an election depends on."""
 
     assignment: ReplicaAssignment
     #: Replicas on brokers that are alive and in directories that work.
     live_replicas: Collection[int]
-    #: Brokers about to stop: they are alive, but must lead nothing new.
+    #: Brokers that are shutting down: they are alive, but must not become leaders.
     shutting_down_brokers: Collection[int] = ()
     allows_unclean: bool = False
 
@@ -45,7 +45,7 @@ def elect_leader(
     candidates: LeaderCandidates,
     strategy: PartitionLeaderElectionStrategy,
 ) -> LeaderIsrAndControllerEpoch | None:
-    """The next leadership, in a new epoch; None if nobody can lead."""
+    """Return the new leader and ISR in a new leader epoch, or None if no replica can lead."""
     match strategy:
         case PartitionLeaderElectionStrategy.OFFLINE_PARTITION:
             return _offline_partition_leader_election(current, candidates)
@@ -64,9 +64,9 @@ def elect_leader(
 def no_leader_reason(
     candidates: LeaderCandidates, strategy: PartitionLeaderElectionStrategy
 ) -> str:
-    """In words, where nobody was elected."""
+    """Explain why ``elect_leader`` returned None."""
     if not candidates.assignment.replicas:
-        return "there is no such partition any more"
+        return "the partition no longer exists"
     match strategy:
         case PartitionLeaderElectionStrategy.OFFLINE_PARTITION:
             return "no replica that is in sync is alive"
@@ -109,5 +109,5 @@ def _controlled_shutdown_partition_leader_election(
 
 
 def _first_in_all(replicas: Collection[int], *required_in: Collection[int]) -> int | None:
-    """The first replica that is in all of the others."""
+    """The first replica that is in all of ``required_in``."""
     return next((each for each in replicas if all(each in others for others in required_in)), None)

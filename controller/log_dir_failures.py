@@ -1,8 +1,11 @@
-"""Log directories fail: which replicas are gone with them?
+"""Finds the replicas that are offline because a log directory failed.
 
-A broker tells, by a notification in the tree, no more than that a directory of it has failed.  It
-is then told again of everything it has, and what it answers, partition by partition, shows what it
-cannot serve any more; so does every later answer.
+A broker creates a notification in the store, which says only that one of its log directories
+failed.  The controller then sends LeaderAndIsr for all replicas of this broker.  The response has
+KAFKA_STORAGE_ERROR for each partition that the broker cannot serve.  Every later LeaderAndIsr
+response updates this state as well.
+
+Kafka: KafkaController.processLogDirEventNotification and processLeaderAndIsrResponseReceived.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -23,11 +26,11 @@ from odradek.protocol.api.leader_and_isr import LeaderAndIsrResponse
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class LogDirFailures:
-    """Which replicas of a broker are offline though the broker is not."""
+    """Maintains the offline replicas of live brokers."""
 
     def __init__(
         self,
@@ -41,17 +44,17 @@ class LogDirFailures:
         self._offline_replica_handler = offline_replica_handler
 
     async def delete_log_dir_event_notifications(self) -> None:
-        """Of before: all brokers are asked anyway when a controller begins."""
+        """Delete old notifications: a new controller sends LeaderAndIsr to all brokers anyway."""
         await self._delete_notifications(
             await self._services.reader.get_log_dir_event_notifications(self._watch)
         )
 
     async def process_log_dir_event_notification(self) -> None:
-        """Ask the brokers that have sent notifications for what they still have."""
+        """Send LeaderAndIsr for all replicas of the brokers that created notifications."""
         notifications = await self._services.reader.get_log_dir_event_notifications(self._watch)
         brokers = sorted({broker for broker in notifications.values() if broker is not None})
         if brokers:
-            log.warning("A log directory has failed on each of the brokers %s", brokers)
+            log.warning("Log directory failure on brokers %s", brokers)
         replicas = [
             replica
             for broker_id in brokers
@@ -65,7 +68,7 @@ class LogDirFailures:
     async def process_leader_and_isr_response(
         self, broker_response: BrokerResponse, response: LeaderAndIsrResponse
     ) -> None:
-        """Take out of service what the broker has no directory for any more."""
+        """Mark replicas with a storage error as offline, and replicas without error as online."""
         previously_offline = self._context.replicas_on_offline_dirs.get(
             broker_response.broker_id, set()
         )
@@ -79,7 +82,7 @@ class LogDirFailures:
         self._context.replicas_on_offline_dirs[broker_response.broker_id] = offline
         if newly_offline := sorted(offline - previously_offline):
             log.warning(
-                "Broker %d has lost %d replicas with their disk",
+                "Broker %d reported a storage error; marking %d replica(s) as offline",
                 broker_response.broker_id,
                 len(newly_offline),
             )
@@ -97,7 +100,7 @@ class LogDirFailures:
 def _partition_errors(
     response: LeaderAndIsrResponse, context: ControllerContext
 ) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Later versions name topics by ids; those that are gone meanwhile are left out."""
+    """Later versions name topics by id; topics that were deleted meanwhile are skipped."""
     for each in response.partition_errors:
         yield (
             TopicPartition(each.topic_name, each.partition_index),

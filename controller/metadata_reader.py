@@ -1,11 +1,11 @@
-"""What the tree says, in the controller's own words.
+"""Reads of the controller from the metadata store.  Kafka: KafkaZkClient.
 
-Each question is one pipelined read of the store, or two where names must be known first, however
-many brokers, topics or partitions are asked for.  What is not there is left out of the answer.  So
-is what cannot be read, with a line in the log: one damaged node must not keep a controller from
-looking after all others.
+Each method is one pipelined read of the store, or two if it must list names first, however many
+brokers, topics or partitions it reads.  Missing nodes are left out of the result.  Unreadable nodes
+are left out as well and logged: one corrupt node must not prevent the controller from managing all
+others.
 
-A watch is asked for with the question it belongs to and called once; see store/base.py.
+A watch is set by the read that it belongs to, and fires once; see store/base.py.
 
 Owner: the event loop.
 """
@@ -39,25 +39,25 @@ from odradek.controller.store.payloads.notifications import IsrChange, LogDirEve
 from odradek.controller.store.payloads.topic import LeaderAndIsr, TopicAssignment
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 Payload = TypeVar("Payload")
 Key = TypeVar("Key")
 
 
 class LatestProducerIdsBlock(NamedTuple):
-    """The block that was given away last, None before the first, and the version to claim with."""
+    """The last allocated block, None before the first, and the version for the next claim."""
 
     block: ProducerIdsBlock | None
     version: int
 
 
 class MetadataReader:
-    """Questions to the tree."""
+    """Typed reads of the metadata store."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        #: Fields that this version does not know, by path, so that they can be written again.
+        #: path -> fields that this version does not know; the next write of the node keeps them.
         self.extras: dict[str, Mapping[str, Any]] = {}
 
     # Brokers
@@ -71,7 +71,7 @@ class MetadataReader:
     async def get_brokers(
         self, broker_ids: Iterable[int], watch: Watch | None = None
     ) -> dict[int, Broker]:
-        """Those of them that are registered; the watch is for each registration and its end."""
+        """Return the registered brokers; the watch fires when a registration changes or ends."""
         by_path = {broker_id: paths.broker(broker_id) for broker_id in broker_ids}
         return {
             broker_id: Broker(broker_id, node.stat.created_zxid, registration)
@@ -99,7 +99,7 @@ class MetadataReader:
         return topics
 
     async def has_partition(self, partition: TopicPartition) -> bool:
-        """Raises PayloadDamaged: the topic may have it."""
+        """Raises CorruptPayload, because the topic may have the partition."""
         path = paths.topic(partition.topic)
         node = await self._get_node(path, None)
         if node is None:
@@ -107,7 +107,10 @@ class MetadataReader:
         return partition.partition in TopicAssignment.decode(node.value, path).partitions
 
     async def partition_count(self, topic: str) -> int:
-        """Of all, whether they are led or not; 0 if it is not there.  Raises PayloadDamaged."""
+        """Count all partitions, with or without leader; 0 if the topic does not exist.
+
+        Raises CorruptPayload.
+        """
         path = paths.topic(topic)
         node = await self._get_node(path, None)
         return 0 if node is None else len(TopicAssignment.decode(node.value, path).partitions)
@@ -134,7 +137,7 @@ class MetadataReader:
     async def get_entity_configs(
         self, entities: Iterable[paths.ConfigEntity]
     ) -> dict[paths.ConfigEntity, Mapping[str, str]]:
-        """Of those that differ from the defaults in something."""
+        """Only entities whose node exists are in the result."""
         by_path = {entity: entity.path for entity in entities}
         configs = {}
         for entity, node in (await self._get_nodes(by_path)).items():
@@ -148,12 +151,12 @@ class MetadataReader:
         configs = await self.get_entity_configs(map(paths.topic_config, topics))
         return {entity.sanitized_name: config for entity, config in configs.items()}
 
-    # What tools ask for
+    # Requests that tools write to the store
 
     async def get_partition_reassignment(
         self, watch: Watch | None = None
     ) -> Mapping[TopicPartition, tuple[int, ...]] | None:
-        """None if nothing is asked; the watch is for the beginning and the end of it, too."""
+        """None if there is no request; the watch also fires when one is created or deleted."""
         node = await self._get_node(paths.REASSIGN_PARTITIONS, watch)
         if node is None:
             return None
@@ -163,7 +166,7 @@ class MetadataReader:
     async def get_preferred_replica_election(
         self, watch: Watch | None = None
     ) -> tuple[TopicPartition, ...] | None:
-        """None if nothing is asked; the watch is for the beginning and the end of it, too."""
+        """None if there is no request; the watch also fires when one is created or deleted."""
         node = await self._get_node(paths.PREFERRED_REPLICA_ELECTION, watch)
         if node is None:
             return None
@@ -172,7 +175,7 @@ class MetadataReader:
         )
         return () if payload is None else payload.partitions
 
-    # Notifications: by name, the oldest first; what cannot be read says nothing, but has a name
+    # Notifications, oldest first.  An unreadable one is listed by name, without content.
 
     async def get_isr_change_notifications(
         self, watch: Watch | None = None
@@ -186,7 +189,7 @@ class MetadataReader:
     async def get_log_dir_event_notifications(
         self, watch: Watch | None = None
     ) -> dict[str, int | None]:
-        """Whose log directories have failed."""
+        """Notification name -> id of the broker whose log directory failed."""
         nodes = await self.get_notifications(paths.LOG_DIR_EVENTS, watch)
         events = {
             name: _decode_or_none(LogDirEvent.decode, node, name) for name, node in nodes.items()
@@ -199,15 +202,15 @@ class MetadataReader:
         names = sequence.sort_children(await self._store.get_children(sequence.parent, watch))
         return await self._get_nodes({name: sequence.child_path(name) for name in names})
 
-    # What a cluster has one of
+    # Cluster-wide nodes
 
     async def get_finalized_features(self) -> FinalizedFeatures | None:
-        """None before the first controller; raises PayloadDamaged."""
+        """None before the first controller; raises CorruptPayload."""
         node = await self._get_node(paths.FEATURE, None)
         return None if node is None else FinalizedFeatures.decode(node.value, paths.FEATURE)
 
     async def get_latest_producer_id_block(self) -> LatestProducerIdsBlock:
-        """Raises PayloadDamaged: whoever guesses here would give ids away twice."""
+        """Raises CorruptPayload, because a guess could allocate producer ids twice."""
         value, stat = await self._store.get(paths.PRODUCER_ID_BLOCK)
         block = ProducerIdsBlock.decode(value, paths.PRODUCER_ID_BLOCK) if value else None
         return LatestProducerIdsBlock(block, stat.version)
@@ -250,7 +253,7 @@ def _decode_or_none(
     try:
         return decode(node.value, path)
     except CorruptPayload as error:
-        log.error("A node of the metadata store cannot be read and is passed over: %s", error)
+        log.error("Skipping an unreadable node of the metadata store: %s", error)
         return None
 
 

@@ -1,8 +1,8 @@
-"""What ``inter.broker.protocol.version`` means for the controller.
+"""What ``inter.broker.protocol.version`` means for the controller.  Kafka: MetadataVersion.
 
-A cluster is upgraded broker by broker: until all have the new code, everyone speaks as the old one
-does.  The setting names a release, such as ``3.9``, or a step on the way to one, such as
-``2.8-IV0``; a release means its last step.
+During a rolling upgrade all brokers use the protocol of the old version until every broker has the
+new code.  The setting names a release, such as ``3.9``, or an internal version of a release, such
+as ``2.8-IV0``.  A release means its last internal version.
 
 Owner: none; immutable, any thread.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: release -> its last step
+#: release -> its last internal version
 LAST_INTERNAL_VERSIONS: Mapping[tuple[int, ...], int] = {
     (0, 8, 0): 0,
     (0, 8, 1): 0,
@@ -46,20 +46,20 @@ LAST_INTERNAL_VERSIONS: Mapping[tuple[int, ...], int] = {
     (3, 8): 0,
     (3, 9): 0,
 }
-#: These were released without steps.
+#: Earlier releases have no internal versions.
 _FIRST_WITH_INTERNAL_VERSIONS = (0, 10, 0)
 _VERSION_PATTERN = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:-IV(\d+)|(?:\.\d+)*)", re.ASCII)
 
 
 class MetadataVersion(NamedTuple):
-    """A step on the way to a release, ordered as they came."""
+    """An internal version of a release; the order is the order of publication."""
 
     release: tuple[int, ...]
     internal_version: int
 
     @classmethod
     def parse(cls, text: str) -> MetadataVersion:
-        """Raises ValueError for a version that never was.  ``3.9.1`` means ``3.9``."""
+        """Raises ValueError for an unknown version.  ``3.9.1`` means ``3.9``."""
         match = _VERSION_PATTERN.fullmatch(text)
         release = tuple(map(int, match[1].split("."))) if match else ()
         if not match or release not in LAST_INTERNAL_VERSIONS:
@@ -80,7 +80,7 @@ class MetadataVersion(NamedTuple):
 
     @property
     def is_alter_partition_supported(self) -> bool:
-        """Leaders ask the controller to change the ISR; before, they wrote it to the store."""
+        """Leaders change the ISR through the controller; before, they wrote it to the store."""
         return self >= ((2, 7), 2)
 
     @property
@@ -89,12 +89,12 @@ class MetadataVersion(NamedTuple):
 
     @property
     def is_allocate_producer_ids_supported(self) -> bool:
-        """Brokers ask the controller for them; before, they claimed them in the store."""
+        """Brokers get producer ids from the controller; before, they claimed them in the store."""
         return self >= ((3, 0), 0)
 
     @property
     def is_leader_recovery_supported(self) -> bool:
-        """Whether a partition may be marked as led since an unclean election (KIP-704)."""
+        """Whether a partition can be marked as recovering from an unclean election (KIP-704)."""
         return self >= ((3, 2), 0)
 
 
@@ -102,7 +102,7 @@ LATEST = MetadataVersion((3, 9), 0)
 
 VersionThreshold = tuple[tuple[tuple[int, ...], int], int]
 
-#: (first step of the release that knows it, version of the request), the newest first
+#: (first internal version that supports it, version of the request), newest first
 LEADER_AND_ISR_VERSIONS: tuple[VersionThreshold, ...] = (
     (((3, 4), 0), 7),
     (((3, 2), 0), 6),
@@ -132,7 +132,7 @@ STOP_REPLICA_VERSIONS: tuple[VersionThreshold, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RequestVersions:
-    """In which versions the controller sends its requests."""
+    """The versions in which the controller sends its requests."""
 
     leader_and_isr: int
     update_metadata: int

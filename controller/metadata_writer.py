@@ -1,12 +1,15 @@
-"""What the controller changes in the tree, each write only as long as it is the controller.
+"""Writes of the controller to the metadata store, fenced by the controller epoch.
 
-Every write is conditional on the version of /controller_epoch, which the next controller raises
-before it does anything else: whoever finds it raised has been replaced, perhaps without knowing,
-and gets ControllerMoved.  Nothing but the event queue catches that; it resigns.
+Kafka: KafkaZkClient, with its expected controller epoch zk version.
 
-Each change is one pipelined run of the store, however many partitions it is about, and every
-partition or topic has an outcome of its own.  A write whose answer was lost is sent again by the
-store and may find itself done: what we meant to create and find as we meant it is created.
+Every write is conditional on the version of /controller_epoch, which a new controller increments
+before it does anything else.  A controller that was replaced, perhaps without noticing it, gets
+ControllerMoved.  Only the event queue catches this exception; the controller then resigns.
+
+Each change is one pipelined run of the store, however many partitions it contains, and every
+partition or topic has its own outcome.  The store repeats a write whose response was lost, and the
+repeated write may find itself applied.  So an existing node with exactly the intended value counts
+as created.
 
 Owner: the event loop.
 """
@@ -50,22 +53,22 @@ Key = TypeVar("Key")
 
 
 class ControllerMoved(Exception):
-    """Another broker is the controller now; nothing was written."""
+    """Another broker is the controller; nothing was written."""
 
 
 @dataclass(slots=True)
 class UpdateLeaderAndIsrResult:
-    """What became of changes to leaderships, partition by partition."""
+    """The result of a change of leader and ISR by partition."""
 
-    #: As they are now: with the epoch of this controller and the version of the node.
+    #: The new state, with the epoch of this controller and the version of the znode.
     finished: dict[TopicPartition, LeaderIsrAndControllerEpoch] = field(default_factory=dict)
-    #: Somebody else has changed them: look again, and decide again.
+    #: Changed concurrently: the caller reads the state and decides again.
     to_retry: list[TopicPartition] = field(default_factory=list)
     failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
 
 
 class MetadataWriter:
-    """Changes of the tree.  Those that return a dictionary return what failed, and why."""
+    """Typed writes.  Methods that return a dictionary return the error of each failed key."""
 
     def __init__(
         self, store: MetadataStore, context: ControllerContext, reader: MetadataReader
@@ -79,7 +82,7 @@ class MetadataWriter:
     async def create_topic_partition_states(
         self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
     ) -> UpdateLeaderAndIsrResult:
-        """Of partitions that had none, with the nodes above theirs."""
+        """Create the state nodes of new partitions, with their parent nodes."""
         intended = {
             partition: (
                 paths.partition_state(partition),
@@ -105,7 +108,7 @@ class MetadataWriter:
     async def update_leader_and_isr(
         self, leader_and_isrs: Mapping[TopicPartition, LeaderIsrAndControllerEpoch]
     ) -> UpdateLeaderAndIsrResult:
-        """Each only if its node still has the version that ``partition_epoch`` says."""
+        """Write each state only if its node still has the version ``partition_epoch``."""
         outcomes = await self._run_fenced(
             [
                 SetData(
@@ -144,7 +147,7 @@ class MetadataWriter:
     async def set_topic_assignments(
         self, topics: Mapping[str, TopicAssignment]
     ) -> dict[str, StoreError]:
-        """Ids and assignments of topics that are there."""
+        """Write ids and assignments of existing topics."""
         writes = [
             SetData(paths.topic(name), self._encode_topic(name, topics[name])) for name in topics
         ]
@@ -153,7 +156,7 @@ class MetadataWriter:
     async def update_assignments(
         self, assignments: Mapping[TopicPartition, ReplicaAssignment]
     ) -> dict[str, StoreError]:
-        """Partitions of topics that are there; what somebody else has added to them stays."""
+        """Update partitions of existing topics; partitions added concurrently are kept."""
         remaining: dict[str, dict[int, ReplicaAssignment]] = {}
         for (name, number), assignment in assignments.items():
             remaining.setdefault(name, {})[number] = assignment
@@ -182,7 +185,7 @@ class MetadataWriter:
         return failed
 
     async def create_topic_deletions(self, topics: Collection[str]) -> dict[str, StoreError]:
-        """NodeExists for those that are to be deleted already."""
+        """NodeExists for topics that are already marked for deletion."""
         outcomes = await self._run_fenced([Create(paths.topic_to_delete(name)) for name in topics])
         return _failures(topics, outcomes)
 
@@ -190,7 +193,10 @@ class MetadataWriter:
         return await self._delete_nodes({name: paths.topic_to_delete(name) for name in topics})
 
     async def delete_topics(self, topics: Collection[str]) -> dict[str, StoreError]:
-        """All that is known of them; last, that they are to be deleted: a crash comes back here."""
+        """Delete all nodes of the topics.
+
+        The deletion mark goes last: after a crash the next controller repeats the deletion.
+        """
         failed = await self._delete_recursive({name: paths.topic(name) for name in topics})
         deleted = [name for name in topics if name not in failed]
         failed |= await self._delete_nodes(
@@ -204,7 +210,7 @@ class MetadataWriter:
     async def set_or_create_entity_configs(
         self, configs: Mapping[paths.ConfigEntity, Mapping[str, str]]
     ) -> dict[paths.ConfigEntity, StoreError]:
-        """The last writer wins, as with Kafka."""
+        """The last writer wins, as in Kafka."""
         intended = {
             entity: (entity.path, EntityConfig(config, self._extra_fields(entity.path)).encode())
             for entity, config in configs.items()
@@ -222,19 +228,19 @@ class MetadataWriter:
     async def create_config_change_notifications(
         self, entities: Iterable[paths.ConfigEntity]
     ) -> None:
-        """Tell all brokers to read these again."""
+        """Make all brokers read the configurations of ``entities`` again."""
         changes = [ConfigChangeNotification(entity).encode() for entity in entities]
         path = paths.CONFIG_CHANGES.create_path
         _raise_first_error(
             await self._run_fenced([Create(path, each, is_sequential=True) for each in changes])
         )
 
-    # What tools asked for, and notifications
+    # Requests of tools, and notifications
 
     async def set_or_create_partition_reassignment(
         self, replicas: Mapping[TopicPartition, tuple[int, ...]]
     ) -> None:
-        """What is left to do of what was asked; nothing left, nothing there."""
+        """Write the reassignments that are not complete; without any, delete the node."""
         path = paths.REASSIGN_PARTITIONS
         if not replicas:
             _raise_first_error((await self._delete_nodes({path: path})).values())
@@ -251,14 +257,14 @@ class MetadataWriter:
         failed = await self._delete_nodes({name: sequence.child_path(name) for name in names})
         _raise_first_error(failed.values())
 
-    # What a cluster has one of
+    # Cluster-wide nodes
 
     async def write_features(self, features: FinalizedFeatures, *, version: int) -> None:
-        """``version`` is that of the payload."""
+        """``version`` is the version of the payload format."""
         await self._set_or_create(paths.FEATURE, features.encode(version=version))
 
     async def claim_producer_id_block(self, block: ProducerIdsBlock, *, version: int) -> bool:
-        """Whether nobody else was faster; ``version`` is that of the block before."""
+        """Return whether the claim succeeded; ``version`` is the node's version before it."""
         value = block.encode()
         outcome, current = await self._run_fenced(
             [SetData(paths.PRODUCER_ID_BLOCK, value, version), GetData(paths.PRODUCER_ID_BLOCK)]
@@ -268,10 +274,13 @@ class MetadataWriter:
         _raise_first_error([outcome])
         return True
 
-    # Parts
+    # Helpers
 
     async def _set_or_create(self, path: str, value: bytes) -> None:
-        """Whether there is a node or not; one that is resent finds what it has created itself."""
+        """Write the node, whether it exists or not.
+
+        A repeated create may find the node that its first attempt created.
+        """
         (outcome,) = await self._run_fenced([SetData(path, value)])
         if isinstance(outcome, NoNode):
             (outcome,) = await self._run_fenced([Create(path, value)])
@@ -291,7 +300,7 @@ class MetadataWriter:
     async def _exclude_own_creations(
         self, intended: Mapping[Key, tuple[str, bytes]], failed: dict[Key, StoreError]
     ) -> dict[Key, StoreError]:
-        """What failed, but for nodes that are there with the value that was meant for them."""
+        """Remove the failures whose node exists with the intended value."""
         existing = [key for key, error in failed.items() if isinstance(error, NodeExists)]
         if existing:
             nodes = await self._store.run([GetData(intended[key][0]) for key in existing])
@@ -304,7 +313,7 @@ class MetadataWriter:
         return failed
 
     async def _delete_nodes(self, paths_by_key: Mapping[Key, str]) -> dict[Key, StoreError]:
-        """What is gone already is as good as deleted."""
+        """A node that does not exist counts as deleted."""
         outcomes = await self._run_fenced([Delete(path) for path in paths_by_key.values()])
         for path in paths_by_key.values():
             self._reader.extras.pop(path, None)
@@ -312,7 +321,7 @@ class MetadataWriter:
         return {key: error for key, error in failed.items() if not isinstance(error, NoNode)}
 
     async def _delete_recursive(self, roots: Mapping[Key, str]) -> dict[Key, StoreError]:
-        """Each node after those below it; a root has failed if any of them has."""
+        """Delete children before parents; a root fails if any node below it fails."""
         nodes = level = list(roots.items())
         while level:
             outcomes = await self._store.run([GetChildren(path) for _, path in level])
@@ -333,7 +342,7 @@ class MetadataWriter:
     def _with_epoch_and_version(
         self, leader_and_isr: LeaderIsrAndControllerEpoch, *, version: int
     ) -> LeaderIsrAndControllerEpoch:
-        # Not by ``replace``, which takes four times as long; there may be thousands.
+        # Not dataclasses.replace, which takes four times as long; there may be thousands of states.
         return LeaderIsrAndControllerEpoch(
             leader_and_isr.leader,
             leader_and_isr.leader_epoch,
@@ -363,7 +372,7 @@ class MetadataWriter:
 def _assignment_update(
     name: str, node: ZNode, changes: Mapping[int, ReplicaAssignment]
 ) -> SetData | None:
-    """None if it is so already."""
+    """None if the assignment is already as requested."""
     topic = TopicAssignment.decode(node.value, name)
     changed = replace(topic, partitions={**topic.partitions, **changes})
     if changed == topic:

@@ -1,7 +1,9 @@
-"""What is done when replicas are gone, with their broker or with a log directory of it.
+"""Handling of replicas that go offline because their broker or log directory failed.
 
-Partitions that they led get other leaders, if any can lead; they leave the in-sync replicas; those
-that were being deleted cannot be for now.  All brokers are told.
+Kafka: KafkaController.onReplicasBecomeOffline.  The controller elects new leaders for the
+partitions that these replicas led, where another replica can lead.  It removes the replicas from
+the ISR, and marks a replica whose topic is being deleted as ineligible for deletion.  All brokers
+receive an UpdateMetadata request.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -18,13 +20,13 @@ from odradek.controller.replica_state import ReplicaState
 
 
 class TopicDeletions(Protocol):
-    """The part of the deletion of topics that the loss of replicas needs."""
+    """The part of TopicDeletionManager that offline replicas need."""
 
     async def fail_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None: ...
 
 
 class OfflineReplicaHandler:
-    """Takes replicas out of service that the context shows as not online."""
+    """Changes replicas that the controller context shows as not online to OFFLINE."""
 
     def __init__(
         self, services: ControllerServices, topic_deletion_manager: TopicDeletions

@@ -1,7 +1,7 @@
-"""The life of a partition, as the controller sees it.
+"""The states of a partition in the controller, and the valid transitions.  Kafka: PartitionState.
 
-A table of moves and nothing else: no store, no network, no clock.  The machine that acts on it is
-in partition_machine.py.
+This module is only a table: no store, no network, no clock.  partition_state_machine.py performs
+the transitions.
 
 Owner: none; immutable, any thread.
 """
@@ -12,12 +12,12 @@ from enum import Enum
 
 class PartitionState(Enum):
     NON_EXISTENT = "never created, or deleted"
-    NEW = "has replicas, has no leader yet"
+    NEW = "has replicas, but no leader and ISR yet"
     ONLINE = "has a leader"
-    OFFLINE = "its leader died"
+    OFFLINE = "its leader failed"
 
 
-#: state -> the states it may move to
+#: state -> the valid next states
 VALID_TRANSITIONS: Mapping[PartitionState, frozenset[PartitionState]] = {
     PartitionState.NON_EXISTENT: frozenset({PartitionState.NEW}),
     PartitionState.NEW: frozenset({PartitionState.ONLINE, PartitionState.OFFLINE}),

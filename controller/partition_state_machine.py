@@ -1,14 +1,16 @@
-"""Moves partitions from state to state: the store first, then the context, then the brokers.
+"""Changes the states of partitions.  Kafka: ZkPartitionStateMachine.
 
-    NEW                     it has replicas; nothing is written
-    NEW -> ONLINE           its first replica that is alive leads, all that are alive are in sync
+Each transition changes the store first, then the controller context, then the request batch.
+
+    NEW                     the partition has replicas; nothing is written
+    NEW -> ONLINE           the first live replica becomes the leader, all live replicas the ISR
     ONLINE -> ONLINE,
-    OFFLINE -> ONLINE       a leader is elected, on one of four occasions: see leader_election.py
-    OFFLINE, NON_EXISTENT   only noted
+    OFFLINE -> ONLINE       a leader is elected by one of four strategies: see leader_election.py
+    OFFLINE, NON_EXISTENT   only the state in the context changes
 
-What the table of moves does not have is refused and logged.  A partition that cannot be moved stays
-where it is; others are moved all the same.  Nothing is sent here: what brokers are to be told is in
-the batch.
+A transition that the table of valid transitions does not contain is rejected and logged.  A failed
+partition keeps its state; the other partitions still change.  This module sends nothing: it adds
+the requests for the brokers to the ControllerBrokerRequestBatch.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -39,26 +41,26 @@ from odradek.controller.partition_state import VALID_TRANSITIONS, PartitionState
 from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("state.change.logger")
 
 UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
-#: For each partition that was to be led, by whom, or why not.
+#: For each partition that should become ONLINE: its new leader and ISR, or the error.
 StateChangeResults = dict[TopicPartition, LeaderIsrAndControllerEpoch | StateChangeFailed]
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionRules:
-    """What the cluster's settings say of elections."""
+    """The cluster-wide settings for leader elections."""
 
-    #: Of topics that say nothing themselves; asked each time, since it may change.
+    #: The default for topics without their own setting.  It is dynamic, so each election reads it.
     allows_unclean: Callable[[], bool]
-    #: Whether brokers know what a leader after an unclean election is (KIP-704).
+    #: Whether all brokers understand the leader recovery state after an unclean election (KIP-704).
     is_leader_recovery_supported: bool = True
 
 
 class PartitionStateMachine:
-    """The only one to change partitions' states."""
+    """Changes the states of partitions.  Invariant: no other class does."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class PartitionStateMachine:
         self._leader_and_isr_updater = LeaderAndIsrUpdater(context, reader, writer)
 
     async def start(self) -> StateChangeResults:
-        """Find out what state all partitions are in, and elect leaders for those without."""
+        """Set the initial state of all partitions, and elect leaders for those without one."""
         for partition in self._context.partitions:
             self._context.put_partition_state(partition, self._initial_state(partition))
         return await self.trigger_online_partition_state_change()
@@ -84,7 +86,10 @@ class PartitionStateMachine:
     async def trigger_online_partition_state_change(
         self, topic: str | None = None
     ) -> StateChangeResults:
-        """Try again for whatever waits for a leader: of one topic, or of all that are to stay."""
+        """Elect leaders for NEW and OFFLINE partitions of one topic, or of all topics.
+
+        Topics that are being deleted are skipped.
+        """
         waiting = [
             partition
             for partition in self._context.new_or_offline_partitions
@@ -103,9 +108,13 @@ class PartitionStateMachine:
         *,
         allows_unclean: bool = False,
     ) -> StateChangeResults:
-        """``occasion`` is needed to be ONLINE again; ``allows_unclean`` overrides what topics say.
+        """Change partitions to a state.
 
-        Of moves to ONLINE, tells who leads or why nobody does.
+        ``strategy`` is required for a partition that is not NEW and should become ONLINE.
+        ``allows_unclean`` overrides the topics' unclean.leader.election.enable.
+
+        Returns the invalid transitions and, for ONLINE, the new leadership or the error of each
+        partition.
         """
         valid, results = self._check_valid_state_changes(partitions, target_state)
         if target_state is PartitionState.ONLINE:
@@ -246,7 +255,10 @@ class PartitionStateMachine:
         strategy: PartitionLeaderElectionStrategy,
         allows_unclean: bool,
     ) -> set[str]:
-        """Topics; asked only of those where it matters."""
+        """Return the topics that allow an unclean election.
+
+        Reads the configuration only of topics with a partition whose ISR is entirely offline.
+        """
         if strategy is not PartitionLeaderElectionStrategy.OFFLINE_PARTITION:
             return set()
         topics = {
@@ -291,7 +303,8 @@ def _log_unclean_election(
     partition: TopicPartition, leader_and_isr: LeaderIsrAndControllerEpoch
 ) -> None:
     log.warning(
-        "Partition %s is led by %d, which was not in sync: records may be lost",
+        "Unclean leader election for partition %s: broker %d was not in the ISR; "
+        "records may be lost",
         partition,
         leader_and_isr.leader,
     )

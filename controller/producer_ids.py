@@ -1,8 +1,10 @@
-"""Producer ids, in blocks: no two brokers ever give away the same one.
+"""Allocation of producer ids in blocks.  Kafka: ZkProducerIdManager, processAllocateProducerIds.
 
-The store holds the block that was given away last; the next begins after it, and is claimed by a
-write that is conditional on nobody having claimed one meanwhile: brokers that speak a version
-before 3.0 claim theirs themselves.
+Invariant: no two brokers ever assign the same producer id.
+
+The store holds the block that was allocated last, and the next block starts after it.  The write
+that claims a block is conditional on the znode's version, because brokers with an inter-broker
+protocol before 3.0 claim blocks without the controller.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -16,7 +18,7 @@ from odradek.controller.store.payloads.cluster import ProducerIdsBlock
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, StaleBrokerEpoch
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 BLOCK_SIZE = 1000
 LAST_ID = 2**63 - 1
@@ -25,7 +27,7 @@ LAST_ID = 2**63 - 1
 async def allocate(
     services: ControllerServices, broker_id: int, *, broker_epoch: int
 ) -> ProducerIdsBlock:
-    """A block for this broker alone."""
+    """Allocate the next block to this broker."""
     broker = services.context.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED)
@@ -36,12 +38,12 @@ async def allocate(
         block = _next_block(latest.block, broker_id)
         if await services.writer.claim_producer_id_block(block, version=latest.version):
             start, end = block.block_start, block.block_end
-            log.info("Broker %d has the producer ids from %d to %d", broker_id, start, end)
+            log.info("Allocated producer ids to broker %d: from %d to %d", broker_id, start, end)
             return block
 
 
 def _next_block(latest: ProducerIdsBlock | None, broker_id: int) -> ProducerIdsBlock:
     first = 0 if latest is None else latest.block_end + 1
     if first > LAST_ID - BLOCK_SIZE:
-        raise KafkaError("There are no producer ids left.")
+        raise KafkaError("No producer ids are left: the last block has been allocated.")
     return ProducerIdsBlock(broker_id, block_start=first, block_end=first + BLOCK_SIZE - 1)

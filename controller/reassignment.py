@@ -1,21 +1,28 @@
-"""Partitions move to other brokers (KIP-455).
+"""Reassignment of partitions to other brokers (KIP-455).
 
-    begun      the topic's node says what is being added and removed; until the end all of them are
-               replicas.  The leader is told in a new epoch, new replicas are told to follow it
-    complete   when all of the target are in sync: one of them leads; what was to be removed leaves
-               the in-sync replicas and is deleted; last, the topic's node has the target alone
+Kafka: KafkaController.onPartitionReassignment, processApiPartitionReassignment and
+processZkPartitionReassignment.
 
-Cancelled is reassigned to where it was; replaced is reassigned to somewhere else.  In both cases
-what was being added for nothing leaves the in-sync replicas first, and then the node.
+    started    the topic's znode names the replicas being added and removed; until completion all of
+               them are replicas.  The controller sends LeaderAndIsr with a new leader epoch to the
+               existing replicas, and starts the new replicas as followers
+    complete   when all target replicas are in the ISR: a target replica becomes the leader, the
+               removed replicas leave the ISR and are deleted, and last the topic's znode is written
+               with the target replicas alone
 
-It is asked for by a request or by the node /admin/reassign_partitions, out of which each partition
-is taken when it is complete or was asked for otherwise.  The last one asked counts.
+A cancellation is a reassignment to the original replicas; a replacement is a reassignment to
+another target.  In both cases the added replicas that are no longer needed leave the ISR first, and
+the topic's znode afterwards.
 
-The topic's node alone says what is under way, and is written last both when replicas go and when it
-is over.  So the next controller finds every replica that there is, wherever the last one was
-interrupted, and does the step again.
+A reassignment is requested by AlterPartitionReassignments or by the znode
+/admin/reassign_partitions.  The controller removes a partition from that znode when its
+reassignment completes or when a request replaces it.  The latest request for a partition counts.
 
-All partitions that are at the same step are moved together, each step with one run of the store.
+Crash order: the topic's znode is the only record of reassignments in progress.  It is written last,
+both when unneeded replicas are removed and when the reassignment completes.  So the next controller
+finds every existing replica, and repeats the step at which the previous controller failed.
+
+Partitions at the same step are processed together, with one round of store operations per step.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -44,19 +51,19 @@ from odradek.controller.store.base import StoreError, Watch
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 Assignments = dict[TopicPartition, ReplicaAssignment]
 
 
 class TopicDeletions(Protocol):
-    """The part of the deletion of topics that the end of a reassignment needs."""
+    """The part of TopicDeletionManager that a completed reassignment needs."""
 
     async def resume_deletion_for_topics(self, topics: Collection[str]) -> None: ...
 
 
 class PartitionReassignmentManager:
-    """Those under way.  ``watch`` is for /admin/reassign_partitions."""
+    """Runs the partition reassignments.  ``watch`` is the watch of /admin/reassign_partitions."""
 
     def __init__(
         self,
@@ -73,7 +80,7 @@ class PartitionReassignmentManager:
         )
 
     async def start(self) -> None:
-        """Go on with those that the last controller had begun, and begin what the node asks."""
+        """Continue the reassignments in progress, and start those that the znode requests."""
         started = await self.process_zk_partition_reassignment()
         await self._continue_reassignments(
             each
@@ -84,13 +91,18 @@ class PartitionReassignmentManager:
     async def alter_partition_reassignments(
         self, reassignments: ReassignmentTargets, *, allow_replication_factor_change: bool = True
     ) -> ReassignmentResults:
-        """Begin, replace or cancel; why not, where it was not done."""
+        """Start, replace or cancel reassignments; return the error, or None, of each partition."""
         planned, rejected = self._plan(
             reassignments, allow_replication_factor_change=allow_replication_factor_change
         )
         if rejected:
             first, error = next(iter(rejected.items()))
-            log.info("%d are not reassigned, %s among them: %s", len(rejected), first, error)
+            log.info(
+                "Skipping reassignment of %d partition(s), first %s: %s",
+                len(rejected),
+                first,
+                error,
+            )
         if planned:
             await self._maybe_remove_from_zk_reassignment(lambda partition, _: partition in planned)
         results = await self._start_reassignments(planned)
@@ -102,7 +114,7 @@ class PartitionReassignmentManager:
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None
     ) -> Mapping[TopicPartition, ReplicaAssignment]:
-        """Those of the partitions that are being reassigned; None: of all."""
+        """Return the reassignments in progress of these partitions, or of all if None."""
         requested = (
             sorted(self._context.partitions_being_reassigned) if partitions is None else partitions
         )
@@ -114,9 +126,10 @@ class PartitionReassignmentManager:
         }
 
     async def process_zk_partition_reassignment(self) -> Collection[TopicPartition]:
-        """Do what the node asks for, if it is there; what was begun.
+        """Start what the znode requests, if it exists; return the partitions that were started.
 
-        It changes also when we take something out of it: what is under way then goes on.
+        The watch also fires when this controller removes partitions from the znode.  Reassignments
+        already in progress then just continue.
         """
         requested = await self._services.reader.get_partition_reassignment(self._watch)
         if requested is None:
@@ -130,7 +143,9 @@ class PartitionReassignmentManager:
         results = await self._start_reassignments(new)
         rejected |= {each: error for each, error in results.items() if error is not None}
         for partition, error in rejected.items():
-            log.warning("%s is not reassigned to %s: %s", partition, requested[partition], error)
+            log.warning(
+                "Skipping reassignment of %s to %s: %s", partition, requested[partition], error
+            )
         if rejected or not requested:
             await self._maybe_remove_from_zk_reassignment(
                 lambda partition, _: partition in rejected
@@ -140,14 +155,14 @@ class PartitionReassignmentManager:
     async def process_partition_reassignment_isr_change(
         self, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Some may be complete now."""
+        """Complete the reassignments whose target replicas are all in the ISR now."""
         in_progress = [
             each for each in partitions if each in self._context.partitions_being_reassigned
         ]
         await self._complete_reassignments(await self._find_complete(in_progress))
 
     async def maybe_resume_reassignments(self, broker_ids: Collection[int]) -> None:
-        """Those that were waited for may be among them."""
+        """Continue the reassignments that involve brokers which have just started."""
         new_broker_ids = set(broker_ids)
         assignments = {
             partition: self._context.assignment(partition)
@@ -165,19 +180,19 @@ class PartitionReassignmentManager:
             if new_broker_ids.intersection(assignments[each].target_replicas)
         )
 
-    # Asked for
+    # Requests
 
     def _plan(
         self, reassignments: ReassignmentTargets, **options: bool
     ) -> tuple[Assignments, dict[TopicPartition, KafkaError]]:
-        """``terms`` are those of decide_assignment."""
+        """Plan each reassignment; ``options`` are those of plan_reassignment."""
         planned: Assignments = {}
         rejected: dict[TopicPartition, KafkaError] = {}
         for partition, target in reassignments.items():
             try:
                 planned[partition] = plan_reassignment(self._context, partition, target, **options)
             except KafkaError as error:
-                # Where it was raised would hold all of them, and be held by them.
+                # The traceback would keep all plans alive, in a reference cycle.
                 rejected[partition] = error.with_traceback(None)
         return planned, rejected
 
@@ -195,17 +210,22 @@ class PartitionReassignmentManager:
             each: target for each, target in requested.items() if not should_remove(each, target)
         }
         if len(remaining) < len(requested) or not remaining:
-            log.info("The node for reassignments asks for %d more partitions", len(remaining))
+            log.info("Partitions remaining in /admin/reassign_partitions: %d", len(remaining))
             await self._services.writer.set_or_create_partition_reassignment(remaining)
 
-    # Begun
+    # Start
 
     async def _start_reassignments(
         self, planned: Assignments
     ) -> dict[TopicPartition, KafkaError | None]:
         previous = {partition: self._context.assignment(partition) for partition in planned}
         for partition, assignment in planned.items():
-            log.info("%s is reassigned from %s to %s", partition, previous[partition], assignment)
+            log.info(
+                "Starting reassignment of %s from %s to %s",
+                partition,
+                previous[partition],
+                assignment,
+            )
             self._context.update_assignment(partition, assignment)
         unneeded = [
             PartitionAndReplica(partition, broker)
@@ -216,9 +236,10 @@ class PartitionReassignmentManager:
         await self._move_leaders_off_removed_replicas(planned)
         await replica_removal.remove(self._services, unneeded)
         if unneeded:
-            # Before the tree forgets them: nobody could tell their brokers afterwards.
+            # Send before the znode drops these replicas: a later controller would not know them.
             self._services.request_batch.send_requests_to_brokers()
-        # What ends with this is written when it is over: the next controller would not go on.
+        # A reassignment that this step completes is written on completion only; otherwise the
+        # next controller would not know that it must finish it.
         to_persist = {
             each: assignment
             for each, assignment in planned.items()
@@ -227,14 +248,14 @@ class PartitionReassignmentManager:
         failed = await self._services.writer.update_assignments(to_persist)
         started = [each for each in planned if each not in to_persist or each.topic not in failed]
         for partition in planned.keys() - started:
-            log.error("%s could not be reassigned: %r", partition, failed[partition.topic])
+            log.error("Failed to reassign %s: %r", partition, failed[partition.topic])
             self._context.update_assignment(partition, previous[partition])
         self._context.partitions_being_reassigned.update(started)
         failed |= await self._continue_reassignments(started)
         return {each: KafkaError() if each.topic in failed else None for each in planned}
 
     async def _move_leaders_off_removed_replicas(self, planned: Assignments) -> None:
-        """Away from replicas that were being added and shall go; some lead already."""
+        """Elect new leaders where the leader is an added replica that is no longer assigned."""
         leaders = {partition: self._context.leader(partition) for partition in planned}
         to_move = [
             partition
@@ -245,7 +266,7 @@ class PartitionReassignmentManager:
         results = await change_state(
             to_move, PartitionState.ONLINE, PartitionLeaderElectionStrategy.OFFLINE_PARTITION
         )
-        # Those are led again when one of them is back that stay.
+        # These partitions get a leader when one of their remaining replicas is online again.
         failed = [
             each for each in to_move if not isinstance(results[each], LeaderIsrAndControllerEpoch)
         ]
@@ -254,7 +275,7 @@ class PartitionReassignmentManager:
     async def _continue_reassignments(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[str, StoreError]:
-        """Each to where it can come now; topics in which that could not be written."""
+        """Advance each reassignment as far as possible; return the store errors by topic."""
         in_progress = [*partitions]
         await self._start_new_replicas(in_progress)
         await self._elect_missing_leaders(in_progress)
@@ -265,7 +286,10 @@ class PartitionReassignmentManager:
         return await self._complete_reassignments(complete)
 
     async def _start_new_replicas(self, partitions: Iterable[TopicPartition]) -> None:
-        """Those that the last controller had started are told by the new epoch."""
+        """Start the added replicas that do not exist yet.
+
+        Replicas that a previous controller started receive LeaderAndIsr with the new leader epoch.
+        """
         added = [
             PartitionAndReplica(partition, broker)
             for partition in partitions
@@ -276,10 +300,10 @@ class PartitionReassignmentManager:
         await self._services.replica_state_machine.handle_state_changes(new, ReplicaState.NEW)
 
     async def _elect_missing_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Leaders for those that nobody else elects one for.
+        """Elect leaders where no other part of the controller does.
 
-        A partition that never had one may have its first on a new replica.  Of a topic that is to
-        be deleted nobody else cares, but the deletion waits for the reassignment.
+        A partition that never had a leader may get its first one on an added replica.  Other
+        elections skip topics that are being deleted, but the deletion waits for the reassignment.
         """
         leaderless = [
             each for each in partitions if each in self._context.new_or_offline_partitions
@@ -299,7 +323,7 @@ class PartitionReassignmentManager:
     async def _update_leader_epoch_and_send_request(
         self, partitions: Iterable[TopicPartition]
     ) -> None:
-        """In a new epoch, so that everyone hears of what is assigned now."""
+        """Increment the leader epoch, and send LeaderAndIsr to all replicas of the assignment."""
 
         async def decide(current: LeaderAndIsrByPartition) -> LeaderAndIsrByPartition:
             return {each: leadership.new_epoch() for each, leadership in current.items()}
@@ -310,17 +334,17 @@ class PartitionReassignmentManager:
             self._services.request_batch.add_leader_and_isr_request(
                 assignment.origin_replicas, partition
             )
-            # Whoever is new may choose a directory though others of it have failed.
+            # A new replica may be created in another log directory even if some are offline.
             self._services.request_batch.add_leader_and_isr_request(
                 assignment.adding_replicas, partition, is_new=True
             )
         for partition, error in changes.failed.items():
-            log.error("The leader of %s is not told what is assigned: %r", partition, error)
+            log.error("Failed to update the leader epoch of %s: %r", partition, error)
 
-    # Complete
+    # Completion
 
     async def _find_complete(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """By what the store says: brokers of old versions write there themselves."""
+        """Read the ISR from the store, because brokers of old versions change it there directly."""
         self._context.partition_leadership_info |= (
             await self._services.reader.get_topic_partition_states(partitions)
         )
@@ -374,7 +398,7 @@ class PartitionReassignmentManager:
             lambda each, target: each in final and target == final[each].replicas
         )
         self._services.request_batch.add_update_metadata_request(partitions)
-        # Before the tree forgets what was removed, as above.
+        # Send before the znode drops the removed replicas, as in _start_reassignments.
         self._services.request_batch.send_requests_to_brokers()
         return await self._persist_final_assignments(final)
 
@@ -401,12 +425,16 @@ class PartitionReassignmentManager:
     async def _persist_final_assignments(
         self, final_assignments: Assignments
     ) -> dict[str, StoreError]:
-        """The last step: nothing is under way any more."""
+        """Write the target replicas to the topics' znodes, which ends the reassignments."""
         failed = await self._services.writer.update_assignments(final_assignments)
         for topic, error in failed.items():
-            log.error("The reassignment of %s is complete, but not in the store: %r", topic, error)
+            log.error(
+                "Failed to write the completed reassignment of topic %s to the store: %r",
+                topic,
+                error,
+            )
         for partition, assignment in final_assignments.items():
-            log.info("%s is reassigned to %s", partition, list(assignment.replicas))
+            log.info("Completed reassignment of %s to %s", partition, list(assignment.replicas))
             self._context.partitions_being_reassigned.discard(partition)
         await self._topic_deletion_manager.resume_deletion_for_topics(
             sorted({partition.topic for partition in final_assignments})

@@ -1,13 +1,13 @@
-"""What is asked of reassignments, checked: may it be done, and what will be assigned then?
+"""Validation of reassignments, and the requests and responses that carry them.
 
-    decide_assignment   a partition and where it shall go -> Assignment
+    plan_reassignment   a partition and its target replicas -> ReplicaAssignment
 
-raises the KafkaError that Kafka answers, and looks for mistakes in Kafka's order, since a request
-may contain several.  What would leave a partition without any replica in sync is refused, which
-Kafka of this version would do and lose its records by.
+plan_reassignment raises the KafkaError that Kafka returns.  It checks in Kafka's order, because a
+request may contain several errors.  It also rejects a reassignment that would leave no in-sync
+replica; Kafka of this version accepts that, and loses the partition's records.
 
-The rest is AlterPartitionReassignments and ListPartitionReassignments as they travel: of a
-partition that is named twice the last word counts.
+The other functions parse AlterPartitionReassignments and ListPartitionReassignments requests, and
+build their responses.  If a request names a partition twice, the last entry counts.
 
 Owner: none; pure.
 """
@@ -39,7 +39,7 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import TopicPartition
 
-#: Where each partition shall go; None: back to where it was.
+#: The target replicas of each partition; None cancels its reassignment.
 ReassignmentTargets = Mapping[TopicPartition, tuple[int, ...] | None]
 ReassignmentResults = Mapping[TopicPartition, KafkaError | None]
 Value = TypeVar("Value")
@@ -53,10 +53,11 @@ def plan_reassignment(
     allow_offline_brokers: bool = False,
     allow_replication_factor_change: bool = True,
 ) -> ReplicaAssignment:
-    """On the way to the target; None cancels.  Raises a KafkaError.
+    """Return the assignment during the reassignment; a target of None cancels it.
 
-    Requests may add only brokers that are alive.  The node may name others: they may come yet.
-    Requests may say that there shall be no more and no fewer replicas than before (KIP-860).
+    Raises a KafkaError.  A request may add only live brokers.  The znode may also name brokers that
+    are offline, because they may start later (``allow_offline_brokers``).  A request may forbid a
+    change of the replication factor (KIP-860).
     """
     current = context.assignment(partition)
     if target_replicas is not None:
@@ -83,7 +84,9 @@ def plan_reassignment(
 
 def _check_target_replicas(target_replicas: Sequence[int]) -> None:
     if not target_replicas:
-        raise InvalidReplicaAssignment("A partition needs at least one replica.")
+        raise InvalidReplicaAssignment(
+            "Empty replica list in partition reassignment: at least one replica is required."
+        )
     if len(set(target_replicas)) < len(target_replicas):
         raise InvalidReplicaAssignment(
             f"Duplicate broker ids in partition reassignment: {list(target_replicas)}."
@@ -95,7 +98,7 @@ def _check_target_replicas(target_replicas: Sequence[int]) -> None:
 
 
 def _check_replication_factor(current: ReplicaAssignment, target_replicas: Sequence[int]) -> None:
-    """Against what a reassignment under way would lead to, if there is one."""
+    """Compare with the target of the reassignment in progress, if there is one."""
     if len(target_replicas) != len(current.target_replicas):
         raise InvalidReplicationFactor(
             f"The target has {len(target_replicas)} replicas, but the replication factor is "
@@ -158,7 +161,7 @@ def build_alter_response(
 def parse_list_request(
     request: ListPartitionReassignmentsRequest,
 ) -> tuple[TopicPartition, ...] | None:
-    """None: all of them."""
+    """Return the requested partitions; None means all."""
     if request.topics is None:
         return None
     return tuple(

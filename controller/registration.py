@@ -1,12 +1,17 @@
-"""How a broker comes into the tree: the roots, the cluster's id, its own id, its registration.
+"""Registration of a broker in the store: top-level paths, cluster id, broker id, broker znode.
 
-A broker registers by an ephemeral node whose creating transaction is its epoch.  A node of that
-name may be there already:
+Kafka: KafkaZkClient (createTopLevelPaths, createOrGetClusterId, registerBroker).
 
-    of this session     we made it, and did not hear that we had: it is the registration
-    of one before ours  it should have gone with that session; it is taken away
-    of any other        another broker has the id, or the last one of this name was killed so
-                        lately that its session lives on, for which one may wait
+A broker registers with an ephemeral znode; the zxid of its creation is the broker epoch.  If that
+znode exists already, the session that owns it decides:
+
+    this session                this broker created the znode, but lost the response: it is the
+                                registration
+    an earlier session of ours  the znode should have expired with that session; it is deleted and
+                                created again
+    any other session           another broker has the id, or this broker's previous process was
+                                killed and its session has not expired yet, which the caller can
+                                wait for (``register_with_timeout``)
 
 Owner: the event loop.
 """
@@ -38,46 +43,50 @@ from odradek.controller.store.base import (
 from odradek.controller.store.payloads.broker import BrokerRegistration
 from odradek.controller.store.payloads.cluster import ClusterId
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.zk")
 
-#: From this version on a registration names features.
+#: Since this version a registration contains features.
 FEATURES_SINCE = MetadataVersion((2, 7), 0)
 UNKNOWN_BROKER_EPOCH = -1
 
 
 class BrokerIdTaken(Exception):
-    """Another broker has registered by our id, or the one before us is not forgotten yet."""
+    """Another broker is registered under our id, or our previous session has not expired yet."""
 
 
-# What the first broker of a cluster makes, and all others find
+# Created by the first broker of a cluster
 
 
 async def create_top_level_paths(store: MetadataStore) -> None:
-    """The persistent nodes that everything else is below."""
+    """Create the persistent znodes that are the parents of all others."""
     outcomes = await store.run([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
     _raise_unless_expected(NodeExists, outcomes)
 
 
 async def create_or_get_cluster_id(store: MetadataStore, proposed_id: str) -> str:
-    """``proposed`` if the cluster has no id yet."""
+    """Return the cluster's id; if it has none yet, ``proposed_id`` becomes the id."""
     creations = [Create(paths.CLUSTER), Create(paths.CLUSTER_ID, ClusterId(proposed_id).encode())]
     _raise_unless_expected(NodeExists, await store.run(creations))
     return ClusterId.decode((await store.get(paths.CLUSTER_ID)).value).id
 
 
 async def generate_broker_id(store: MetadataStore, *, reserved_broker_max_id: int) -> int:
-    """One that no broker had before: how often a node was written, above what may be set."""
+    """Return an id that no broker had before.
+
+    It is the version of a znode that each call writes, added to reserved.broker.max.id.
+    """
     return reserved_broker_max_id + (await store.set(paths.BROKER_SEQUENCE, b"")).version
 
 
-# The broker itself
+# The registration of this broker
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """What a broker registers as; ``listener`` is where other brokers find it.
+    """The id and the registration of a broker, and the listeners that brokers use among themselves.
 
-    Controllers may go to another one of it; every broker of a cluster has the same ones.
+    The controller connects to ``control_plane_listener`` if it is set, otherwise to
+    ``inter_broker_listener``.  All brokers of a cluster use the same listener names.
     """
 
     broker_id: int
@@ -86,7 +95,7 @@ class BrokerIdentity:
     control_plane_listener: str = ""
 
     def has_required_listeners(self, registration: BrokerRegistration) -> bool:
-        """Whether it can be told what it leads, and others can follow it."""
+        """Whether the controller can connect to that broker, and others can fetch from it."""
         names = {each.listener for each in registration.endpoints}
         return (
             self.inter_broker_listener in names
@@ -95,7 +104,7 @@ class BrokerIdentity:
 
 
 class BrokerRegistrar:
-    """The broker's node, from session to session."""
+    """Creates the broker's znode, again in each new session."""
 
     def __init__(
         self, store: MetadataStore, identity: BrokerIdentity, metadata_version: MetadataVersion
@@ -105,17 +114,17 @@ class BrokerRegistrar:
         self._registration = identity.registration
         self._payload_version = 5 if metadata_version >= FEATURES_SINCE else 4
         self._own_session_ids: set[int] = set()
-        #: The broker's epoch in this session.
+        #: The broker epoch in this session.
         self.epoch = UNKNOWN_BROKER_EPOCH
 
     async def register_with_timeout(self, timeout_s: float) -> int:
-        """As ``register``, but whoever has the id gets this long to be forgotten."""
+        """Register; if the id is taken, wait up to ``timeout_s`` until its session expires."""
         try:
             return await self.register()
         except BrokerIdTaken as error:
             if not timeout_s:
                 raise
-            log.warning("%s  It is given %.0f s to be forgotten", error, timeout_s)
+            log.warning("%s; waiting up to %.0f s for its session to expire", error, timeout_s)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._wait_until_deregistered()
@@ -132,7 +141,7 @@ class BrokerRegistrar:
             has_changed.clear()
 
     async def register(self) -> int:
-        """The broker's epoch.  Raises BrokerIdTaken."""
+        """Create the broker's znode and return the broker epoch.  Raises BrokerIdTaken."""
         path = paths.broker(self._broker_id)
         stat = await self._create(path)
         while stat is None:
@@ -141,17 +150,20 @@ class BrokerRegistrar:
         self.epoch = stat.created_zxid
         addresses = ", ".join(map(str, self._registration.endpoints))
         log.info(
-            "Broker %d is registered at %s in epoch %d", self._broker_id, addresses, self.epoch
+            "Registered broker %d with addresses: %s, czxid (broker epoch): %d",
+            self._broker_id,
+            addresses,
+            self.epoch,
         )
         return self.epoch
 
     async def update(self, registration: BrokerRegistration) -> None:
-        """Tell of other endpoints; the epoch stays."""
+        """Write other endpoints into the registration; the broker epoch stays the same."""
         self._registration = registration
         await self._store.set(paths.broker(self._broker_id), self._encode())
 
     async def _create(self, path: str) -> Stat | None:
-        """None if there is one."""
+        """Return None if the znode exists."""
         create = Create(path, is_ephemeral=True)
         try:
             _, stat = await self._store.multi([create, SetData(path, self._encode(), version=0)])
@@ -163,7 +175,7 @@ class BrokerRegistrar:
         return stat
 
     async def _get_after_node_exists(self, path: str) -> Stat | None:
-        """The node that is there, if it is ours; None if it is gone by now."""
+        """Return the znode's stat if this session owns it, or None if it can be created again."""
         node = await self._get_node(path)
         if node is None or node.stat.ephemeral_owner == self._store.session_id:
             return None if node is None else node.stat
@@ -171,7 +183,7 @@ class BrokerRegistrar:
             raise BrokerIdTaken(
                 f"{path} is already registered by another session: broker.id must be unique"
             )
-        log.info("%s was left by a session of ours that is over, and is made again", path)
+        log.info("Deleting %s, which an expired session of this broker created", path)
         outcomes = await self._store.run([Delete(path, version=node.stat.version)])
         _raise_unless_expected((NoNode, BadVersion), outcomes)
         return None

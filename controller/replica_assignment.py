@@ -1,7 +1,7 @@
-"""Which brokers have a replica of a partition, also while they are being exchanged for others.
+"""The replicas of a partition, also during a reassignment.  Kafka: ReplicaAssignment.
 
-The first of the target is the preferred leader.  While a reassignment is under way all of them are
-replicas: those that stay, those being added and those being removed.
+The first target replica is the preferred leader.  During a reassignment ``replicas`` contains every
+replica: those that remain, those being added and those being removed.
 
 Owner: none; immutable, any thread.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAssignment:
-    """The replicas of one partition, in the order in which they are preferred."""
+    """The replicas of one partition, in order of preference."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
@@ -26,16 +26,16 @@ class ReplicaAssignment:
 
     @property
     def origin_replicas(self) -> tuple[int, ...]:
-        """As it was before, though perhaps in another order."""
+        """The replicas before the reassignment, possibly in another order."""
         return tuple(broker for broker in self.replicas if broker not in self.adding_replicas)
 
     @property
     def target_replicas(self) -> tuple[int, ...]:
-        """As it will be."""
+        """The replicas after the reassignment."""
         return tuple(broker for broker in self.replicas if broker not in self.removing_replicas)
 
     def reassign_to(self, target_replicas: Sequence[int]) -> ReplicaAssignment:
-        """On the way to another target, which comes first so that its order is known."""
+        """Start a reassignment; the target replicas come first, which preserves their order."""
         origin = self.origin_replicas
         replicas = tuple(dict.fromkeys((*target_replicas, *origin)))
         return ReplicaAssignment(

@@ -1,11 +1,13 @@
-"""Elections that nobody died for: people ask for them, or too many partitions are led by others.
+"""Leader elections on request, and the automatic rebalance of leaders.
 
-    preferred   the first replica of a partition shall lead again
-    unclean     a partition without a leader shall have one, though it was not in sync
+    preferred   the first replica of a partition becomes the leader again
+    unclean     a partition without a live leader gets one that may not be in the ISR
 
-Both can be asked for by a request; the first also by the node /admin/preferred_replica_election,
-which is taken away when that is done.  From time to time the first is done without being asked, for
-every broker of whose partitions more than the given part is led by others.
+Kafka: KafkaController.processReplicaLeaderElection, processZkPreferredReplicaElection and
+checkAndTriggerAutoLeaderRebalance.  An ElectLeaders request can start both types.  The znode
+/admin/preferred_replica_election can start a preferred election; the controller deletes the znode
+afterwards.  The automatic rebalance periodically starts a preferred election for each broker whose
+imbalance exceeds leader.imbalance.per.broker.percentage.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -33,22 +35,22 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class ElectionType(Enum):
-    """As a request numbers them."""
+    """The election types, with their numbers in an ElectLeaders request."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
-#: The leader that was elected, or why none was.
+#: For each partition the id of the elected leader, or the error.
 ElectionResults = dict[TopicPartition, int | KafkaError]
 
 
 class ReplicaLeaderElections:
-    """Moves leaders back where they belong."""
+    """Runs preferred and unclean leader elections."""
 
     def __init__(self, services: ControllerServices, watch: Watch) -> None:
         self._services = services
@@ -58,7 +60,10 @@ class ReplicaLeaderElections:
     async def process_replica_leader_election(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
     ) -> ElectionResults:
-        """Of all partitions if none are named; then those that need nothing are left out."""
+        """Elect leaders for these partitions, or for all partitions if None.
+
+        For all partitions, the result omits those that need no election.
+        """
         requested = self._partitions_not_being_deleted() if partitions is None else [*partitions]
         rejected = {
             each: error
@@ -79,17 +84,25 @@ class ReplicaLeaderElections:
         }
 
     async def process_preferred_replica_election(self) -> None:
-        """Do what the node asks for, if it is there, and take it away."""
+        """Run the elections that the znode requests, if it exists, and delete it."""
         reader = self._services.reader
         requested = await reader.get_preferred_replica_election(self._watch)
         if requested is None:
             return
-        log.info("%d partitions shall have their preferred leaders", len(requested))
+        log.info(
+            "Starting replica leader election (PREFERRED) for %d partition(s) "
+            "triggered by ZkTriggered",
+            len(requested),
+        )
         await self.process_replica_leader_election(ElectionType.PREFERRED, requested)
         await self._services.writer.delete_preferred_replica_election()
 
     async def check_and_trigger_auto_leader_rebalance(self, *, percentage: int) -> None:
-        """Give brokers back what prefers them, where others lead more than ``percentage`` of it."""
+        """Elect the preferred leaders of each broker that leads too few of its partitions.
+
+        A broker is imbalanced if other brokers lead more than ``percentage`` percent of the
+        partitions whose preferred leader it is.
+        """
         partitions_by_preferred_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for partition in self._partitions_not_being_deleted():
             replicas = self._context.assignment(partition).replicas
@@ -105,7 +118,12 @@ class ReplicaLeaderElections:
                     for each in imbalanced
                     if self._can_preferred_replica_be_leader(broker, each)
                 ]
-                log.info("Broker %d is given back %d partitions to lead", broker, len(candidates))
+                log.info(
+                    "Starting replica leader election (PREFERRED) of broker %d for %d partition(s) "
+                    "triggered by AutoTriggered",
+                    broker,
+                    len(candidates),
+                )
                 await self._on_replica_election(ElectionType.PREFERRED, candidates)
 
     def _partitions_not_being_deleted(self) -> list[TopicPartition]:
@@ -129,7 +147,7 @@ class ReplicaLeaderElections:
             is_needed = leader != self._context.assignment(partition).replicas[0]
         else:
             is_needed = leader in (None, NO_LEADER) or leader not in self._context.live_broker_ids
-        return None if is_needed else ElectionNotNeeded("It is led as it should be.")
+        return None if is_needed else ElectionNotNeeded("Leader election not needed.")
 
     async def _on_replica_election(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition]

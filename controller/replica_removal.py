@@ -1,7 +1,7 @@
-"""Replicas taken away for good: out of the in-sync replicas, stopped, deleted, forgotten.
+"""Permanent removal of replicas: out of the ISR, stopped, deleted, dropped from the context.
 
-Broker after broker, in the order of their ids: so Kafka does it, and so in-sync replicas, leader
-epochs and versions are afterwards what Kafka would have left.
+Replicas go offline broker by broker, in the order of broker ids, as in Kafka.  So the resulting
+ISR, leader epochs and partition epochs equal Kafka's.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -17,7 +17,7 @@ from odradek.controller.replica_state import ReplicaState
 
 
 async def stop(services: ControllerServices, replicas: Iterable[PartitionAndReplica]) -> None:
-    """Take them offline."""
+    """Change the replicas to OFFLINE, broker by broker."""
     by_broker: defaultdict[int, list[PartitionAndReplica]] = defaultdict(list)
     for replica in replicas:
         by_broker[replica.broker_id].append(replica)
@@ -28,7 +28,7 @@ async def stop(services: ControllerServices, replicas: Iterable[PartitionAndRepl
 
 
 async def remove(services: ControllerServices, replicas: Collection[PartitionAndReplica]) -> None:
-    """Nobody waits until the brokers have deleted them."""
+    """Delete the replicas; do not wait until the brokers have deleted them."""
     await stop(services, replicas)
     for state in (
         ReplicaState.DELETION_STARTED,

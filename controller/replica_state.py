@@ -1,7 +1,7 @@
-"""The life of a replica, as the controller sees it.
+"""The states of a replica in the controller, and the valid transitions.  Kafka: ReplicaState.
 
-A table of moves and nothing else: no store, no network, no clock.  The machine that acts on it is
-in replica_machine.py.
+This module is only a table: no store, no network, no clock.  replica_state_machine.py performs the
+transitions.
 
 Owner: none; immutable, any thread.
 """
@@ -13,14 +13,14 @@ from enum import Enum
 class ReplicaState(Enum):
     NON_EXISTENT = "never created, or deleted"
     NEW = "created for a new partition or a reassignment; can only become a follower"
-    ONLINE = "its broker is alive and knows of it"
-    OFFLINE = "its broker or its log directory is not there"
-    DELETION_STARTED = "its broker has been told to delete it"
+    ONLINE = "its broker is alive and has received LeaderAndIsr for it"
+    OFFLINE = "its broker or its log directory is offline"
+    DELETION_STARTED = "its broker is requested to delete it"
     DELETION_SUCCESSFUL = "its broker has deleted it"
-    DELETION_INELIGIBLE = "its broker could not delete it; to be tried again"
+    DELETION_INELIGIBLE = "its broker could not delete it; the deletion is retried"
 
 
-#: state -> the states it may move to
+#: state -> the valid next states
 VALID_TRANSITIONS: Mapping[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.NON_EXISTENT: frozenset({ReplicaState.NEW}),
     ReplicaState.NEW: frozenset({ReplicaState.ONLINE, ReplicaState.OFFLINE}),

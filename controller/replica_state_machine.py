@@ -1,18 +1,20 @@
-"""Moves replicas from state to state: the store first, then the context, then the brokers.
+"""Changes the states of replicas.  Kafka: ZkReplicaStateMachine.
 
-    NEW                    its broker is told to follow, if the partition has a leader
-    NEW -> ONLINE          only noted: it has been told
-    ONLINE                 its broker is told again who leads
-    OFFLINE                its broker is told to stop it; it leaves the in-sync replicas, unless it
-                           is the last of them, and leads no more; the others are told
-    DELETION_STARTED       its broker is told to delete it
+Each transition changes the store first, then the controller context, then the request batch.
+
+    NEW                    LeaderAndIsr to its broker, if the partition has a leader
+    NEW -> ONLINE          only the state changes: its broker has LeaderAndIsr already
+    ONLINE                 LeaderAndIsr to its broker again
+    OFFLINE                StopReplica to its broker; the replica leaves the ISR, unless it is the
+                           last member, and is no longer the leader; LeaderAndIsr to the others
+    DELETION_STARTED       StopReplica with deletion to its broker
     DELETION_SUCCESSFUL,
-    DELETION_INELIGIBLE    only noted
-    NON_EXISTENT           it is forgotten
+    DELETION_INELIGIBLE    only the state changes
+    NON_EXISTENT           the replica is removed from the context
 
-What the table of moves does not have is refused and logged.  A replica that cannot be moved stays
-where it is; others are moved all the same.  Nothing is sent here: what brokers are to be told is in
-the batch.
+A transition that the table of valid transitions does not contain is rejected and logged.  A failed
+replica keeps its state; the other replicas still change.  This module sends nothing: it adds the
+requests for the brokers to the ControllerBrokerRequestBatch.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -38,13 +40,13 @@ from odradek.controller.request_batch import ControllerBrokerRequestBatch
 from odradek.controller.store.base import NoNode
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("state.change.logger")
 
 Failures = dict[PartitionAndReplica, StateChangeFailed]
 
 
 class ReplicaStateMachine:
-    """The only one to change replicas' states."""
+    """Changes the states of replicas.  Invariant: no other class does."""
 
     def __init__(
         self,
@@ -58,10 +60,10 @@ class ReplicaStateMachine:
         self._leader_and_isr_updater = LeaderAndIsrUpdater(context, reader, writer)
 
     async def start(self) -> None:
-        """Find out which replicas are there.
+        """Set the initial state of all replicas.
 
-        Those that are not count as ineligible for deletion until their brokers are back, whether
-        or not their topics are to be deleted.
+        Offline replicas are ineligible for deletion until their brokers are back, whether or not
+        their topics are being deleted.
         """
         online: list[PartitionAndReplica] = []
         offline: list[PartitionAndReplica] = []
@@ -118,7 +120,9 @@ class ReplicaStateMachine:
         for replica in replicas:
             leader = self._context.leader(replica.partition)
             if leader == replica.broker_id:
-                failed[replica] = StateChangeFailed("it leads, and cannot be new")
+                failed[replica] = StateChangeFailed(
+                    "it is the leader and cannot become a new replica"
+                )
                 continue
             if leader is not None:
                 self._request_batch.add_leader_and_isr_request(
@@ -140,7 +144,10 @@ class ReplicaStateMachine:
         current = self._context.assignment(partition)
         if broker_id not in current.replicas:
             log.error(
-                "Replica %d of %s is not one of its assignment %s", broker_id, partition, current
+                "Adding replica %d to the assignment of %s, which does not contain it: %s",
+                broker_id,
+                partition,
+                current,
             )
             replicas = (*current.replicas, broker_id)
             self._context.update_assignment(
@@ -155,7 +162,7 @@ class ReplicaStateMachine:
             )
             self._context.replica_states.pop(PartitionAndReplica(partition, broker), None)
 
-    # Those that are going
+    # Offline replicas
 
     async def _take_offline(self, replicas: Collection[PartitionAndReplica]) -> Failures:
         offline_ids: dict[TopicPartition, set[int]] = {}
@@ -177,7 +184,7 @@ class ReplicaStateMachine:
             PartitionAndReplica(partition, broker): StateChangeFailed(repr(error))
             for partition, error in changes.failed.items()
             for broker in sorted(offline_ids[partition])
-            # Of a topic that is going the store may have nothing any more.
+            # The znodes of a topic that is being deleted may be gone already.
             if partition.topic not in self._context.topics_to_be_deleted
             or not isinstance(error, NoNode)
         }
@@ -197,9 +204,11 @@ class ReplicaStateMachine:
 def _remove_replicas_from_isr(
     current: LeaderIsrAndControllerEpoch, replica_ids: Set[int]
 ) -> LeaderIsrAndControllerEpoch:
-    """Somebody stays in sync even if all go, or nobody could lead again without losing records.
+    """Remove replicas from the ISR; the last member stays even if it goes offline.
 
-    Whoever was in sync and goes ends the epoch, as with Kafka, even if nothing else changes.
+    With an empty ISR no replica could become the leader again without losing records.  The leader
+    epoch is incremented if a member of the ISR goes offline, as in Kafka, even if the leader and
+    the ISR stay the same.
     """
     if current.leader not in replica_ids and replica_ids.isdisjoint(current.isr):
         return current

@@ -1,15 +1,16 @@
-"""What brokers are to be told of one event: one request of each kind for each of them.
+"""The control requests that one controller event sends to the brokers.
 
-The machines and the handlers of events say what has changed; ``send`` then makes the requests from
-what the context says at that moment, so that a partition that changed twice is told once, in its
-last state.  Sent are, in this order:
+Kafka: ControllerBrokerRequestBatch.  The state machines and event handlers add the partitions that
+changed.  ``send_requests_to_brokers`` then builds one request of each type per broker from the
+current controller context.  A partition that changed twice is sent once, in its last state.  The
+requests are sent in this order:
 
-    LeaderAndIsr    to those that have replicas: what they lead and follow
-    UpdateMetadata  to all: the partitions that changed; to newcomers: all there are
-    StopReplica     to those that shall let go of replicas, and perhaps delete them
+    LeaderAndIsr    to brokers with replicas: the partitions that they lead and follow
+    UpdateMetadata  to all brokers: the changed partitions; to new brokers: all partitions
+    StopReplica     to brokers that must stop replicas, and possibly delete them
 
-Only brokers are told that are registered, both when it is said and when it is sent.  Whoever is to
-stop a replica and then, in the same event, to serve it is told only the latter.
+A request is sent only to brokers that are registered both when it is added and when it is sent.
+LeaderAndIsr for a replica cancels a StopReplica of the same event that does not delete the replica.
 
 Owner: the event loop.
 """
@@ -29,19 +30,19 @@ from odradek.controller.controller_channel import ControlRequest
 from odradek.controller.controller_context import ControllerContext, PartitionAndReplica
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("state.change.logger")
 
 Value = TypeVar("Value")
 
 
 class RequestSender(Protocol):
-    """The part of the brokers' channels that a batch needs."""
+    """The part of the controller channels that a batch needs."""
 
     def send(self, broker_id: int, request: ControlRequest, *, version: int) -> None: ...
 
 
 class ControllerBrokerRequestBatch:
-    """Collects until ``send``; then it is empty again."""
+    """Collects requests until ``send_requests_to_brokers``, which leaves the batch empty."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class ControllerBrokerRequestBatch:
         self.clear()
 
     def clear(self) -> None:
-        #: broker -> partition -> whether its replica is new
+        #: broker -> partition -> whether the replica is new
         self._leader_and_isr_partitions: dict[int, dict[TopicPartition, bool]] = {}
         self._stop_replica_partitions: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
         self._update_metadata_partitions: dict[TopicPartition, None] = {}
@@ -65,7 +66,10 @@ class ControllerBrokerRequestBatch:
     def add_leader_and_isr_request(
         self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
-        """Tell replicas who leads; everyone learns of it.  What is new stays so for the event."""
+        """Send LeaderAndIsr to these brokers, and UpdateMetadata to all.
+
+        A replica that was added as new stays new for the rest of the event.
+        """
         for broker in broker_ids:
             if broker in self._context.brokers:
                 partitions = self._leader_and_isr_partitions.setdefault(broker, {})
@@ -74,18 +78,18 @@ class ControllerBrokerRequestBatch:
         self.add_update_metadata_request([partition])
 
     def add_update_metadata_request(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Tell all brokers of these partitions, and in any case which brokers there are."""
+        """Send UpdateMetadata with these partitions and the live brokers to all brokers."""
         self._is_update_metadata_needed = True
         self._update_metadata_partitions.update(dict.fromkeys(partitions))
 
     def add_full_update_metadata_request(self, broker_ids: Iterable[int]) -> None:
-        """Tell these brokers of all partitions, which they know nothing of."""
+        """Send UpdateMetadata with all partitions to these brokers, which are new."""
         self._new_broker_ids.update(broker_ids)
 
     def add_stop_replica_request(
         self, replica: PartitionAndReplica, *, delete_partition: bool
     ) -> None:
-        """What is to be deleted stays so for the event."""
+        """Send StopReplica; a requested deletion stays requested for the rest of the event."""
         partition, broker = replica
         if broker in self._context.brokers:
             stops = self._stop_replica_partitions.setdefault(broker, {})
@@ -109,7 +113,11 @@ class ControllerBrokerRequestBatch:
         stops = self._only_registered(self._stop_replica_partitions)
         for broker_request in self._request_builder.stop_replica_requests(stops):
             count = len(stops[broker_request.broker_id])
-            log.info("Broker %d is told to stop %d replicas", broker_request.broker_id, count)
+            log.info(
+                "Sending StopReplica request to broker %d for %d replica(s)",
+                broker_request.broker_id,
+                count,
+            )
             self._send(broker_request)
         self.clear()
 
@@ -117,7 +125,11 @@ class ControllerBrokerRequestBatch:
         self, broker_ids: Collection[int], partitions: Collection[TopicPartition]
     ) -> None:
         if broker_ids:
-            log.info("Brokers %s are told of %d partitions", [*broker_ids], len(partitions))
+            log.info(
+                "Sending UpdateMetadata request to brokers %s for %d partition(s)",
+                [*broker_ids],
+                len(partitions),
+            )
             for broker_request in self._request_builder.update_metadata_requests(
                 broker_ids, partitions
             ):
@@ -143,7 +155,8 @@ class ControllerBrokerRequestBatch:
         leaders = [self._context.leader(partition) for partition in partitions]
         leader_count = leaders.count(broker_id)
         log.info(
-            "Broker %d leads %d and follows %d",
+            "Sending LeaderAndIsr request to broker %d with %d become-leader and "
+            "%d become-follower partition(s)",
             broker_id,
             leader_count,
             len(leaders) - leader_count,

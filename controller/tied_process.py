@@ -1,12 +1,12 @@
 """A command that does not outlive the process that started it.
 
-Run as a script: asks the kernel to kill this process when its parent dies, then becomes the command
-given as arguments.  Only Linux can be asked; elsewhere the command merely runs, and whoever started
-it must stop it.
+Run as a script, it asks the kernel to kill this process when its parent dies, and then executes the
+command given as arguments.  Only Linux supports this.  On other systems the command just runs, and
+its parent must stop it.
 
-A separate step, not ``preexec_fn``: Python 3.12 warns when a process with threads forks into
-Python code.  The kernel counts the starting *thread* as the parent, so a command is to be started
-from a thread that lives as long as the command should.
+This is a separate program instead of a ``preexec_fn``, because Python 3.12 warns when a process
+with threads forks into Python code.  The kernel regards the starting *thread* as the parent, so
+start a command from a thread that lives as long as the command should.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def tied_command(command: list[str]) -> list[str]:
-    """The command line that runs ``command`` tied to the calling thread."""
+    """Return the command line that runs ``command`` tied to the calling thread."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     parent, *command = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # The parent may have died before the kernel was asked.
+        # The parent may have died before the prctl call.
         if os.getppid() != int(parent):
             sys.exit(1)
     os.execvp(command[0], command)

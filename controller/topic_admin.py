@@ -1,18 +1,18 @@
-"""Topics created, grown and given up on request.
+"""Creation of topics and partitions, and requests to delete topics.  Kafka: ZkAdminManager.
 
-What is written here is what an outside tool could write as well: the controller sees it through
-its watches and acts on it, whoever is the controller then.  So these writes are not fenced.  They
-are checked against the tree as it is, and answered when they are in it; waiting until there are
-leaders, or until a topic is gone, is the caller's affair.
+The writes are the same that an external tool could make: the controller at that time notices them
+through its watches and acts on them.  So these writes are not fenced by the controller epoch.  They
+are checked against the current store, and a call returns when they are stored.  The caller waits
+until the partitions have leaders, or until a topic is deleted.
 
-    plan, then write: between the two the caller may refuse what exceeds a quota
+A change has two steps, plan and write; between them the caller may reject what exceeds a quota.
 
-Each entry is planned in a turn of its own on the loop: a request may have thousands, and some of
-them tens of thousands of partitions.
+The event loop gets a chance to run other tasks after each planned entry, because a request may
+contain thousands of entries, and some of them tens of thousands of partitions.
 
-A topic and its configuration are created as one change, so that a crash leaves both or none.  A
-growth is for the version of the topic's node that it was planned on; if somebody was faster, it is
-planned again.
+Crash order: a topic and its configuration are created in one multi, so a crash leaves both or none.
+New partitions are conditional on the version of the topic's znode that was planned on; if another
+client changed the znode meanwhile, they are planned again.
 
 Owner: the event loop.
 """
@@ -76,23 +76,23 @@ from odradek.controller.topic_planning import (
 from odradek.protocol.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from odradek.protocol.types import Uuid
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.zk")
 
 Entry = TypeVar("Entry")
 Plan = TypeVar("Plan")
 
-#: Half of what ZooKeeper takes in one request: paths and access lists travel too.
+#: Half of ZooKeeper's limit for one request, because paths and ACLs count too.
 MULTI_BYTES_MAX = 500_000
 
-#: Of a request, in the log.
+#: The number of errors of one request that are logged.
 LOGGED_ERRORS_MAX = 10
 
-#: Of a topic, above its nodes; a guess on the safe side.
+#: The size of a topic's operations beyond its payloads, estimated generously.
 TOPIC_OVERHEAD_BYTES = 1_000
 
 
 class TopicAdmin:
-    """Answers are by the names of topics; a KafkaError says why nothing was done for one."""
+    """Plans and writes changes of topics.  Results are keyed by topic name; errors are values."""
 
     def __init__(
         self,
@@ -104,9 +104,10 @@ class TopicAdmin:
         new_topic_id: Callable[[], Uuid | None],
         has_required_listeners: Callable[[BrokerRegistration], bool] = lambda _: True,
     ) -> None:
-        """``new_topic_id`` gives None where the brokers' protocol is older than topic ids.
+        """``new_topic_id`` returns None if the inter-broker protocol does not support topic ids.
 
-        A broker of which ``finds`` is false gets no replicas: no controller could tell it of them.
+        A broker for which ``has_required_listeners`` is false gets no replicas, because no
+        controller could send requests to it.
         """
         self._store = store
         self._reader = reader
@@ -120,7 +121,7 @@ class TopicAdmin:
     async def plan_topics(
         self, entries: Sequence[CreatableTopic]
     ) -> dict[str, NewTopic | KafkaError]:
-        """Of two in one request whose names collide, the first is right."""
+        """Plan new topics; if names in one request collide, the first one is accepted."""
         plans: dict[str, NewTopic | KafkaError] = {}
         plans |= name_errors([entry.name for entry in entries])
         valid = [entry for entry in entries if entry.name not in plans]
@@ -139,11 +140,11 @@ class TopicAdmin:
                 plans[entry.name] = _without_traceback(error)
             else:
                 topics_by_metric_name[unify_collision_chars(entry.name)] = entry.name
-        _log_errors("Topics are not created", plans)
+        _log_errors("Failed to create topics", plans)
         return plans
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
-        """Those that somebody else has created since they were planned."""
+        """Write the planned topics; return those that another client has created meanwhile."""
         failed: dict[str, KafkaError] = {}
         for batch in _split_into_multis(topics):
             failed |= await self._create_in_one_multi(batch)
@@ -151,13 +152,13 @@ class TopicAdmin:
             if topic.name not in failed:
                 count, factor = len(topic.assignment.partitions), topic.replication_factor
                 details = (topic.name, count, factor, topic.settings)
-                log.info("Created topic '%s': %d partitions, replicated %d times, %s", *details)
+                log.info("Created topic '%s': %d partition(s), replication factor %d, %s", *details)
         return failed
 
     async def _create_in_one_multi(self, topics: Iterable[NewTopic]) -> dict[str, KafkaError]:
         failed: dict[str, KafkaError] = {}
         remaining = {topic.name: topic for topic in topics}
-        #: Of topics that were deleted, or never made, by a broker that did not come to an end.
+        #: Topics with a config left by a broker that crashed during a creation or deletion.
         stray_configs: set[str] = set()
         while remaining:
             writes: list[Write] = []
@@ -182,13 +183,13 @@ class TopicAdmin:
         return failed
 
     async def _is_own_creation(self, topic: NewTopic) -> bool:
-        """Whether it was created after all, and only the answer was lost."""
+        """Whether the creation succeeded and only the response was lost."""
         existing = (await self._reader.get_topic_assignments([topic.name])).get(topic.name)
         if existing is None or existing.topic_id is None:
             return existing == topic.assignment
         return existing.topic_id == topic.assignment.topic_id
 
-    # Growth
+    # Partitions
 
     async def plan_partitions(
         self, entries: Sequence[CreatePartitionsTopic]
@@ -205,13 +206,13 @@ class TopicAdmin:
                 plans[entry.name] = plan_new_partitions(entry, topic, snapshot, version=version)
             except KafkaError as error:
                 plans[entry.name] = _without_traceback(error)
-        _log_errors("Topics get no partitions", plans)
+        _log_errors("Failed to create partitions", plans)
         return plans
 
     async def create_partitions(
         self, new_partitions: Sequence[NewPartitions]
     ) -> dict[str, KafkaError]:
-        """Those that could not grow any more, since somebody else has changed the topic."""
+        """Write the planned partitions; return the errors of topics that were changed meanwhile."""
         failed: dict[str, KafkaError] = {}
         while new_partitions:
             outcomes = await self._store.run([_update_operation(plan) for plan in new_partitions])
@@ -223,7 +224,7 @@ class TopicAdmin:
                     raise outcome
                 else:
                     added = dict(plan.added_replicas)
-                    log.info("Topic '%s' gets partitions on %s", plan.entry.name, added)
+                    log.info("Created partitions of topic '%s': %s", plan.entry.name, added)
             not_applied = await self._not_applied(outdated)
             replanned = await self.plan_partitions([plan.entry for plan in not_applied])
             failed |= _errors(replanned)
@@ -233,7 +234,7 @@ class TopicAdmin:
         return failed
 
     async def _not_applied(self, outdated: Sequence[NewPartitions]) -> list[NewPartitions]:
-        """Without those that have grown after all: only the answer was lost."""
+        """Return the plans that were not applied, without those whose response was lost."""
         nodes = await self._get_topic_nodes([plan.entry.name for plan in outdated])
         return [
             plan
@@ -245,7 +246,7 @@ class TopicAdmin:
     # Deletion
 
     async def request_deletions(self, names: Collection[str]) -> dict[str, KafkaError]:
-        """The controller does the rest; asking twice is no mistake."""
+        """Request the deletion of topics, which the controller performs; repeating is harmless."""
         valid = [name for name in dict.fromkeys(names) if is_valid_topic_name(name)]
         stats = await self._get_stats([Exists(paths.topic(name)) for name in valid])
         existing = [name for name, stat in zip(valid, stats, strict=True) if stat is not None]
@@ -254,7 +255,7 @@ class TopicAdmin:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExists):
                 raise outcome
         if existing:
-            log.info("Topics shall be deleted: %s", ", ".join(existing))
+            log.info("Requested deletion of topics: %s", ", ".join(existing))
         return {
             name: UnknownTopicOrPartition(f"Topic '{name}' does not exist.")
             for name in names
@@ -282,7 +283,7 @@ class TopicAdmin:
         )
 
     async def _topics_by_metric_name(self, names: Iterable[str]) -> dict[str, str]:
-        """Of all topics, since any may collide; none if none of ``names`` can."""
+        """Map all topics, because any may collide; none if no name in ``names`` can collide."""
         others = (
             await self._reader.get_topic_names() if any(map(has_collision_chars, names)) else ()
         )
@@ -311,7 +312,7 @@ class TopicAdmin:
 
 
 async def _sliced(entries: Iterable[Entry]) -> AsyncIterator[Entry]:
-    """Others have theirs after each."""
+    """Yield to the event loop after each entry."""
     for entry in entries:
         yield entry
         await asyncio.sleep(0)
@@ -359,12 +360,12 @@ def _split_into_multis(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
 
 
 def _without_traceback(error: KafkaError) -> KafkaError:
-    """Without where it was raised: that would hold all plans, and be held by them."""
+    """Drop the traceback, which would keep all plans alive in a reference cycle."""
     return error.with_traceback(None)
 
 
 def _log_errors(message: str, plans: Mapping[str, Plan | KafkaError]) -> None:
-    """On one line, however many there are."""
+    """Log the errors of one request in one line."""
     errors = _errors(plans)
     if errors:
         shown = [f"'{name}': {errors[name]}" for name in islice(errors, LOGGED_ERRORS_MAX)]

@@ -1,8 +1,9 @@
-"""Topics come, grow and go in the tree: what is written there is what the controller acts on.
+"""Handling of topics that are created, extended or removed in the store.
 
-Whoever creates a topic or adds partitions to it writes the assignment and nothing else.  The
-controller finds it, gives an id to a topic that has none, and brings the new partitions online.
-Partitions that are added to a topic which is being deleted are taken out of its node again.
+Kafka: KafkaController.processTopicChange and processPartitionModifications.  A client that creates
+a topic or adds partitions writes only the assignment.  The controller notices it, assigns an id to
+a topic without one, and brings the new partitions online.  If the topic is being deleted, the
+controller removes the added partitions from its znode again.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -21,11 +22,11 @@ from odradek.controller.store.payloads.topic import TopicAssignment
 from odradek.controller.znode_change_handlers import ZNodeChangeHandlers
 from odradek.protocol.types import TopicPartition, Uuid
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class TopicChanges:
-    """``new_id`` is None where topics are to have none, as brokers would not understand it."""
+    """``new_topic_id`` is None if the inter-broker protocol does not support topic ids."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class TopicChanges:
         self._new_topic_id = new_topic_id
 
     async def load(self) -> None:
-        """All topics, and who leads their partitions; the states are for the machines to find."""
+        """Load all topics and leaderships; the state machines set the states afterwards."""
         partitions = await self._add_topics(await self._read_topic_names())
         for partition in partitions:
             if self._context.assignment(partition).is_being_reassigned:
@@ -48,23 +49,23 @@ class TopicChanges:
             await self._services.reader.get_topic_partition_states(partitions)
         )
         topics = len([*self._context.topics])
-        log.info("There are %d topics with %d partitions", topics, len(partitions))
+        log.info("Loaded %d topic(s) with %d partition(s)", topics, len(partitions))
 
     async def process_topic_change(self) -> None:
-        """Some may have come, or been taken away by hand."""
+        """Handle topics that were created, or removed without a deletion request."""
         names = await self._read_topic_names()
         known = set(self._context.topics)
-        # Of what is being deleted the rest is deleted in its time.
+        # The TopicDeletionManager removes the topics that are being deleted.
         if deleted := sorted(known - names - self._context.topics_to_be_deleted):
-            log.warning("Topics %s are gone without having been deleted", deleted)
+            log.warning("Deleted topics: %s (removed without a deletion request)", deleted)
             for topic in deleted:
                 self._context.remove_topic(topic)
         if new := sorted(names - known):
-            log.info("Topics %s are new", new)
+            log.info("New topics: %s", new)
             await self._on_new_partition_creation(await self._add_topics(new))
 
     async def process_partition_modifications(self) -> None:
-        """Some may have grown; one that could not be read before may be readable now."""
+        """Handle new partitions, and topics that could not be read before but can be now."""
         changed = self._change_handlers.take_changed_topics()
         unknown = [topic for topic in changed if topic not in self._context]
         added = await self._add_topics(unknown)
@@ -76,12 +77,15 @@ class TopicChanges:
             if each.topic in self._context.topics_to_be_deleted
         }
         if deleting:
-            log.warning("Topics %s are being deleted and do not grow", [*deleting])
+            log.warning(
+                "Skipping adding partitions for topics %s since they are currently being deleted",
+                [*deleting],
+            )
             await self._restore_assignments({topic: topics[topic] for topic in deleting})
         to_add = [each for each in new_partitions if each.topic not in deleting]
         self._update_assignments(topics, to_add)
         if new := [*added, *to_add]:
-            log.info("%d partitions are new", len(new))
+            log.info("New partition creation callback for %d partition(s)", len(new))
             await self._on_new_partition_creation(new)
 
     async def _read_topic_names(self) -> set[str]:
@@ -93,7 +97,7 @@ class TopicChanges:
         )
 
     async def _add_topics(self, names: Iterable[str]) -> list[TopicPartition]:
-        """To the context: topics that it does not have; their partitions."""
+        """Add topics to the context; return their partitions."""
         topics = await self._assign_topic_ids(await self._read_topics(sorted(names)))
         for name, topic in topics.items():
             self._context.add_topic(name, topic.topic_id)
@@ -104,7 +108,7 @@ class TopicChanges:
     async def _assign_topic_ids(
         self, topics: dict[str, TopicAssignment]
     ) -> dict[str, TopicAssignment]:
-        """Those that have none, perhaps since before there were any, are given one."""
+        """Assign ids to topics without one, such as those of old clusters."""
         new_id = self._new_topic_id
         if new_id is None:
             return topics
@@ -115,7 +119,7 @@ class TopicChanges:
         }
         failed = await self._services.writer.set_topic_assignments(with_new_ids)
         for name, error in failed.items():
-            log.error("Topic %s could not be given an id: %r", name, error)
+            log.error("Failed to assign an id to topic %s: %r", name, error)
         return topics | {name: topic for name, topic in with_new_ids.items() if name not in failed}
 
     def _new_partitions(self, topics: Mapping[str, TopicAssignment]) -> list[TopicPartition]:
@@ -135,7 +139,7 @@ class TopicChanges:
             )
 
     async def _on_new_partition_creation(self, new_partitions: Collection[TopicPartition]) -> None:
-        """New partitions get leaders, if any of their replicas is alive."""
+        """Bring new partitions online if any of their replicas is alive."""
         if not new_partitions:
             return
         partitions, replicas = (
@@ -162,4 +166,4 @@ class TopicChanges:
             restored[name] = replace(topic, partitions=assignments)
         failed = await self._services.writer.set_topic_assignments(restored)
         for name, error in failed.items():
-            log.error("The partitions of topic %s could not be restored: %r", name, error)
+            log.error("Failed to restore the partitions of topic %s: %r", name, error)

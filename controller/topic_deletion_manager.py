@@ -1,18 +1,20 @@
-"""Topics are deleted: every broker deletes its replicas, then nothing is left of them in the tree.
+"""Deletion of topics: every broker deletes its replicas, then the controller deletes the znodes.
 
-    requested    somebody has made a node for it in /admin/delete_topics
-    begun        its partitions have no leaders any more, and all brokers are told that it is going;
-                 those with replicas are told to delete them
-    complete     all have done so; its nodes go, first those of the topic, then its configuration,
-                 last the request itself
+Kafka: TopicDeletionManager.
 
-A topic cannot go while a replica of it is on a broker that is not there, or could not be deleted,
-and while it is being reassigned.  It is then ineligible, until that broker is back or the
-reassignment is over; what can be deleted of it is deleted all the same.
+    requested    a client has created a znode for the topic in /admin/delete_topics
+    started      the partitions have no leaders any more; all brokers get UpdateMetadata with the
+                 deletion, and brokers with replicas get StopReplica with deletion
+    complete     all brokers have deleted their replicas; the controller deletes the topic's znodes,
+                 then its configuration, and last the deletion request
 
-What a broker has answered is known to one controller only.  The next begins again with every topic
-that a request is left of, and brokers delete what is not there without complaint: so it does not
-matter where the last one was interrupted.
+A topic is ineligible for deletion while one of its replicas is on an offline broker or could not be
+deleted, and while it is being reassigned.  It stays ineligible until that broker is back or the
+reassignment completes; its other replicas are deleted anyway.
+
+Crash order: only one controller knows the brokers' responses.  The next controller starts again
+with every topic whose deletion request exists, and brokers accept the deletion of a replica that
+does not exist.  So it does not matter where the previous controller was interrupted.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -28,11 +30,11 @@ from odradek.controller.controller_services import ControllerServices
 from odradek.controller.partition_state import PartitionState
 from odradek.controller.replica_state import VALID_TRANSITIONS, ReplicaState
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class TopicDeletionManager:
-    """The topics that shall go.  Nothing goes before ``start``."""
+    """The topics to be deleted.  No deletion starts before ``start``."""
 
     def __init__(self, services: ControllerServices) -> None:
         self._services = services
@@ -40,7 +42,7 @@ class TopicDeletionManager:
         self._is_started = False
 
     async def start(self) -> None:
-        """Go on with what was requested before; the states of all replicas are known now."""
+        """Resume the requested deletions.  The states of all replicas must be known."""
         self._is_started = True
         await self._resume_deletions()
 
@@ -48,19 +50,21 @@ class TopicDeletionManager:
         return topic in self._context.topics_to_be_deleted
 
     async def enqueue_topics_for_deletion(self, topics: Collection[str]) -> None:
-        """Of topics that are there; those that are requested again are where they were."""
+        """Queue existing topics for deletion; topics already in the queue keep their progress."""
         self._context.topics_to_be_deleted.update(topics)
         if not self._is_started:
             offline = [topic for topic in topics if self._has_offline_replicas(topic)]
-            await self.mark_ineligible(offline, "they have replicas that are offline")
-        await self.mark_ineligible(self._topics_being_reassigned(), "they are being reassigned")
+            await self.mark_ineligible(offline, "offline replicas")
+        await self.mark_ineligible(
+            self._topics_being_reassigned(), "topic reassignment in progress"
+        )
         if self._is_started:
             await self._resume_deletions()
 
     async def discard_nonexistent_topics(self, topics: Collection[str]) -> None:
-        """Requests for topics that are not there.
+        """Delete the requests for topics that do not exist.
 
-        The last controller may not have come further than to delete the topic itself.
+        The previous controller may have deleted only the topic's own znodes: delete the rest, too.
         """
         nonexistent: list[str] = []
         if not self._is_started:
@@ -71,14 +75,14 @@ class TopicDeletionManager:
         await self._services.writer.delete_topic_deletions(unknown)
 
     async def mark_ineligible(self, topics: Iterable[str], reason: str) -> None:
-        """Those of them that shall go cannot, for now."""
+        """Halt the deletion of those topics that are queued for deletion."""
         halted = self._context.topics_to_be_deleted.intersection(topics)
         if new := sorted(halted - self._context.topics_ineligible_for_deletion):
-            log.info("Topics %s are not deleted yet: %s", new, reason)
+            log.info("Halted deletion of topics %s due to %s", new, reason)
             self._context.topics_ineligible_for_deletion.update(new)
 
     async def resume_deletion_for_topics(self, topics: Collection[str]) -> None:
-        """What kept them may be over."""
+        """Resume deletions whose topics may be eligible again."""
         resumed = (
             self._context.topics_to_be_deleted.intersection(topics)
             - self._topics_being_reassigned()
@@ -88,7 +92,7 @@ class TopicDeletionManager:
             await self._resume_deletions()
 
     async def complete_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None:
-        """As their brokers say."""
+        """Handle replicas that their brokers have deleted."""
         deleted = self._filter_valid_transitions(replicas, ReplicaState.DELETION_SUCCESSFUL)
         if deleted:
             await self._services.replica_state_machine.handle_state_changes(
@@ -97,7 +101,7 @@ class TopicDeletionManager:
             await self._resume_deletions()
 
     async def fail_replica_deletion(self, replicas: Collection[PartitionAndReplica]) -> None:
-        """Their brokers could not delete them, or are gone."""
+        """Handle replicas that their brokers failed to delete, or whose brokers are offline."""
         failed = [
             replica
             for replica in replicas
@@ -109,10 +113,10 @@ class TopicDeletionManager:
                 ineligible, ReplicaState.DELETION_INELIGIBLE
             )
             topics = {replica.partition.topic for replica in failed}
-            await self.mark_ineligible(topics, "replicas could not be deleted")
+            await self.mark_ineligible(topics, "replica deletion failure")
             await self._resume_deletions()
 
-    # What is to be done, for all topics that shall go
+    # The next step of all topics to be deleted
 
     async def _resume_deletions(self) -> None:
         complete: list[str] = []
@@ -134,7 +138,7 @@ class TopicDeletionManager:
     async def _on_topic_deletion(self, topics: Collection[str]) -> None:
         if not topics:
             return
-        log.info("Topics %s are being deleted", topics)
+        log.info("Deletion of topics %s (re)started", topics)
         partitions = [
             each for topic in topics for each in self._context.partitions_for_topic(topic)
         ]
@@ -167,24 +171,24 @@ class TopicDeletionManager:
         await self._services.replica_state_machine.handle_state_changes(
             ineligible, ReplicaState.DELETION_INELIGIBLE
         )
-        # Followers stop before any replica goes, so that none asks a leader that is not there.
+        # Stop followers before any replica is deleted, or they would fetch from a missing leader.
         await replica_removal.stop(self._services, online)
         await self._services.replica_state_machine.handle_state_changes(
             online, ReplicaState.DELETION_STARTED
         )
         topics = {replica.partition.topic for replica in offline}
-        await self.mark_ineligible(topics, "they have replicas that are offline")
+        await self.mark_ineligible(topics, "offline replicas")
 
     async def _complete_delete_topics(self, topics: Collection[str]) -> None:
         failed = await self._services.writer.delete_topics(topics)
         for topic, error in failed.items():
-            log.error("Topic %s is deleted, but not from the store: %r", topic, error)
+            log.error("Failed to delete topic %s from the store: %r", topic, error)
         for topic in topics:
             if topic not in failed:
-                log.info("Topic %s is deleted", topic)
+                log.info("Deletion of topic %s successfully completed", topic)
                 self._context.remove_topic(topic)
 
-    # What is so
+    # Queries
 
     def _topics_being_reassigned(self) -> set[str]:
         return {partition.topic for partition in self._context.partitions_being_reassigned}
@@ -201,7 +205,7 @@ class TopicDeletionManager:
     def _filter_valid_transitions(
         self, replicas: Iterable[PartitionAndReplica], state: ReplicaState
     ) -> list[PartitionAndReplica]:
-        """Those of topics that shall go for which this is the next state."""
+        """Return the replicas of queued topics for which ``state`` is a valid next state."""
         return [
             replica
             for replica in replicas

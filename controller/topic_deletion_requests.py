@@ -1,6 +1,7 @@
-"""Topics that shall be deleted, as /admin/delete_topics names them.
+"""Handling of the deletion requests in /admin/delete_topics.
 
-A name that no topic has is taken away; so are all of them where topics must not be deleted.
+Kafka: KafkaController.processTopicDeletion.  The controller deletes the request for a topic that
+does not exist, and all requests if delete.topic.enable is false.
 
 Owner: the event loop; part of the controller's event queue.
 """
@@ -14,11 +15,11 @@ from typing import Protocol
 from odradek.controller.controller_services import ControllerServices
 from odradek.controller.store.base import Watch
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller")
 
 
 class TopicDeletions(Protocol):
-    """The part of the deletion of topics that a request begins with."""
+    """The part of TopicDeletionManager that deletion requests need."""
 
     async def enqueue_topics_for_deletion(self, topics: Collection[str]) -> None: ...
 
@@ -46,11 +47,13 @@ class TopicDeletionRequests:
         requested = await self._services.reader.get_topic_deletions(self._watch)
         known = sorted(topic for topic in requested if topic in self._context)
         if unknown := sorted(requested.difference(known)):
-            log.warning("Topics %s shall be deleted, but are not there", unknown)
+            log.warning("Ignoring request to delete non-existing topics %s", unknown)
             await self._topic_deletion_manager.discard_nonexistent_topics(unknown)
         if known and self._is_enabled:
-            log.info("Topics %s are to be deleted", known)
+            log.info("Starting topic deletion for topics %s", known)
             await self._topic_deletion_manager.enqueue_topics_for_deletion(known)
         elif known:
-            log.warning("Topics %s stay, since delete.topic.enable is false", known)
+            log.warning(
+                "Removing deletion requests for topics %s since delete.topic.enable is false", known
+            )
             await self._services.writer.delete_topic_deletions(known)

@@ -1,7 +1,7 @@
-"""What topics may be called, and the ids they get.
+"""Valid topic names and topic ids.  Kafka: org.apache.kafka.common.internals.Topic.
 
-Names are 1 to 249 letters, digits, dots, underscores and hyphens of ASCII.  Metrics write a dot as
-an underscore, so two names that differ only in that cannot both be taken.
+A name has 1 to 249 ASCII letters, digits, dots, underscores and hyphens.  Metrics replace a dot
+with an underscore, so two names that differ only in that collide and cannot both exist.
 
 Owner: none; immutable, any thread.
 """
@@ -15,19 +15,19 @@ from odradek.protocol.types import ZERO_UUID, Uuid
 
 NAME_LENGTH_MAX = 249
 
-#: Of KRaft's own log; no topic of that name may be made.
+#: The name of KRaft's metadata log; no topic may have it.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
-#: No topic's; the second is that of KRaft's own log.
+#: Ids that no topic may have; the second is that of KRaft's metadata log.
 RESERVED_TOPIC_IDS = frozenset({ZERO_UUID, Uuid(bytes(15) + b"\1")})
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_name_error(name: str) -> str | None:
-    """In words; None if it can be a topic's."""
+    """Return the error message for an invalid name; None if the name is valid."""
     if not name:
-        return "A topic's name cannot be empty."
+        return "Topic name is invalid: the empty string is not allowed."
     if name in {".", ".."}:
         return f"Topic name is invalid: '{name}' is not allowed."
     if len(name) > NAME_LENGTH_MAX:
@@ -58,12 +58,12 @@ def has_collision_chars(name: str) -> bool:
 
 
 def unify_collision_chars(name: str) -> str:
-    """Two topics whose names are the same in metrics collide."""
+    """Return the name used in metrics; topics with the same name there collide."""
     return name.replace(".", "_")
 
 
 def random_topic_id(random: Random) -> Uuid:
-    """One that nobody has; none begins with a hyphen, which tools would take for an option."""
+    """Return a random id; none begins with a hyphen, which tools would parse as an option."""
     while True:
         topic_id = Uuid(UUID(int=random.getrandbits(128), version=4).bytes)
         if topic_id not in RESERVED_TOPIC_IDS and not str(topic_id).startswith("-"):

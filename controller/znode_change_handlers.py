@@ -1,8 +1,10 @@
-"""Which event does a change in the tree become?
+"""Watches that turn changes of znodes into controller events.
 
-Each method is a watch, to be left with the read that the event is about; see store/base.py.  They
-are the same whenever they are left, so one that was left twice is called once.  Many topics may
-change at once, and are read at once; so it is noted which they are, and one event stands for all.
+Kafka: BrokerChangeHandler, TopicChangeHandler, PartitionModificationsHandler and the other
+ZNodeChangeHandler classes.  Each method is a watch, passed with the read that the event repeats;
+see store/base.py.  Each read passes the same method, so a watch that is registered twice is called
+once.  Many topics may change at the same time and are read together: on_partition_modifications
+records their names, and one event covers all of them.
 
 Owner: the event loop.
 """
@@ -17,7 +19,7 @@ from odradek.controller.store.base import WatchEvent
 
 
 class ZNodeChangeHandlers:
-    """``put_once`` is the event queue's."""
+    """``put_if_absent`` is a method of the event queue."""
 
     def __init__(self, put_if_absent: Callable[[Hashable], None]) -> None:
         self._put_if_absent = put_if_absent
@@ -44,7 +46,7 @@ class ZNodeChangeHandlers:
         self._put_if_absent(events.PartitionModifications())
 
     def take_changed_topics(self) -> list[str]:
-        """Those that have changed since they were taken last."""
+        """Return the topics that changed since the last call, and forget them."""
         changed, self._changed_topics = [*self._changed_topics], {}
         return changed
 

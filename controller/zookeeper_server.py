@@ -1,10 +1,10 @@
-"""A ZooKeeper to run on: a server started from jars that are already here.
+"""A ZooKeeper server, started from jars that are installed already.
 
     python -m odradek.controller.zookeeper_server --data-dir D --port P
 
-The jars are those of a given classpath, of a ZooKeeper unpacked at ZOOKEEPER_HOME, or those in
-PySpark's wheel.  The configuration is generated into the data directory.  The server ends with the
-process that started it, however that ends (see ``tied_process``).
+The jars come from the given classpath, from an unpacked ZooKeeper at ZOOKEEPER_HOME, or from
+PySpark's wheel.  The configuration is generated in the data directory.  The server ends with the
+process that started it, however that process ends (see ``tied_process``).
 
 Owner: the thread that started it; it must live as long as the server should.
 """
@@ -39,10 +39,10 @@ NO_JAVA = (
 )
 NO_JARS = (
     "No ZooKeeper jars: install odradek[spark], whose wheel carries them, set ZOOKEEPER_HOME to an "
-    "unpacked ZooKeeper, or give --classpath"
+    "unpacked ZooKeeper, or pass --classpath"
 )
 
-# Of the hundreds of jars in PySpark's wheel; opening all of them would double the time to start.
+# PySpark's wheel has hundreds of jars; opening all of them would double the startup time.
 PYSPARK_JARS = ("zookeeper-*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "snappy-*")
 
 PROPERTIES = {
@@ -57,7 +57,7 @@ PROPERTIES = {
 
 JAVA_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Dzookeeper.jmx.log4j.disable=true")
 
-# Which of these libraries ZooKeeper logs through depends on the release; all are told to be quiet.
+# ZooKeeper's logging library depends on the release; each of them is set to log errors only.
 LOGGING_FILES = {
     "log4j2.configurationFile": (
         "log4j2.properties",
@@ -98,11 +98,11 @@ log4j.appender.console.layout.ConversionPattern=%d %p %m (%c{1})%n
 
 
 class CannotStart(Exception):
-    """There is no Java, there are no jars, or the server did not come up; the text says which."""
+    """Java or the jars are missing, or the server did not start; the message says which."""
 
 
 class ZooKeeperServer:
-    """A server on its data directory, running or not; it may be started again after it ended."""
+    """A server with its data directory.  It can be started again after it has stopped."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ZooKeeperServer:
 
     @property
     def output_file(self) -> Path:
-        """What it printed, in all its runs."""
+        """The file with the output of all runs."""
         return self.data_dir / "zookeeper.out"
 
     @property
@@ -144,12 +144,12 @@ class ZooKeeperServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Returns when the server answers; raises CannotStart."""
+        """Start the server and return when it responds.  Raises CannotStart."""
         assert not self.is_running(), f"ZooKeeper at {self.address} runs already"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         command = self._command()
         with self.output_file.open("ab") as output:
-            # A Ctrl-C is for whoever started it, who stops it when its clients have ended.
+            # Ctrl-C goes to the parent only, which stops the server after its clients.
             self._process = subprocess.Popen(
                 tied_command(command),
                 stdin=subprocess.DEVNULL,
@@ -163,7 +163,7 @@ class ZooKeeperServer:
             cleanup.pop_all()
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Terminate the server and wait until it has exited."""
         self._running_process.terminate()
         try:
             self._running_process.wait(STOP_TIMEOUT_S)
@@ -172,20 +172,20 @@ class ZooKeeperServer:
         self._process = None
 
     def kill(self) -> None:
-        """End it at once, as a crash would; also when it is suspended."""
+        """Kill the server at once, like a crash; this works on a suspended server, too."""
         self._running_process.kill()
         self._running_process.wait()
         self._process = None
 
     def suspend(self) -> None:
-        """Let it hang: connections stay open and are taken, but nothing is answered."""
+        """Make the server hang: it accepts connections and keeps them open, but never responds."""
         self._running_process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._running_process.send_signal(signal.SIGCONT)
 
     def wait(self) -> int:
-        """Until it ends by itself or by a signal; its exit code."""
+        """Wait until the server exits by itself or by a signal; return its exit code."""
         return self._running_process.wait()
 
     def is_responding(self) -> bool:
@@ -238,7 +238,7 @@ class ZooKeeperServer:
 
 
 def find_java() -> str:
-    """Of JAVA_HOME, or on the path; raises CannotStart."""
+    """Return the path of java, from JAVA_HOME or the PATH.  Raises CannotStart."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if java is None:
@@ -247,7 +247,7 @@ def find_java() -> str:
 
 
 def find_classpath() -> str:
-    """The jars of ZOOKEEPER_HOME, or of PySpark's wheel; raises CannotStart."""
+    """Return the jars of ZOOKEEPER_HOME or of PySpark's wheel.  Raises CannotStart."""
     home = os.environ.get("ZOOKEEPER_HOME")
     jars = sorted(Path(home, "lib").glob("*.jar")) if home else _pyspark_jars()
     if not any(jar.name.startswith("zookeeper-") for jar in jars):
@@ -256,7 +256,7 @@ def find_classpath() -> str:
 
 
 def _pyspark_jars() -> list[Path]:
-    # Found without importing it, which would take a second.
+    # find_spec does not import PySpark, which would take a second.
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         return []
@@ -265,7 +265,7 @@ def _pyspark_jars() -> list[Path]:
 
 
 def four_letter_word(word: str, *, host: str, port: int, timeout_s: float = 2.0) -> str:
-    """What the server answers to one of its short commands."""
+    """Return the server's response to a four-letter-word command."""
     with socket.create_connection((host, port), timeout_s) as connection:
         connection.sendall(word.encode())
         with connection.makefile("r", errors="replace") as response:
@@ -301,15 +301,15 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
         prog=program or "python -m odradek.controller.zookeeper_server",
         description="Run a ZooKeeper server until SIGTERM or SIGINT.",
     )
-    parser.add_argument("--data-dir", type=Path, required=True, help="where it keeps its tree")
-    parser.add_argument("--port", type=int, required=True, help="where clients connect")
+    parser.add_argument("--data-dir", type=Path, required=True, help="the data directory")
+    parser.add_argument("--port", type=int, required=True, help="the port for client connections")
     parser.add_argument("--host", default=LOOPBACK, help="the address to listen on (%(default)s)")
-    parser.add_argument("--classpath", help="ZooKeeper's jars, as java -cp takes them")
+    parser.add_argument("--classpath", help="the classpath of ZooKeeper's jars, as for java -cp")
     return parser
 
 
 def _print_line(stream: TextIO, line: str) -> None:
-    # That nobody listens any more is no reason for the server to end.
+    # The server must not end because the reader of its output is gone.
     with contextlib.suppress(BrokenPipeError):
         stream.write(f"{line}\n")
         stream.flush()

@@ -1,18 +1,21 @@
-"""Where a cluster's metadata is kept: a tree of small nodes, as ZooKeeper has it.
+"""The metadata store of a cluster: a tree of small znodes in ZooKeeper's model.
 
-base.py       what a store is: operations, results, watches, sessions
-paths.py      every path in the tree, built and parsed
-payloads/     the JSON in its nodes
-legal_paths.py  which paths a node may have
-tree.py       the tree in memory: nodes, versions, ephemerals, sequences, sessions
-watches.py    who is to be called for which change to it
-embedded.py   a store for one broker: the tree, written through to a journal
-journal.py    that journal: a file of SQLite's
-zookeeper.py  a store for many: ZooKeeper, through kazoo
-  zookeeper_session.py   what is sent to it, in which order, and again
-  zookeeper_requests.py  operations and answers in its terms
-  zookeeper_watches.py   who is to be called for what, once, and after a connection was lost
-  zookeeper_client.py    kazoo, whose thread ends there
-  zookeeper_handler.py   how kazoo waits and connects
-  zookeeper_access.py    access lists, SASL, TLS
+All cluster metadata (brokers, topics, partition states, configurations, ACLs) is in this tree, with
+Kafka's paths and Kafka's JSON.  Kafka: KafkaZkClient, ZooKeeperClient, ZkData.
+
+base.py             the interface: operations, results, watches, sessions, errors
+paths.py            builds and parses every path of the tree
+payloads/           the JSON values of the znodes
+path_validation.py  checks that a path is valid
+data_tree.py        the tree in memory: znodes, versions, ephemerals, sequences, sessions
+watch_manager.py    the watches on the tree in memory
+embedded.py         the store of a single broker: the tree in memory, written through to a journal
+journal.py          the SQLite file of the embedded store
+zookeeper.py        the store of a cluster: ZooKeeper, accessed through kazoo
+  zookeeper_session.py   sends requests in order and resends them after a reconnect
+  zookeeper_requests.py  translates operations to ZooKeeper requests, and responses to results
+  zookeeper_watches.py   one-shot watches, and which of them fired while disconnected
+  zookeeper_client.py    the kazoo client and its thread
+  zookeeper_handler.py   kazoo's I/O: polling, connecting, dispatching callbacks
+  zookeeper_security.py  ACLs, SASL, TLS
 """

@@ -1,22 +1,22 @@
-"""What a metadata store is: a tree of small nodes with versions, watches, ephemerals and sessions.
+"""The interface of a metadata store: a tree of znodes with versions, watches and sessions.
 
-The model is ZooKeeper's, since the tree is Kafka's own.  Nodes are named by absolute paths below
-the store's root (a chroot is the store's affair).  Every write to a node raises its version by one;
-a write that names a version is refused if the node has another.  Ephemeral nodes belong to the
-session that created them and go with it.  A watch is asked for with a read and called once, on the
-loop, when that which was read has changed; it comes before the answer of any read that shows the
-change.
+The model is ZooKeeper's, since the tree is Kafka's.  Znodes are named by absolute paths below the
+store's root; the store adds the chroot.  Every write to a znode increments its version.  A write
+that names a version fails if the znode has another version.  Ephemeral znodes belong to the session
+that created them and are deleted when it ends.  A read can register a watch.  The watch is called
+once, on the event loop, when the data that was read changes, and before the response of any read
+that shows the change.
 
-    run     many operations at once: pipelined, done in order, each with its own outcome
-    multi   several writes as one: all are done or none
+    run     several operations, pipelined: done in order, each with its own outcome
+    multi   several writes in one transaction: all of them are done or none
 
-A connection that breaks is the store's affair too: operations wait for it to come back and are sent
-again.  So a write may find that it has been done already, by itself: whoever creates a node must be
-ready for NodeExists, whoever names a version for BadVersion, and look.  Only the end of the session
-is told to the caller: every operation then fails with SessionExpired, also those under way, until
-``open_session`` has begun another.
+The store also handles connection loss: operations wait for the reconnect and are sent again.  A
+write can therefore fail because its own first attempt succeeded.  A caller that creates a znode
+must handle NodeExists, a caller that names a version must handle BadVersion, and both must read the
+znode to find out.  Only session expiry is visible to the caller: every operation, also one in
+flight, fails with SessionExpired until ``open_session`` has begun another session.
 
-Owner: the event loop; whatever threads an implementation has end inside it.
+Owner: the event loop; threads of an implementation are not visible outside it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ANY_VERSION = -1
 
 
 class Stat(NamedTuple):
-    """What is known of a node besides its value."""
+    """The metadata of a znode."""
 
-    created_zxid: int  # the transaction that made it: of a broker's node, the broker's epoch
+    created_zxid: int  # the transaction that created it; for a broker's znode, the broker epoch
     modified_zxid: int
-    created_ms: int  # 0 if the store does not tell: of what was just created in a multi
+    created_ms: int  # 0 if the store does not return it: for a znode just created in a multi
     modified_ms: int
     version: int
     children_version: int
-    ephemeral_owner: int  # a session; 0 for a persistent node
+    ephemeral_owner: int  # the session id; 0 for a persistent znode
     children_count: int
 
 
@@ -49,11 +49,11 @@ class ZNode(NamedTuple):
 
 
 class WatchEventType(Enum):
-    """What has happened to a watched node."""
+    """What happened to a watched znode."""
 
-    CREATED = "it is there"
-    DELETED = "it is gone"
-    DATA_CHANGED = "its value was written"
+    CREATED = "the znode was created"
+    DELETED = "the znode was deleted"
+    DATA_CHANGED = "the value was written"
     CHILDREN_CHANGED = "a child was created or deleted"
 
 
@@ -66,9 +66,9 @@ Watch = Callable[[WatchEvent], None]
 
 
 class SessionState(Enum):
-    CONNECTED = "the store answers"
-    SUSPENDED = "it does not answer; the session may still live"
-    EXPIRED = "the session is over, and its ephemeral nodes are gone"
+    CONNECTED = "connected to the store"
+    SUSPENDED = "disconnected; the session may still be alive"
+    EXPIRED = "the session has expired and its ephemeral znodes are deleted"
 
 
 SessionListener = Callable[[SessionState], None]
@@ -79,7 +79,7 @@ SessionListener = Callable[[SessionState], None]
 
 @dataclass(frozen=True, slots=True)
 class GetData:
-    """-> Node.  The watch is for its value and its end."""
+    """Returns a ZNode.  The watch fires when the value changes or the znode is deleted."""
 
     path: str
     watch: Watch | None = None
@@ -87,7 +87,7 @@ class GetData:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """-> Stat, or None.  The watch is for its beginning, its value and its end."""
+    """Returns a Stat, or None.  The watch fires on creation, value change and deletion."""
 
     path: str
     watch: Watch | None = None
@@ -95,18 +95,18 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class GetChildren:
-    """-> list of names, in no order.  The watch is for children coming and going, and its end."""
+    """Returns the names, unordered.  The watch fires on child changes and on deletion."""
 
     path: str
     watch: Watch | None = None
 
 
-# Writes, which may be parts of a multi
+# Writes, which may also be part of a multi
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """-> Created.  A sequential node gets ten digits appended, counted by its parent."""
+    """Returns a CreateResult.  A sequential znode gets ten digits, counted by its parent."""
 
     path: str
     value: bytes = b""
@@ -116,7 +116,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class SetData:
-    """-> Stat."""
+    """Returns a Stat."""
 
     path: str
     value: bytes
@@ -125,7 +125,7 @@ class SetData:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """-> None."""
+    """Returns None."""
 
     path: str
     version: int = ANY_VERSION
@@ -133,7 +133,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """-> None; BadVersion or NoNode if the node does not have this version."""
+    """Returns None; fails with BadVersion or NoNode if the znode does not have this version."""
 
     path: str
     version: int
@@ -149,11 +149,11 @@ Write = Create | SetData | Delete | Check
 Operation = Read | Write
 
 
-# What may go wrong
+# Errors
 
 
 class StoreError(Exception):
-    """An operation could not be done; ``path`` says on which node."""
+    """An operation failed; ``path`` is its znode."""
 
     def __init__(self, path: str = "") -> None:
         super().__init__(path)
@@ -164,43 +164,43 @@ class StoreError(Exception):
 
 
 class NoNode(StoreError):
-    """There is no such node, or no parent to create it in."""
+    """The znode does not exist, or the parent of the znode to create does not exist."""
 
 
 class NodeExists(StoreError):
-    """There is such a node already."""
+    """The znode exists already."""
 
 
 class BadVersion(StoreError):
-    """The node has another version than the write was for."""
+    """The znode does not have the version that the operation names."""
 
 
 class NotEmpty(StoreError):
-    """A node with children cannot be deleted."""
+    """A znode with children cannot be deleted."""
 
 
 class NoChildrenForEphemerals(StoreError):
-    """An ephemeral node cannot have children."""
+    """An ephemeral znode cannot have children."""
 
 
 class NotPermitted(StoreError):
-    """The node's access list, or the server, does not allow it."""
+    """The ACL of the znode, or the server, does not allow the operation."""
 
 
 class SessionExpired(StoreError):
-    """The session is over; a new one must be opened."""
+    """The session has expired; a new one must be opened."""
 
 
 class FenceCheckFailed(StoreError):
-    """The node that a write was conditional on has changed: somebody else is in charge."""
+    """The fence of a write does not hold any more: another broker has become the controller."""
 
 
 class CannotOpenSession(Exception):
-    """A session could not begin; the text says why, and where."""
+    """A session could not be opened; the message says where and why."""
 
 
 class MultiFailed(StoreError):
-    """Nothing of a multi was done; ``cause`` is why, at ``slot`` of its operations."""
+    """A multi failed and changed nothing; ``cause`` is the error of the operation at ``index``."""
 
     def __init__(self, index: int, cause: StoreError) -> None:
         super().__init__(cause.path)
@@ -213,37 +213,38 @@ Outcome = Result | StoreError
 
 
 class MetadataStore(ABC):
-    """A tree of nodes.  ``run`` and ``multi`` do everything; the rest is for single operations."""
+    """A tree of znodes.  ``run`` and ``multi`` do everything; the rest is for convenience."""
 
-    #: Of the session that is open; ephemeral nodes carry it.
+    #: The id of the open session; the owner of its ephemeral znodes.
     session_id: int
 
     @abstractmethod
     async def open_session(self) -> None:
-        """Connect, and begin a session; also after one has expired.  Raises CannotOpen."""
+        """Connect and begin a session, also after one has expired.  Raises CannotOpenSession."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End the session and let go of everything."""
+        """End the session and release all resources."""
 
     @abstractmethod
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Tell ``listener`` of every change of the session's state from now on."""
+        """Call ``listener`` on every later change of the session state."""
 
     @abstractmethod
     async def run(
         self, operations: Sequence[Operation], *, fence: Check | None = None
     ) -> list[Outcome]:
-        """Do them in order, not as one.  The outcome of each is its result or its StoreError.
+        """Run ``operations`` in order, not atomically.  Each outcome is a result or a StoreError.
 
-        With a ``fence`` each write is done only if that check holds in the same moment, and is
-        Fenced otherwise.  Reads take no notice of it.  Raises nothing but SessionExpired, and
-        ValueError, before anything is done, where a path is none: see legal_paths.py.
+        With a ``fence``, each write is done only if that check holds in the same transaction;
+        otherwise its outcome is FenceCheckFailed.  Reads ignore the fence.  Raises only
+        SessionExpired, and ValueError, before anything is done, if a path is invalid: see
+        path_validation.py.
         """
 
     @abstractmethod
     async def multi(self, operations: Sequence[Write]) -> list[Result]:
-        """Do them all as one change, or raise MultiFailed and do nothing; ValueError as ``run``."""
+        """Do all ``operations`` atomically or raise MultiFailed; raises ValueError like ``run``."""
 
     async def get(self, path: str, watch: Watch | None = None) -> ZNode:
         node = await self._run_one(GetData(path, watch))

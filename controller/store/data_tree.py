@@ -1,16 +1,16 @@
-"""A tree of nodes in memory, as ZooKeeper keeps it: versions, ephemerals, sequences, sessions.
+"""The tree of znodes in memory: versions, ephemerals, sequences, sessions.  ZooKeeper: DataTree.
 
-Every change has a number, the zxid, one higher than the last; all parts of a multi share one.  A
-sequential node is numbered by how many children its parent has ever had.  Several sessions may
-share a tree.  Nothing is awaited and nothing written here: an operation is done at once, and its
-``Effects`` say what to answer, which nodes to keep on disk, and which watches to call; whoever has
-a disk sees to it that nobody is answered or called before what they learn is kept.
+Every change has a number, the zxid, one higher than the last one; all parts of a multi share one
+zxid.  The number of a sequential znode is the count of all children that its parent ever had.
+Several sessions may share a tree.  This module neither awaits nor writes: an operation is done at
+once, and its ``Effects`` contain the outcomes, the znodes to persist and the watches to call.  The
+embedded store returns no outcome and calls no watch before the mutations that it shows are on disk.
 
-What is to be kept are whole nodes, or the names of those that are gone, so that only the last of
-several changes to a node need be written.  Ephemeral nodes are none of it, but the zxid and the
-count of their parent's children are: neither goes back when a process starts again.
+A mutation is a whole znode, or the path of a deleted one, so only the last of several changes to a
+znode has to be written.  Ephemeral znodes are not persisted, but the zxid and the creation count of
+their parent are: neither goes back when the process restarts.
 
-Owner: the event loop, or none: the tree belongs to whoever made it.
+Owner: the creator of the tree; in a broker, the event loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NO_OWNER = 0
 
 
 class NodeRecord(NamedTuple):
-    """A persistent node, as it is to be kept."""
+    """A persistent znode, as the journal stores it."""
 
     path: str
     value: bytes
@@ -64,11 +64,11 @@ class NodeRecord(NamedTuple):
     created_ms: int
     modified_ms: int
     version: int
-    creations: int  # of children, ever
+    creations: int  # the number of children ever created
 
 
 class DeletedNode(NamedTuple):
-    """There is nothing to keep at this path any more."""
+    """The znode at this path is deleted from the journal."""
 
     path: str
 
@@ -78,7 +78,7 @@ Mutation = NodeRecord | DeletedNode
 
 @dataclass(slots=True)
 class Effects:
-    """What operations came to; ``mutations`` by path, ``calls`` in their order."""
+    """The result of operations: ``mutations`` by path, ``watch_calls`` in calling order."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     mutations: dict[str, Mutation] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class _DataNode:
     version: int = 0
     creations: int = 0
     owner: int = NO_OWNER
-    # A dictionary, not a set: the order of names then depends on nothing but what was done.
+    # A dictionary, not a set: the order of names then depends on the operations alone.
     children: dict[str, None] = field(default_factory=dict)
 
     @property
@@ -106,7 +106,7 @@ class _DataNode:
             created_ms=self.created_ms,
             modified_ms=self.modified_ms,
             version=self.version,
-            # Creations and deletions.  What is not there any more was deleted.
+            # Creations plus deletions; every created child that is not present was deleted.
             children_version=2 * self.creations - len(self.children),
             ephemeral_owner=self.owner,
             children_count=len(self.children),
@@ -115,7 +115,7 @@ class _DataNode:
 
 @dataclass(slots=True)
 class _Transaction:
-    """Writes that are done together; ``undo`` has what takes each of them back."""
+    """Writes that are done atomically; ``undo`` holds the function that reverts each of them."""
 
     session_id: int
     zxid: int
@@ -126,10 +126,10 @@ class _Transaction:
 
 
 class DataTree:
-    """All nodes, sessions and watches; ``zxid`` is that of the last change."""
+    """All znodes, sessions and watches; ``zxid`` is that of the last change."""
 
     def __init__(self, *, zxid: int = 0, records: Iterable[NodeRecord] = ()) -> None:
-        """Of kept records; a ValueError if they do not make a tree."""
+        """Load ``records``; raise ValueError if they do not form a tree."""
         self.zxid = zxid
         self._nodes = {ROOT: _DataNode(b"", 0, 0, 0, 0)}
         self._ephemerals: dict[int, dict[str, None]] = {}
@@ -138,19 +138,19 @@ class DataTree:
             self._load_record(record)
 
     def records(self) -> list[NodeRecord]:
-        """Everything that is to be kept, but for the zxid."""
+        """Return all persistent znodes."""
         return [
             record for path in self._nodes if isinstance(record := self._mutation(path), NodeRecord)
         ]
 
     def begin_session(self) -> int:
-        """Its id is the zxid of its beginning, so that there is never another one like it."""
+        """Return the id of the new session: the zxid of its beginning, so it is never reused."""
         self.zxid += 1
         self._ephemerals[self.zxid] = {}
         return self.zxid
 
     def end_session(self, session_id: int, *, now_ms: int) -> Effects:
-        """Its watches are forgotten, and its ephemeral nodes are gone."""
+        """Remove the watches of the session and delete its ephemeral znodes."""
         self._watch_manager.remove_session(session_id)
         deletes = [Delete(path) for path in self._ephemerals[session_id]]
         effects = self.multi(session_id, deletes, now_ms=now_ms)
@@ -165,7 +165,7 @@ class DataTree:
         fence: Check | None = None,
         now_ms: int,
     ) -> Effects:
-        """Each for itself, in order; a ``fence`` holds for every write."""
+        """Do the operations one by one, in order; the ``fence`` is checked with every write."""
         self._check_operations(session_id, operations)
         effects = Effects()
         for operation in operations:
@@ -180,20 +180,20 @@ class DataTree:
                 is_fenced = fence is not None and error.index == 0
                 outcome = FenceCheckFailed(error.path) if is_fenced else error.cause
             except StoreError as error:
-                # Its frames hold the effects, which are to hold it.
+                # The traceback's frames hold the effects, which would be a reference cycle.
                 outcome = error.with_traceback(None)
             effects.outcomes.append(outcome)
         return effects
 
     def multi(self, session_id: int, operations: Sequence[Write], *, now_ms: int) -> Effects:
-        """All as one, or MultiFailed and nothing."""
+        """Do all operations atomically, or raise MultiFailed and change nothing."""
         self._check_operations(session_id, operations)
         effects = Effects()
         effects.outcomes += self._write(session_id, operations, effects, now_ms)
         return effects
 
     def _check_operations(self, session_id: int, operations: Iterable[Operation]) -> None:
-        """Before anything is done: what is raised here must not leave half of a run behind."""
+        """Raise before anything is done: an error must not leave a run half done."""
         if session_id not in self._ephemerals:
             raise SessionExpired
         check_paths(operations)
@@ -203,7 +203,7 @@ class DataTree:
         node = self._nodes.get(path)
         match operation:
             case Exists():
-                # Also of a node that is not there: its beginning is waited for.
+                # A watch on a missing znode fires when it is created.
                 if watch is not None:
                     self._watch_manager.add_data_watch(path, session_id, watch)
                 return None if node is None else node.stat

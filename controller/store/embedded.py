@@ -1,20 +1,20 @@
-"""A metadata store for a single broker: the tree in memory, written through to a journal on disk.
+"""The metadata store of a single broker: the tree in memory, written through to a journal on disk.
 
-An operation is done in memory when it arrives, so that every later one sees it, but it is answered,
-and watches are called for it, only when everything it did or saw is on disk:
+An operation is done in memory when it arrives, so every later operation sees it.  It completes, and
+its watches are called, only when everything it did or saw is on disk:
 
-    waiting   operations that have been done in memory, in order
-    writing   those whose changes are being committed, off the loop
+    pending      operations that are done in memory, in order
+    committing   operations whose changes are being committed, off the loop
 
-What arrives during a commit waits and shares the next one.  Reads wait too, behind the writes that
-they may have seen.
+Operations that arrive during a commit are pending and share the next commit.  Reads are pending
+too, behind the writes that they may have seen.
 
-When a commit fails, memory is ahead of the disk, so the session is over: everything writing and
-waiting fails with SessionExpired, as does all that comes later.  Some of it may have been written.
-``open_session`` then reads the file again; a JournalError says why it cannot be used.
+When a commit fails, memory is ahead of the disk, so the session expires: all committing and pending
+operations fail with SessionExpired, and so do all later ones.  Some of their changes may be on
+disk.  ``open_session`` then reads the file again, or raises a JournalError if it cannot be used.
 
-Ephemeral nodes are never written and so end with the session, however it ends.  There is one
-session at a time; its beginning is a change of its own, so a zxid is never used twice.
+Ephemeral znodes are never written, so they end with the session, however it ends.  There is one
+session at a time.  Its beginning is a change with its own zxid, so a zxid is never used twice.
 
 Owner: the event loop; the journal's methods run off it, one at a time.
 """
@@ -43,14 +43,14 @@ from odradek.controller.store.base import (
 from odradek.controller.store.data_tree import DataTree, Effects, Mutation
 from odradek.controller.store.journal import JournalError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.zookeeper")
 
-#: Calls ``fn(*args)`` on a thread.  A future, so that a commit needs no task to see to it.
+#: Calls ``fn(*args)`` on a thread.  Returns a future, so a commit needs no task to await it.
 RunInThread = Callable[..., asyncio.Future[Any]]
 
 
 class Journal(Protocol):
-    """Where changes are kept; journal.py has the real one."""
+    """Persists changes; journal.py has the implementation."""
 
     def open(self) -> DataTree: ...
 
@@ -61,7 +61,7 @@ class Journal(Protocol):
 
 @dataclass(slots=True)
 class _CommitBatch:
-    """What one commit is for; ``effects`` and ``answers`` in pairs, in the order of arrival."""
+    """The content of one commit; ``effects`` and ``futures`` in pairs, in the order of arrival."""
 
     zxid: int = 0
     effects: list[Effects] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _CommitBatch:
 
 
 class EmbeddedStore(MetadataStore):
-    """A store in this process: see above for when it answers."""
+    """A store in this process; the module docstring says when an operation completes."""
 
     def __init__(
         self, journal: Journal, *, run_in_thread: RunInThread, now_ms: Callable[[], int]
@@ -85,11 +85,11 @@ class EmbeddedStore(MetadataStore):
         self._run_in_thread = run_in_thread
         self._now_ms = now_ms
         self._listeners: list[SessionListener] = []
-        self._tree: DataTree | None = None  # none unless a session is open
+        self._tree: DataTree | None = None  # None unless a session is open
         self._committed_zxid = 0
         self._pending_batch = _CommitBatch()
         self._committing_batch: _CommitBatch | None = None
-        self._journal_call: asyncio.Future[Any] | None = None  # the journal's last call
+        self._journal_call: asyncio.Future[Any] | None = None  # the last call of the journal
 
     def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
@@ -103,7 +103,7 @@ class EmbeddedStore(MetadataStore):
         self._notify_listeners(SessionState.CONNECTED)
 
     async def close(self) -> None:
-        """What was asked for before is done before."""
+        """Complete all earlier operations, then close the journal."""
         if self._tree is not None:
             last = self._enqueue_commit(self._tree, Effects())
             self._tree = None
@@ -122,7 +122,7 @@ class EmbeddedStore(MetadataStore):
         try:
             effects = tree.multi(self.session_id, operations, now_ms=self._now_ms())
         except MultiFailed:
-            # It may have failed for what an earlier operation did, and that is not kept yet.
+            # It may have failed because of an earlier operation that is not on disk yet.
             await self._enqueue_commit(tree, Effects())
             raise
         outcomes = await self._enqueue_commit(tree, effects)
@@ -134,14 +134,14 @@ class EmbeddedStore(MetadataStore):
         return self._tree
 
     def _enqueue_commit(self, tree: DataTree, effects: Effects) -> asyncio.Future[list[Outcome]]:
-        """Done when all that has happened to the tree so far is kept."""
+        """Return a future that completes when all changes of the tree so far are on disk."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Outcome]] = loop.create_future()
         self._pending_batch.zxid = tree.zxid
         self._pending_batch.effects.append(effects)
         self._pending_batch.futures.append(future)
         if self._committing_batch is None and len(self._pending_batch.futures) == 1:
-            # Not at once: what other tasks ask for in this round of the loop shares the commit.
+            # Deferred: operations of other tasks in this iteration of the loop share the commit.
             loop.call_soon(self._commit_pending)
         return future
 
@@ -170,7 +170,7 @@ class EmbeddedStore(MetadataStore):
 
     def _expire(self, failed: _CommitBatch, cause: BaseException | None) -> None:
         logger.error(
-            "The metadata store could not commit, and session %d is over: %s",
+            "Session %d expired: the metadata store could not commit: %s",
             self.session_id,
             cause,
             exc_info=None if isinstance(cause, JournalError) else cause,
@@ -188,7 +188,7 @@ class EmbeddedStore(MetadataStore):
             loop.call_soon(listener, state)
 
     async def _run_exclusively(self, function: Callable[..., Any], *args: object) -> Any:
-        """On a thread, after what is under way there; a thread cannot be called back."""
+        """Run on a thread, after the call in progress: a call on a thread cannot be cancelled."""
         while self._journal_call is not None and not self._journal_call.done():
             await asyncio.wait([self._journal_call])
         self._journal_call = self._run_in_thread(function, *args)
@@ -196,14 +196,14 @@ class EmbeddedStore(MetadataStore):
 
 
 def _complete_batch(batch: _CommitBatch) -> None:
-    """Watches are called one after another by the loop, so that one that fails stops none.
+    """Schedule the watch calls on the loop one by one, so a failing watch does not stop the others.
 
-    The loop keeps the order: a caller goes on after the watches that were called before its answer.
+    The loop keeps the order: a caller resumes after the watches that precede its outcome.
     """
     loop = asyncio.get_running_loop()
     for effects, future in zip(batch.effects, batch.futures, strict=True):
         for call in effects.watch_calls:
             loop.call_soon(call.watch, call.event)
-        # A caller that was cancelled does not wait any more.
+        # A cancelled caller does not wait any more.
         if not future.done():
             future.set_result(effects.outcomes)

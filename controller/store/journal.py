@@ -1,16 +1,18 @@
-"""The file of the embedded store: the tree's persistent nodes and its zxid, in SQLite.
+"""The journal of the embedded store: the persistent znodes and the zxid, in a SQLite file.
 
-    node   one row for each persistent node
+    node   one row for each persistent znode
     tree   one row: the zxid of the last change
 
-Every row has a checksum, a CRC-32 of its other fields, since SQLite sees damage to its own
-structure but not to what it stores.  ``application_id`` tells the file from other databases,
-``user_version`` is the version of this schema.
+Every row has a checksum, a CRC-32 of its other fields, since SQLite detects damage to its own
+structure but not to the stored values.  ``application_id`` distinguishes the file from other
+databases, ``user_version`` is the version of this schema.
 
-A commit is one transaction, in the write-ahead log and synced when ``commit`` returns.  The file is
-locked from ``open`` to ``close``: another process, or another journal, is refused at once.
+A commit is one transaction.  It is in the write-ahead log and flushed when ``commit`` returns.  The
+file is locked from ``open`` to ``close``: another process, or another journal in this process, is
+rejected at once.
 
-Owner: the store; every method sleeps on the disk and is called off the loop, one at a time.
+Owner: the store.  Every method blocks on the disk; the store calls them off the loop, one at a
+time.
 """
 
 from __future__ import annotations
@@ -47,37 +49,37 @@ _SCHEMA = """
 
 
 class JournalError(CannotOpenSession):
-    """The file cannot be used; the message names it and says why."""
+    """The file cannot be used; the message names the file and the reason."""
 
 
 class JournalInUse(JournalError):
-    """Somebody else has the file open."""
+    """Another process, or another journal in this process, has the file open."""
 
 
 class CorruptJournal(JournalError):
-    """It was a journal, but cannot be trusted any more."""
+    """The file is a journal, but it is damaged."""
 
 
 class IncompatibleJournal(JournalError):
-    """It is something else, or was written by a later version of this code."""
+    """The file is not a journal, or a later version of this code wrote it."""
 
 
 class SqliteJournal:
-    """A journal in one SQLite file, with a ``-wal`` file beside it while it is open."""
+    """A journal in one SQLite file, with a ``-wal`` file next to it while it is open."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> DataTree:
-        """What it holds.  Made if it is not there; opened anew, and read again, if it was open."""
+        """Load the tree.  Creates a missing file; reopens and reloads a file that is open."""
         self.close()
         with ExitStack() as on_error, self._translate_errors():
-            # There may be credentials in it.  What is there already must not be opened to see
-            # whether it is: closing it again would give up the lock of a journal beside this one.
+            # The file may hold credentials, so it is created with mode 0600.  Opening an existing
+            # file here would be wrong: closing it would drop the lock of another journal on it.
             with suppress(FileExistsError):
                 self.file.touch(mode=0o600, exist_ok=False)
-            # No time to wait for a lock, transactions by hand, and one thread after another.
+            # No waiting for locks, explicit transactions, and calls from one thread after another.
             self._connection = sqlite3.connect(
                 self.file, timeout=0, isolation_level=None, check_same_thread=False
             )
@@ -87,7 +89,7 @@ class SqliteJournal:
             return tree
 
     def commit(self, mutations: Iterable[Mutation], zxid: int) -> None:
-        """All of them, or a JournalError; then they may be there or not, as ``open`` will tell."""
+        """Write all mutations.  After a JournalError, ``open`` shows whether they were written."""
         assert self._connection is not None, self.file
         rows, deleted = [], []
         for mutation in mutations:
@@ -106,7 +108,7 @@ class SqliteJournal:
             execute("COMMIT")
 
     def close(self) -> None:
-        """Also if it is not open."""
+        """Close the file; do nothing if it is not open."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with self._translate_errors():
@@ -119,7 +121,7 @@ class SqliteJournal:
         if mode != "wal":
             raise JournalError(f"{self.file}: cannot use a write-ahead log here (mode {mode})")
         connection.execute("PRAGMA synchronous = FULL")
-        # Takes the lock: a file that was only read could be read by others too.
+        # Take the exclusive lock: a lock for reading alone would not exclude other readers.
         connection.execute("BEGIN EXCLUSIVE")
         if is_new:
             self._create_schema(connection)
@@ -127,7 +129,7 @@ class SqliteJournal:
         return self._load_tree(connection)
 
     def _check_format(self, connection: sqlite3.Connection) -> bool:
-        """Whether it is new; looked at before anything is changed in what may not be ours."""
+        """Return whether the file is new.  Runs before any change: it may be another database."""
         app_id, version = _pragma(connection, "application_id"), _pragma(connection, "user_version")
         (table_count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if app_id == version == table_count == 0:
@@ -166,13 +168,13 @@ class SqliteJournal:
         try:
             yield
         except UnicodeDecodeError as error:
-            # What SQLite says may quote what it found.
+            # SQLite's error message may contain bytes of the damaged file.
             raise CorruptJournal(f"{self.file}: damaged: {error}") from error
         except (sqlite3.Error, OSError) as error:
             raise self._to_journal_error(error) from error
 
     def _to_journal_error(self, error: sqlite3.Error | OSError) -> JournalError:
-        # The low byte is the kind of error, the rest says more.
+        # The low byte is the primary error code, the rest is the extended code.
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return JournalInUse(f"{self.file}: in use, probably by another broker")
@@ -193,8 +195,8 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _checksum(fields: Sequence[object]) -> int:
-    """Also of their types: a single bit makes a text of bytes, or a zero of none."""
+    """Cover the types too: one flipped bit can turn text into bytes, or zero into NULL."""
     values = [field for field in fields if isinstance(field, bytes)]
-    # In ASCII, since the characters that repr() escapes change with Python's version.
+    # ASCII only, since the set of characters that repr() escapes changes with Python's version.
     rest = ascii([[len(field)] if isinstance(field, bytes) else field for field in fields])
     return crc32(b"".join(values), crc32(rest.encode()))

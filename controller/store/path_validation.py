@@ -1,7 +1,7 @@
-"""Which paths may a node have?  Those that ZooKeeper takes, in every store.
+"""Validates the paths of operations, in every store by ZooKeeper's rules.
 
-A path that is not legal is a mistake of whoever made it, and a ValueError before anything is done:
-it must not leave half of a run behind, nor, in ZooKeeper, reach a thread that cannot encode it.
+An invalid path is a bug of the caller.  It raises ValueError before anything is done, so a run is
+never half done, and a path that ZooKeeper's protocol cannot encode never reaches kazoo's thread.
 """
 
 import re
@@ -11,7 +11,7 @@ from odradek.controller.store.base import Create, Delete, Operation
 
 ROOT = "/"
 
-# ZooKeeper counts in UTF-16, so nothing beyond U+FFFF passes either.
+# ZooKeeper counts UTF-16 units, so characters beyond U+FFFF are invalid too.
 _NAME = r"(?!\.\.?(?:/|\Z))[^/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]+"
 _VALID_PATH = re.compile(rf"/|(?:/{_NAME})+")
 
@@ -21,7 +21,7 @@ def is_valid_path(path: str) -> bool:
 
 
 def check_paths(operations: Iterable[Operation]) -> None:
-    """Raises ValueError.  The root cannot be deleted, in any store."""
+    """Raise ValueError if a path is invalid; no store can delete the root."""
     for operation in operations:
         is_sequential = isinstance(operation, Create) and operation.is_sequential
         path = operation.path + "0" if is_sequential else operation.path

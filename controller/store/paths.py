@@ -1,9 +1,9 @@
-"""Where in the tree is what: every path that Kafka has in ZooKeeper, built and parsed.
+"""Builds and parses every path of Kafka's tree in ZooKeeper.  Kafka: ZkData.scala.
 
     /cluster/id
     /brokers/ids/ID                             ephemeral; its czxid is the broker's epoch
     /brokers/topics/T/partitions/P/state
-    /brokers/seqid                              its version makes broker ids
+    /brokers/seqid                              its version generates broker ids
     /controller                                 ephemeral
     /controller_epoch
     /config/TYPE/NAME                           TYPE: topics, clients, users, brokers, ips, groups
@@ -16,16 +16,16 @@
     /admin/preferred_replica_election
     /latest_producer_id_block
     /feature
-    /migration                                  of a cluster that moves to KRaft
-    /consumers/GROUP/offsets/T/P                where clients older than 0.9 keep offsets
+    /migration                                  in a cluster that migrates to KRaft
+    /consumers/GROUP/offsets/T/P                offsets of clients older than 0.9
     /kafka-acl/RESOURCE/NAME                    and /kafka-acl-extended/prefixed/RESOURCE/NAME
     /kafka-acl-changes/acl_changes_N            and /kafka-acl-extended-changes/acl_changes_N
     /delegation_token/tokens/ID
     /delegation_token/token_changes/token_change_N
 
 N is ten digits that the store appends.  Users and clients are URL-encoded in /config, since their
-names may contain slashes; the node ``<default>`` holds what is true of all that have none of their
-own.  What cannot be parsed is None: other tools may leave nodes of their own in the tree.
+names may contain slashes.  The znode ``<default>`` holds the configuration of all entities without
+their own.  A parser returns None for a path it does not know: other tools may create znodes too.
 
 Owner: none; immutable, any thread.
 """
@@ -66,7 +66,7 @@ PREFIXED_ACL = f"{EXTENDED_ACL}/prefixed"
 REASSIGN_PARTITIONS = f"{ADMIN}/reassign_partitions"
 TOPICS = f"{BROKERS}/topics"
 
-#: The node below /config/TYPE for all that have none of their own.
+#: The znode below /config/TYPE for all entities that have no configuration of their own.
 DEFAULT_ENTITY = "<default>"
 
 
@@ -75,26 +75,26 @@ DEFAULT_ENTITY = "<default>"
 
 @dataclass(frozen=True, slots=True)
 class NodeSequence:
-    """A parent whose children are numbered as they come."""
+    """A parent with sequential children."""
 
     parent: str
     name_prefix: str
 
     @property
     def create_path(self) -> str:
-        """What a sequential node is created as: the store appends the number."""
+        """The path to create a sequential znode with; the store appends the number."""
         return f"{self.parent}/{self.name_prefix}"
 
     def child_path(self, name: str) -> str:
         return f"{self.parent}/{name}"
 
     def sequence_number(self, name: str) -> int | None:
-        """Negative ones follow 2**31 - 1, since the store counts in 32 bits."""
+        """Return the number; negative ones follow 2**31 - 1, since the store counts in 32 bits."""
         match = _SEQUENCE_NUMBER.fullmatch(name.removeprefix(self.name_prefix))
         return int(match[0]) if match and name.startswith(self.name_prefix) else None
 
     def sort_children(self, names: Iterable[str]) -> list[str]:
-        """Those of ``names`` that belong to the sequence, the oldest first."""
+        """Return the ``names`` that belong to the sequence, oldest first."""
         numbers = {name: self.sequence_number(name) for name in names}
         known = ((number, name) for name, number in numbers.items() if number is not None)
         return [name for _, name in sorted(known)]
@@ -118,7 +118,7 @@ def broker(broker_id: int) -> str:
 
 
 def parse_broker_id(name: str) -> int | None:
-    """Of a child of /brokers/ids."""
+    """Parse the name of a child of /brokers/ids."""
     return _parse_number(name)
 
 
@@ -139,20 +139,20 @@ def partition_state(topic_partition: TopicPartition) -> str:
 
 
 def topic_from_path(path: str) -> str | None:
-    """The topic whose node this is, or below whose node it lies."""
+    """Return the topic of a path at or below a topic's znode."""
     match = _TOPIC_PATH.match(path)
     return match[1] if match else None
 
 
 def partition_from_path(path: str) -> TopicPartition | None:
-    """The partition whose node this is, or below whose node it lies."""
+    """Return the partition of a path at or below a partition's znode."""
     match = _PARTITION_PATH.match(path)
     number = _parse_number(match[2]) if match else None
     return TopicPartition(match[1], number) if match and number is not None else None
 
 
 def parse_partition_id(name: str) -> int | None:
-    """Of a child of a topic's partitions."""
+    """Parse the name of a child of /brokers/topics/T/partitions."""
     return _parse_number(name)
 
 
@@ -162,7 +162,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 def _parse_number(text: str) -> int | None:
-    """Only as it is written: 07 is another node than 7."""
+    """Accept the canonical form only: 07 is another znode than 7."""
     number = int(text) if _NUMBER.fullmatch(text) else None
     return number if number is not None and number <= INT32_MAX else None
 
@@ -175,7 +175,7 @@ def consumer_offset(group: str, topic_partition: TopicPartition) -> str:
     return f"{CONSUMERS}/{group}/offsets/{topic_partition.topic}/{topic_partition.partition}"
 
 
-# Access
+# ACLs and delegation tokens
 
 
 def literal_acl(resource_type: str, name: str) -> str:
@@ -194,15 +194,15 @@ def delegation_token(token_id: str) -> str:
 
 
 class EntityType(Enum):
-    """What may be configured; its value is the node below /config."""
+    """The types of configured entities; the value is the name of the znode below /config."""
 
     TOPIC = "topics"
     CLIENT = "clients"
     USER = "users"
     BROKER = "brokers"
     IP = "ips"
-    #: Unknown to Kafka on ZooKeeper, which passes over the node, and over changes with an error in
-    #: its log: so it is there only as long as a group is configured.
+    #: Kafka on ZooKeeper does not know this type: it ignores the znode, and logs an error for a
+    #: change notification.  So the znode exists only while a group is configured.
     GROUP = "groups"
 
     @property
@@ -212,9 +212,10 @@ class EntityType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntity:
-    """What a configuration is of.  ``node`` and ``client_node`` are names in the tree.
+    """The entity of a configuration, by the names of its znodes.
 
-    Those of users and clients are encoded; ``client_node`` is for a client of one user.
+    Names of users and clients are sanitized (URL-encoded); ``sanitized_client_id`` is set for a
+    client of one user.
     """
 
     entity_type: EntityType
@@ -223,7 +224,7 @@ class ConfigEntity:
 
     @classmethod
     def parse(cls, entity_path: str) -> ConfigEntity | None:
-        """From the form that ``str()`` shows: of a change, or of a path below /config/."""
+        """Parse the form of ``str()``: the entity path of a notification, or below /config/."""
         match entity_path.split("/"):
             case [entity_type, name] if entity_type in _ENTITY_TYPES and name:
                 return cls(_ENTITY_TYPES[entity_type], name)
@@ -253,22 +254,22 @@ def topic_config(name: str) -> ConfigEntity:
 
 
 def broker_config(broker_id: int | None) -> ConfigEntity:
-    """None: that of all brokers."""
+    """None: the default of all brokers."""
     return ConfigEntity(EntityType.BROKER, DEFAULT_ENTITY if broker_id is None else str(broker_id))
 
 
 def client_config(client_id: str | None) -> ConfigEntity:
-    """None: that of clients which have none."""
+    """None: the default of all clients."""
     return ConfigEntity(EntityType.CLIENT, _sanitize_or_default(client_id))
 
 
 def user_config(user: str | None) -> ConfigEntity:
-    """None: that of users which have none."""
+    """None: the default of all users."""
     return ConfigEntity(EntityType.USER, _sanitize_or_default(user))
 
 
 def user_client_config(*, user: str | None, client_id: str | None) -> ConfigEntity:
-    """None: that of users, or of a user's clients, which have none."""
+    """None: the default of all users, or of all clients of a user."""
     return ConfigEntity(
         EntityType.USER,
         _sanitize_or_default(user),
@@ -277,7 +278,7 @@ def user_client_config(*, user: str | None, client_id: str | None) -> ConfigEnti
 
 
 def ip_config(address: str | None) -> ConfigEntity:
-    """None: that of addresses which have none."""
+    """None: the default of all IP addresses."""
     return ConfigEntity(EntityType.IP, DEFAULT_ENTITY if address is None else address)
 
 
@@ -286,12 +287,12 @@ def group_config(group_id: str) -> ConfigEntity:
 
 
 def sanitize(name: str) -> str:
-    """A user's or client's name as a node's; only letters, digits, ``.-_`` stay as they are."""
+    """Encode a user's or client's name; only letters, digits and ``.-_`` are not encoded."""
     return quote(name, safe="").replace("~", "%7E")
 
 
 def desanitize(sanitized_name: str) -> str | None:
-    """The user's or client's name; None for the default."""
+    """Return the name of the user or client; None for the default."""
     return None if sanitized_name == DEFAULT_ENTITY else unquote_plus(sanitized_name)
 
 
@@ -299,22 +300,22 @@ def _sanitize_or_default(name: str | None) -> str:
     return DEFAULT_ENTITY if name is None else sanitize(name)
 
 
-# What must be there, and who may read it
+# Znodes that must exist, and their access
 
 
 def with_parents(leaf_paths: Iterable[str]) -> tuple[str, ...]:
-    """Each path after its parents, none twice: the order in which nodes can be created."""
+    """Return each path after its parents, without duplicates, in an order to create them in."""
     ordered = {node: None for path in leaf_paths for node in (*parents(path), path)}
     return tuple(ordered)
 
 
 def parents(path: str) -> list[str]:
-    """From the top; without the root."""
+    """Return the parents from the top, without the root."""
     names = path.split("/")[1:-1]
     return ["/" + "/".join(names[: count + 1]) for count in range(len(names))]
 
 
-#: The persistent nodes that are there before a broker does anything else.
+#: The persistent znodes that a broker creates before it does anything else.
 PERSISTENT_ROOTS = (
     CONSUMERS,
     BROKER_IDS,
@@ -328,7 +329,7 @@ PERSISTENT_ROOTS = (
     *(kind.path for kind in EntityType if kind is not EntityType.GROUP),
 )
 
-#: Those that an authorizer adds.
+#: The znodes that an authorizer creates.
 RESOURCE_TYPES = ("Cluster", "User", "Topic", "Group", "TransactionalId", "DelegationToken")
 ACL_ROOTS = (
     *(f"{LITERAL_ACL}/{resource_type}" for resource_type in RESOURCE_TYPES),
@@ -337,10 +338,10 @@ ACL_ROOTS = (
     EXTENDED_ACL_CHANGES.parent,
 )
 
-#: Those that delegation tokens add.
+#: The znodes that delegation tokens need.
 TOKEN_ROOTS = (TOKEN_CHANGES.parent, DELEGATION_TOKENS)
 
-#: The tops of all that only brokers may change when ``zookeeper.set.acl`` is on.
+#: The topmost znodes that only brokers may change when ``zookeeper.set.acl`` is on.
 SECURE_ROOTS = (
     ADMIN,
     BROKERS,
@@ -361,7 +362,7 @@ SECURE_ROOTS = (
     EXTENDED_ACL_CHANGES.parent,
 )
 
-#: What begins so holds secrets, and only brokers may read it then.
+#: Paths with these prefixes hold secrets; with ``zookeeper.set.acl`` only brokers may read them.
 SENSITIVE_ROOTS = (EntityType.USER.path, EntityType.BROKER.path, DELEGATION_TOKENS)
 
 
@@ -370,5 +371,5 @@ def is_sensitive(path: str) -> bool:
 
 
 def is_open_to_all(path: str) -> bool:
-    """Whether anybody may change the node: the oldest consumers write below it themselves."""
+    """Return whether anybody may change the znode: the oldest consumers write below it."""
     return path == CONSUMERS

@@ -1,16 +1,16 @@
-"""Who is to be called for what: the one-shot watches on a tree, fired as ZooKeeper fires them.
+"""The one-shot watches on a tree in memory, triggered like ZooKeeper's.  ZooKeeper: WatchManager.
 
-A watch left by Get or Exists waits at the node's value, one left by Children at its children:
+GetData and Exists register data watches, GetChildren registers child watches.
 
-    created   calls those at the node's value, then those at its parent's children
-    written   calls those at its value
-    deleted   calls those at its value and its children, then those at its parent's children
+    created   triggers the data watches of the znode, then the child watches of its parent
+    written   triggers the data watches of the znode
+    deleted   triggers the data and child watches of the znode, then the child watches of its parent
 
-A watch left twice at one place waits there once; one that waits at both the value and the children
-of a node hears of the node's end once.
+A watch that is registered twice for the same data is called once.  A watch that is registered both
+as data watch and as child watch of a znode is called once when the znode is deleted.
 
-Invariant: a watch is taken away when the change is made, however late it is called; so one that was
-left after a change is never called for it.
+Invariant: a watch is removed when the change is made, however late it is called.  A watch that is
+registered after a change is never called for it.
 
 Owner: the tree.
 """
@@ -24,7 +24,7 @@ from odradek.controller.store.base import Watch, WatchEvent, WatchEventType
 
 
 class WatchCall(NamedTuple):
-    """A watch that has to be called."""
+    """A watch to call, with its event."""
 
     watch: Watch
     event: WatchEvent
@@ -35,7 +35,7 @@ class _RegisteredWatch(NamedTuple):
     watch: Watch
 
 
-# Dictionaries, not sets: watches are called in the order in which they were left.
+# Dictionaries, not sets: watches are called in the order of their registration.
 _WatchTable = dict[str, dict[_RegisteredWatch, None]]
 
 
@@ -53,7 +53,7 @@ class WatchManager:
         self._child_watches.setdefault(path, {})[_RegisteredWatch(session_id, watch)] = None
 
     def trigger_watches(self, event: WatchEvent) -> list[WatchCall]:
-        """Those waiting for this event, who wait no longer."""
+        """Remove and return the watches that this event triggers."""
         change, path = event
         if change is WatchEventType.CHILDREN_CHANGED:
             return _watch_calls(self._child_watches.pop(path, {}), event)
@@ -63,7 +63,7 @@ class WatchManager:
         return _watch_calls(triggered, event)
 
     def remove_session(self, session_id: int) -> None:
-        """The session is over: its watches are never called."""
+        """Remove the watches of a session that has ended; they are never called."""
         self._data_watches = _without_session(session_id, self._data_watches)
         self._child_watches = _without_session(session_id, self._child_watches)
 

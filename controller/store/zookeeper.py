@@ -1,16 +1,17 @@
-"""A metadata store for many brokers: ZooKeeper, through kazoo.
+"""The metadata store of a cluster: ZooKeeper, accessed through kazoo.  Kafka: ZooKeeperClient.
 
-``zookeeper.connect`` may name a chroot, which is created if it is missing, as Kafka does.  Requests
-are pipelined, ``zookeeper.max.in.flight.requests`` at a time, and sent again after a connection was
-lost.  Every session has a client of its own, since kazoo's would begin another by itself.
+``zookeeper.connect`` may name a chroot, which is created if it is missing, as in Kafka.  Requests
+are pipelined, at most ``zookeeper.max.in.flight.requests`` at a time, and sent again after a
+connection loss.  Every session has its own kazoo client, since kazoo would begin a new session
+without notice.
 
-    zookeeper_session.py   what is sent, in which order, and again
-    zookeeper_requests.py  operations and answers
-    zookeeper_watches.py   who is to be called for what
-    zookeeper_client.py    kazoo, whose thread ends there
-    zookeeper_handler.py   how it waits and connects
+    zookeeper_session.py   sends requests in order and resends them after a reconnect
+    zookeeper_requests.py  translates operations and responses
+    zookeeper_watches.py   one-shot watches
+    zookeeper_client.py    the kazoo client and its thread
+    zookeeper_handler.py   kazoo's polling and connecting
 
-Owner: the event loop; ``run`` is handed in for the one call that waits, the end of a session.
+Owner: the event loop; ``run_in_thread`` runs the one blocking call, the end of a session.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from odradek.controller.store.zookeeper_requests import RequestTranslator, excee
 from odradek.controller.store.zookeeper_session import PendingRequest, ZooKeeperSession
 from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.zookeeper")
 
 #: Calls ``fn(*args)`` on a thread.
 RunInThread = Callable[..., Awaitable[Any]]
 
 
 class ZooKeeperStore(MetadataStore):
-    """The tree below a chroot of a ZooKeeper; see base.py."""
+    """The tree below a chroot of a ZooKeeper ensemble; see base.py."""
 
     def __init__(self, settings: ZooKeeperSettings, *, run_in_thread: RunInThread) -> None:
         self.session_id = 0
@@ -66,7 +67,7 @@ class ZooKeeperStore(MetadataStore):
 
     @property
     def credentials(self) -> tuple[int, bytes]:
-        """The session's id and password, by which another connection could take it over."""
+        """The session id and password, with which another connection can take over the session."""
         return self._live_session().credentials
 
     def add_session_listener(self, listener: SessionListener) -> None:
@@ -94,7 +95,11 @@ class ZooKeeperStore(MetadataStore):
                 ) from error
             on_error.pop_all()
         self.session_id = session.session_id
-        logger.info("Session 0x%x with ZooKeeper at %s", self.session_id, self._settings.connect)
+        logger.info(
+            "Session establishment complete: ZooKeeper session 0x%x with %s",
+            self.session_id,
+            self._settings.connect,
+        )
         self._notify_listeners(SessionState.CONNECTED)
 
     async def close(self) -> None:
@@ -139,8 +144,8 @@ class ZooKeeperStore(MetadataStore):
         return self._session
 
     async def _create_chroot(self, session: ZooKeeperSession) -> None:
-        """And the nodes above it.  Kazoo says that it is connected before it has authenticated
-        itself, so the session has begun only when something is answered."""
+        """Create the chroot and its parents.  Kazoo reports a connection before it has
+        authenticated, so the session is established only when a request is answered."""
         no_chroot = RequestTranslator(chroot="", set_acl=self._settings.set_acl)
         paths = [*parents(self._chroot), self._chroot] if self._chroot else []
         creations = [Create(path) for path in paths]
@@ -195,7 +200,7 @@ def _fenced_pending_request(
 
 
 class _Pipeline:
-    """The outcomes of a run, as they come in."""
+    """Collects the outcomes of a run."""
 
     def __init__(self, size: int) -> None:
         self.outcomes: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
@@ -208,7 +213,7 @@ class _Pipeline:
         self._collected[index] = outcome
         self._remaining -= 1
         if self.outcomes.done():
-            return  # nobody waits any more, or the session is over
+            return  # the caller was cancelled, or the session has expired
         if isinstance(outcome, SessionExpired):
             self.outcomes.set_exception(outcome)
         elif not self._remaining:
@@ -217,6 +222,6 @@ class _Pipeline:
 
 def _hosts_and_chroot(settings: ZooKeeperSettings) -> tuple[str, str]:
     if not settings.connect:
-        raise SettingError("zookeeper.connect", None, "must be given")
+        raise SettingError("zookeeper.connect", None, "must be set")
     hosts, slash, path = settings.connect.partition("/")
     return hosts, (slash + path).rstrip("/")

@@ -1,23 +1,25 @@
-"""One session with ZooKeeper, as kazoo keeps it, seen from the event loop.
+"""One session with ZooKeeper through a kazoo client, for use by the event loop.
 
-Kazoo's client has a thread, which sends, reads and reconnects.  All that it tells goes through one
-queue to the loop, in the order in which it happened there: answers, watches, changes of state.
+The kazoo client has a thread, which sends, reads and reconnects.  Its reports pass through one
+queue to the loop, in the order in which the events happened on the thread:
 
-    Answer     what came of a request that ``send`` took
-    Notice     a watch was triggered; NONE if it was lost with the connection
-    Connected  from now on ``send`` may take requests again; all that it took before and that has
-               no answer by now will never have one
-    Suspended  the connection is gone, kazoo is looking for another
-    Ended      the session is over, or could not begin; nothing comes after that
+    ResponseReport    the outcome of a request that ``send`` took
+    WatchReport       a watch was triggered; event type NONE if it was lost with the connection
+    ConnectedReport   ``send`` takes requests again; requests that it took before and that have no
+                      response by now will never get one
+    SuspendedReport   the connection is lost, kazoo is reconnecting
+    SessionEndReport  the session is over, or could not begin; no report follows
 
-``send`` refuses a request until the loop has been told of the present connection.  So a request
-never overtakes one that was lost with the connection before: they are sent again in order.
+``send`` rejects requests until the loop has processed the ConnectedReport of the current
+connection.  A new request therefore never overtakes requests that were lost with the previous
+connection; they are sent again in order.
 
-What is used of kazoo besides its documented face: ``_call``, which takes a request and the object
-to answer to; ``_session_callback``, through which all changes of state go; ``_stopped``, to keep it
-from beginning a new session by itself when one has expired; ``_safe_close``, to wait for its end.
+Parts of kazoo used beyond its public interface: ``_call``, which takes a request and the object
+that receives the response; ``_session_callback``, which is called for all state changes;
+``_stopped``, to prevent kazoo from beginning a new session when one has expired; ``_safe_close``,
+to wait for its end.
 
-Owner: the event loop; ``_Client`` is kazoo's thread's too, with a lock between them.
+Owner: the event loop; kazoo's thread also uses ``_SingleSessionClient``, under its lock.
 """
 
 from __future__ import annotations
@@ -37,17 +39,17 @@ from odradek.controller.store.zookeeper_handler import KazooHandler
 from odradek.controller.store.zookeeper_security import sasl_options, tls_context
 from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
-# The first is short, since most connections are lost for a moment only; the last is what the Java
-# client waits at most.
+# The first delay is short, since most connection losses are brief; the maximum is that of the Java
+# client.
 RECONNECT_DELAY_S = 0.05
 RECONNECT_DELAY_MAX_S = 1.0
-# How long a server has to answer that it closed the session; it expires anyway.
+# How long a server may take to confirm the close of a session; without it the session expires.
 CLOSE_TIMEOUT_S = 3.0
 
 
 @dataclass(slots=True)
 class ResponseReport:
-    """To the request that was sent with it; ``zxid`` is what the server had reached then."""
+    """The outcome of a request; ``zxid`` is the last zxid of the server at that time."""
 
     pending_request: Any
     outcome: Any = None
@@ -68,7 +70,7 @@ class ConnectedReport:
 
 @dataclass(frozen=True, slots=True)
 class SuspendedReport:
-    zxid: int  # the last that was seen
+    zxid: int  # the last one seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ ClientReport = ResponseReport | WatchReport | ConnectedReport | SuspendedReport 
 
 
 class ZooKeeperClient:
-    """From ``start`` to ``stop``; the loop must not end between them."""
+    """A kazoo client from ``start`` to ``stop``; the loop must not end between them."""
 
     def __init__(
         self, hosts: str, settings: ZooKeeperSettings, on_report: Callable[[ClientReport], None]
@@ -103,27 +105,27 @@ class ZooKeeperClient:
 
     @property
     def credentials(self) -> tuple[int, bytes]:
-        """What another connection would have to show to take the session over."""
+        """The session id and password, with which another connection can take over the session."""
         session_id, password = self._client.client_id
         return session_id, password
 
     @property
     def last_error(self) -> OSError | None:
-        """Of the attempts to connect."""
+        """The last error of an attempt to connect."""
         return self._handler.last_error
 
     def start(self) -> None:
         self._client.start_async()
 
     def send(self, request: Any, pending_request: object, *, connection: int) -> bool:
-        """False if this is not the present connection, and the request is not taken.
+        """Return False, without taking the request, if this is not the current connection.
 
-        As many as may be in flight go out at once, the others as those are answered.
+        Requests up to the in-flight limit are sent at once, the others as responses arrive.
         """
         return self._client.send(request, pending_request, connection=connection)
 
     def stop(self) -> None:
-        """End the session and kazoo's thread.  Waits for both: to be called off the loop."""
+        """End the session and kazoo's thread.  Call it off the loop: it waits for both."""
         self._client.end_session()
 
     def _on_watch_event(self, watcher: Any, event: Any) -> None:
@@ -131,7 +133,7 @@ class ZooKeeperClient:
 
 
 class _ReportQueue:
-    """From any thread to the loop, in order."""
+    """Passes reports from any thread to the loop, in order."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_report: Callable[[ClientReport], None]
@@ -146,7 +148,7 @@ class _ReportQueue:
         self.schedule_drain()
 
     def put_deferred(self, report: ClientReport) -> None:
-        """To be delivered with what comes next, or when kazoo has nothing else to do."""
+        """Deliver ``report`` with the next one, or when kazoo is idle."""
         self._reports.append(report)
 
     def schedule_drain(self) -> None:
@@ -155,7 +157,7 @@ class _ReportQueue:
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        # First, so that whatever is put from now on either is seen below or calls again.
+        # Reset the flag first: a report that is put from now on is seen below or schedules again.
         self._is_drain_scheduled = False
         try:
             while self._reports:
@@ -167,7 +169,7 @@ class _ReportQueue:
 
 
 class _ResponseFuture:
-    """What kazoo answers to."""
+    """The object that receives the response from kazoo.  kazoo: AsyncResult."""
 
     __slots__ = ("_client", "_report")
 
@@ -176,12 +178,12 @@ class _ResponseFuture:
         self._report = ResponseReport(pending_request)
 
     def set(self, result: Any) -> None:
-        """On kazoo's thread, which will wait for something sooner or later."""
+        """Runs on kazoo's thread, which drains the queue before it next waits."""
         self._client.report_queue.put_deferred(self._complete(result))
         self._client.on_response()
 
     def set_exception(self, error: Exception) -> None:
-        """On any thread."""
+        """Runs on any thread."""
         self._client.report_queue.put(self._complete(error))
         self._client.on_response()
 
@@ -192,11 +194,11 @@ class _ResponseFuture:
 
 
 class _SingleSessionClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's client, with one session and no other."""
+    """A kazoo client with exactly one session."""
 
     def __init__(self, report_queue: _ReportQueue, *, in_flight_max: int, **options: Any) -> None:
         self.report_queue = report_queue
-        # Held while the state changes, and while requests are added or sent.
+        # Held while the state changes, and while requests are queued or sent.
         self._state_lock = threading.RLock()
         self._connection_count = 0
         self._is_session_over = False
@@ -214,7 +216,7 @@ class _SingleSessionClient(KazooClient):  # type: ignore[misc]  # kazoo has no t
             return True
 
     def on_response(self) -> None:
-        """Also when it was lost; on kazoo's thread, so that the next goes without asking."""
+        """Runs on kazoo's thread, also when a request is lost; sends the next request at once."""
         with self._state_lock:
             self._in_flight -= 1
             self._send_queued()

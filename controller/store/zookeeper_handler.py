@@ -1,12 +1,12 @@
-"""How kazoo waits, connects and calls back: without threads for calling back, and quickly.
+"""Kazoo's I/O handler: polls, connects and dispatches callbacks with few system calls.
 
-Kazoo lets its users bring their own; what is done here is done on its one remaining thread, or by
-whoever sends a request.
+Kazoo accepts a custom handler.  This one starts no threads for callbacks: its code runs on kazoo's
+one remaining thread, or on the thread that sends a request.
 
-Kazoo would make five system calls for every request and two for every answer, and with each of them
-leave the interpreter to the loop's thread, which may keep it for milliseconds.  So what is sent is
-collected until kazoo has nothing more to send, what comes in is read ahead, and neither is asked
-for again while there is some left.
+By default kazoo makes five system calls for every request and two for every response.  Each of them
+releases the interpreter lock to the loop's thread, which may hold it for milliseconds.  Therefore
+this handler buffers requests until kazoo has nothing more to send, reads responses ahead, and does
+not poll again while the read buffer holds data.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 READ_AHEAD_BYTES = 65_536
 SEND_BUFFER_BYTES_MAX = 65_536
-#: How long to wait where kazoo waits for nothing else: for the rest of an answer, or to be let in.
-#: It would wait as long as the session may last.  A server that has only begun to start may take a
-#: connection and never answer, and the session would be over before another is tried.
+#: The timeout where kazoo waits only for the server: for the rest of a response, or for the
+#: connection to be accepted.  By default kazoo waits for the session timeout.  A server that is
+#: starting may accept a connection and never respond; the session would expire before kazoo tries
+#: another server.
 RESPONSE_TIMEOUT_S = 3.0
 
 
 class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """How kazoo waits, connects and calls back.  No thread is started for calling back."""
+    """Kazoo's handler without threads for callbacks."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         *,
         on_idle: Callable[[], None] = lambda: None,
     ) -> None:
-        """``notify`` is given a watcher and what has happened."""
+        """``on_watch_event`` gets a watcher and its event."""
         super().__init__()
         self.last_error: OSError | None = None
         self._on_watch_event = on_watch_event
@@ -55,7 +56,7 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         self._running = False
 
     def create_socket_pair(self) -> tuple[WakeupPipe, WakeupPipe]:
-        """What kazoo reads from, and what it writes to, to learn that there is a request."""
+        """Return the ends of the pipe through which kazoo learns of a new request."""
         pipe = WakeupPipe()
         return pipe, pipe
 
@@ -85,13 +86,13 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
             raise
 
     def disconnect(self) -> None:
-        """Kazoo's thread, which may be waiting for an answer, finds the connection closed."""
+        """Shut the connection down; kazoo's thread, if it waits for a response, then wakes up."""
         if self._connection is None:
             return
         try:
             self._connection.shutdown()
         except OSError as error:
-            self.last_error = error  # it was closed already
+            self.last_error = error  # the connection was closed already
 
     def select(
         self,
@@ -100,7 +101,7 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
         _exceptional: Sequence[Any],
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Kazoo writes to connections alone, which can always be done."""
+        """Connections are always writable, since writes are buffered."""
         if writable:
             return [], [*writable], []
         ready = [channel for channel in readable if channel.pending()]
@@ -118,8 +119,8 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
 def _poll_readable(
     readable: Sequence[WakeupPipe | BufferedConnection], timeout: float | None
 ) -> list[WakeupPipe | BufferedConnection]:
-    """Those that can be read within so many seconds; what is to be sent is sent meanwhile."""
-    # select() knows no descriptor above 1023; kazoo's own handler makes a selector each time.
+    """Return the channels that become readable in time; send buffered data while waiting."""
+    # select() is limited to descriptors below 1024; kazoo's handler creates a selector each time.
     while True:
         poll = select.poll()
         for channel in readable:
@@ -135,10 +136,10 @@ def _poll_readable(
 
 
 class WakeupPipe:
-    """Both ends of a pipe, as much as kazoo uses of them: a byte for every request.
+    """Both ends of a pipe, as far as kazoo uses them: one byte for every request.
 
-    The pipe has a byte in it while there is any, for whoever waits; how many is counted beside it.
-    So the loop never waits for kazoo's thread, however many there are.
+    The pipe itself holds a single byte while any are pending, to wake a waiting poll; the number is
+    counted next to it.  The pipe never fills up, so the loop never blocks on kazoo's thread.
     """
 
     has_unsent = False
@@ -156,19 +157,19 @@ class WakeupPipe:
         return self._count
 
     def flush(self) -> None:
-        """There is never anything to send."""
+        """Do nothing: nothing is buffered."""
 
     def send(self, data: bytes) -> int:
         with self._count_lock:
             if self._is_closed:
-                raise OSError(errno.EBADF, "kazoo has ended")
+                raise OSError(errno.EBADF, "the kazoo client is closed")
             if not self._count:
                 os.write(self._write_fd, data)
             self._count += len(data)
         return len(data)
 
     def recv(self, _size_bytes: int) -> bytes:
-        """One at most; none if there is none, without waiting for it."""
+        """Return at most one byte; return none, without blocking, if none is pending."""
         with self._count_lock:
             if not self._count:
                 return b""
@@ -176,7 +177,7 @@ class WakeupPipe:
             return b"\0" if self._count else os.read(self._read_fd, 1)
 
     def close(self) -> None:
-        """Kazoo closes either end."""
+        """Close both ends; kazoo closes either or both."""
         with self._count_lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -185,10 +186,11 @@ class WakeupPipe:
 
 
 class BufferedConnection:
-    """As much of a socket as kazoo uses, reading ahead and sending later.
+    """The part of a socket that kazoo uses, with read-ahead and buffered writes.
 
-    Kazoo reads every answer in two steps and waits before each.  What TLS has read ahead it asks
-    for with ``pending``, but not before it waits for the next answer: ``Handler.select`` does.
+    Kazoo reads every response in two steps and polls before each step.  It checks ``pending`` for
+    data that TLS has read ahead, but not before it polls for the next response;
+    ``KazooHandler.select`` does that.
     """
 
     def __init__(self, connection: socket.socket | ssl.SSLSocket) -> None:
@@ -222,7 +224,7 @@ class BufferedConnection:
         return len(data)
 
     def flush(self) -> None:
-        """As much as can be sent without waiting."""
+        """Send as much as possible without blocking."""
         while self._send_buffer:
             try:
                 count = self._socket.send(bytes(self._send_buffer))

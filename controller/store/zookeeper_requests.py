@@ -1,7 +1,7 @@
-"""The store's operations in ZooKeeper's terms, and its answers in ours.
+"""Translates the store's operations to ZooKeeper requests, and responses to outcomes.
 
-A write under a fence is a multi of two: the check, and the write.  ZooKeeper tells no Stat of what
-is created in a multi; it is put together from what is known, and the times, which are not, are 0.
+A write with a fence is a multi of two operations: the check and the write.  ZooKeeper returns no
+Stat for a znode created in a multi, so the Stat is built from known values; its times are 0.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from odradek.controller.store.zookeeper_watches import Watcher, WatcherRegistry
 
 EPHEMERAL_FLAG = 1
 SEQUENTIAL_FLAG = 2
-# The server's jute.maxbuffer as it comes, less what stands around values and paths.  A longer
-# request is answered by closing the connection, and would be sent again for ever.
+# The server's default jute.maxbuffer, less the overhead of values and paths.  The server closes the
+# connection on a longer request, which would then be sent again endlessly.
 REQUEST_BYTES_MAX = 0xFFFFF - 1024
 OPERATION_OVERHEAD_BYTES = 128
 
@@ -63,12 +63,12 @@ ERRORS: dict[type[Exception], type[StoreError]] = {
     exceptions.NotReadOnlyCallError: NotPermitted,
     exceptions.SessionExpiredError: SessionExpired,
 }
-#: What is said of all operations of a multi but the one that it failed for.
+#: The error of every operation of a failed multi except the one that caused the failure.
 ROLLED_BACK_ERRORS = (exceptions.RolledBackError, exceptions.RuntimeInconsistency)
 
 
 class RequestTranslator:
-    """For one session, ``session_id``.  Paths on the server begin with the chroot."""
+    """Translates for one session, ``session_id``.  Paths on the server begin with the chroot."""
 
     def __init__(self, *, chroot: str, set_acl: bool) -> None:
         self.session_id = 0
@@ -89,12 +89,12 @@ class RequestTranslator:
         return wire.Transaction([self._to_write_request(operation) for operation in operations])
 
     def to_watch_request(self, watcher: Watcher) -> Any:
-        """A read that sets a lost watch again, and shows what it has missed."""
+        """Return a read that registers a lost watch again and shows what it has missed."""
         request_type = wire.GetChildren2 if watcher.is_for_children else wire.Exists
         return request_type(self._with_chroot(watcher.path), watcher)
 
     def to_outcome(self, operation: Operation, response: Any) -> Outcome:
-        """Of ``request``."""
+        """Translate the response to ``to_request``."""
         if isinstance(response, Exception):
             return to_store_error(response, operation.path)
         match operation:
@@ -115,7 +115,7 @@ class RequestTranslator:
                 return failed and failed.cause
 
     def to_fenced_outcome(self, operations: Sequence[Write], response: Any, zxid: int) -> Outcome:
-        """Of a multi of two, of which the first is the fence."""
+        """Translate the response to a multi of two operations, the first of which is the fence."""
         outcome = self.to_multi_outcome(operations, response, zxid)
         if not isinstance(outcome, MultiFailed):
             return outcome if isinstance(outcome, StoreError) else outcome[1]
@@ -165,7 +165,7 @@ class RequestTranslator:
 
 
 def exceeds_max_size(operations: Sequence[Operation]) -> bool:
-    """Whether the server would not even look at them, sent as one."""
+    """Return whether the server would reject the operations, sent as one request, by size."""
     size = sum(
         OPERATION_OVERHEAD_BYTES
         + len(operation.path)

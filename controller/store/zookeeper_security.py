@@ -1,7 +1,7 @@
-"""Who may do what in ZooKeeper, and how we show who we are: lists for nodes, SASL, TLS.
+"""Access control and authentication with ZooKeeper: ACLs, SASL, TLS.
 
-The lists are Kafka's: with ``zookeeper.set.acl`` a node can be changed by its creator alone and
-read by everybody, unless secrets are kept below it.
+The ACLs are Kafka's: with ``zookeeper.set.acl`` only its creator can change a znode, and everybody
+can read it unless it holds secrets.  Kafka: ZkData.defaultAcls.
 """
 
 import functools
@@ -30,23 +30,25 @@ def _acl(*, is_secure: bool, is_secret: bool) -> tuple[ACL, ...]:
 
 
 def default_acls(path: str, *, set_acl: bool) -> tuple[ACL, ...]:
-    """Of a node about to be created; the path is without the chroot."""
+    """Return the ACLs of a znode to be created; the path is without the chroot."""
     is_secure = set_acl and not is_open_to_all(path)
     return _acl(is_secure=is_secure, is_secret=is_secure and is_sensitive(path))
 
 
 def sasl_options(settings: ZooKeeperSettings) -> dict[str, str] | None:
-    """As kazoo takes them; None where we do not authenticate by SASL."""
+    """Return kazoo's SASL options; None if SASL is not configured."""
     if settings.sasl_jaas_config is None:
         return None
     if importlib.util.find_spec("puresasl") is None:
-        raise SettingError("zookeeper.sasl.jaas.config", None, "needs pure-sasl: odradek[cluster]")
+        raise SettingError(
+            "zookeeper.sasl.jaas.config", None, "needs pure-sasl: install odradek[cluster]"
+        )
     username, password = _parse_jaas_config(settings.sasl_jaas_config)
     return {"mechanism": "DIGEST-MD5", "username": username, "password": password}
 
 
 def _parse_jaas_config(config: Password) -> tuple[str, str]:
-    """Name and password; what is wrong is told without showing them."""
+    """Return username and password; error messages never contain them."""
     match = _LOGIN_MODULE.fullmatch(config.value)
     if match is None or not match["module"].endswith(_DIGEST_LOGIN):
         raise _invalid_jaas_config(
@@ -57,7 +59,7 @@ def _parse_jaas_config(config: Password) -> tuple[str, str]:
         for name, quoted, bare in _LOGIN_OPTION.findall(match["options"])
     }
     if not {"username", "password"} <= options.keys():
-        raise _invalid_jaas_config("must name a username and a password")
+        raise _invalid_jaas_config("must set username and password")
     return options["username"], options["password"]
 
 
@@ -66,7 +68,7 @@ def _invalid_jaas_config(rule: str) -> SettingError:
 
 
 def tls_context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
-    """None where we do not speak TLS."""
+    """None if TLS is not enabled."""
     if not settings.ssl_client_enable:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -103,7 +105,7 @@ def _load_truststore(context: ssl.SSLContext, path: str | None) -> None:
 def _load_keystore(context: ssl.SSLContext, path: str | None, password: Password | None) -> None:
     if path is None:
         return
-    # Empty where there is none, since OpenSSL would otherwise ask for it on the terminal.
+    # Without a password pass an empty one: OpenSSL would otherwise prompt on the terminal.
     try:
         context.load_cert_chain(path, password=password.value if password else "")
     except OSError as error:

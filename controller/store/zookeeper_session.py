@@ -1,13 +1,14 @@
-"""One session of the store with ZooKeeper: requests in order, and again where they were lost.
+"""One session of the store with ZooKeeper: sends requests in order and resends the lost ones.
 
-    waiting   not sent yet: the connection is gone
-    sent      given to the client, which has some in flight and the others behind them
+    _send_queue   requests that are not sent yet because there is no connection
+    _in_flight    requests that the client has taken, in order; it sends up to its in-flight limit
 
-When a connection is lost, what was sent goes back to the front of what waits; whether ZooKeeper has
-done it nobody knows.  When there is another, first the watches that kazoo has lost are armed again,
-so that each is called before any answer that shows what it was for; then all that waits is sent.
+When a connection is lost, the requests in flight go back to the front of the queue; it is unknown
+whether ZooKeeper has executed them.  After a reconnect, the watches that kazoo has lost are
+registered again first, so each of them is called before any response that shows its change.  Then
+the queue is sent.
 
-Only ZooKeeper says that a session has expired: no timer of ours does.
+Only ZooKeeper decides that a session has expired; this side has no timer for it.
 
 Owner: the event loop.
 """
@@ -43,16 +44,16 @@ from odradek.controller.store.zookeeper_requests import RequestTranslator
 from odradek.controller.store.zookeeper_watches import WATCH_EVENT_TYPES, Watcher, WatchTrigger
 from odradek.controller.zookeeper_settings import ZooKeeperSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("kafka.zookeeper")
 
-#: No answers: another report follows, which says what becomes of the request.
+#: These are not responses: another report follows and decides what happens to the request.
 CONNECTION_ERRORS = (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionMovedError)
 
 
 class PendingRequest:
-    """A request, and who is told what ZooKeeper answered, and at which zxid.
+    """A request with the callback for its response and the zxid of the response.
 
-    ``watcher`` is the one that is left by it, if it is answered, or None.
+    ``watcher`` is the watcher that a successful response arms, or None.
     """
 
     __slots__ = ("on_response", "request", "watcher")
@@ -66,7 +67,7 @@ class PendingRequest:
 
 
 class ZooKeeperSession:
-    """From ``begin`` to its end; ``stop`` is to be called after that, too."""
+    """A session from ``open`` to its end; ``stop_client`` must be called after the end, too."""
 
     def __init__(
         self,
@@ -77,17 +78,15 @@ class ZooKeeperSession:
         on_state_change: Callable[[SessionState], None],
     ) -> None:
         self.is_closed = False
-        self.close_reason = ""  # unless it was we who ended it
+        self.close_reason = ""  # empty if this side closed the session
         self.session_id = 0
         self.translator = translator
         self._client = ZooKeeperClient(hosts, settings, self._on_report)
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_state_change = on_state_change
         self._connection = 0
-        self._last_seen_zxid = 0  # when the connection was lost
-        self._watched_event: Any = (
-            None  # of which kazoo gives notice to one watcher after the other
-        )
+        self._last_seen_zxid = 0  # at the time of the last connection loss
+        self._watched_event: Any = None  # kazoo delivers one event to its watchers one by one
         self._watch_trigger = WatchTrigger()
         self._lost_watchers: list[Watcher] = []
         self._send_queue: deque[PendingRequest] = deque()
@@ -98,7 +97,7 @@ class ZooKeeperSession:
         return self._client.credentials
 
     async def open(self, *, timeout_ms: int) -> None:
-        """Raises CannotOpen."""
+        """Raises CannotOpenSession."""
         self._client.start()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -111,19 +110,19 @@ class ZooKeeperSession:
             ) from cause
 
     def submit(self, pending_requests: Iterable[PendingRequest]) -> None:
-        """If the session is over, at once answered with that."""
+        """Send the requests; if the session is closed, fail them at once."""
         self._send_queue.extend(pending_requests)
         if self.is_closed:
             self._fail_pending()
         self._send_queued()
 
     def close(self) -> None:
-        """For this side; what was not answered fails.  Kazoo's part of it ends with ``stop``."""
+        """Fail all requests without a response.  Kazoo's side ends with ``stop_client``."""
         self.is_closed = True
         self._fail_pending()
 
     def stop_client(self) -> None:
-        """Off the loop: it waits for the server and for kazoo's thread."""
+        """Call this off the loop: it waits for the server and for kazoo's thread."""
         self._client.stop()
 
     def _on_report(self, report: ClientReport) -> None:
@@ -170,7 +169,7 @@ class ZooKeeperSession:
         self._send_queue.extendleft(reversed([*rearming, *self._in_flight]))
         self._in_flight.clear()
         if self._opened.done():
-            logger.info("Connected to ZooKeeper again, in session 0x%x", self.session_id)
+            logger.info("Reconnected to ZooKeeper, session 0x%x", self.session_id)
             self._on_state_change(SessionState.CONNECTED)
         else:
             self._opened.set_result(None)
@@ -178,7 +177,7 @@ class ZooKeeperSession:
 
     def _on_suspended(self, zxid: int) -> None:
         self._last_seen_zxid = zxid
-        logger.warning("The connection to ZooKeeper is lost; trying to find it again")
+        logger.warning("Connection to ZooKeeper lost; reconnecting")
         self._on_state_change(SessionState.SUSPENDED)
 
     def _expire(self, reason: str) -> None:
@@ -187,12 +186,12 @@ class ZooKeeperSession:
             self.is_closed = True
             self._opened.set_exception(CannotOpenSession(self.close_reason))
             return
-        logger.warning("ZooKeeper session 0x%x is over (%s)", self.session_id, reason)
+        logger.warning("Session expired: ZooKeeper session 0x%x (%s)", self.session_id, reason)
         self.close()
         self._on_state_change(SessionState.EXPIRED)
 
     def _rearm_request(self, watcher: Watcher, watch_trigger: WatchTrigger) -> PendingRequest:
-        """It stays armed, unless it has missed something."""
+        """Register the watch again; it stays armed unless the response shows a missed change."""
         after_zxid = self._last_seen_zxid
 
         def on_response(response: Any, _zxid: int) -> None:

@@ -1,14 +1,15 @@
-"""Who is to be called for what, as kazoo holds them for one session with ZooKeeper.
+"""The watches of one session with ZooKeeper, as kazoo holds them.
 
-A watch left twice at one place waits there once: reads of one kind at one path, with one watch, all
-carry the same Watcher, which kazoo keeps in a set.  It is armed by the answer to any of them, and
-spent when it is called; an answer that comes after that arms it again.
+A watch that is registered twice for the same data is called once: reads of one kind, of one path
+and with one watch share a Watcher, which kazoo keeps in a set.  The response of any of these reads
+arms the Watcher; calling the watch disarms it; a later response arms it again.
 
-A watch that was lost with a connection is armed again by a read, whose answer shows whether the
-watch should have been called meanwhile: kazoo, unlike ZooKeeper's own clients, forgets its watches.
-One that is spent is let go, though kazoo may still hold it.
+A watch that was lost with a connection is registered again by a read.  The response shows whether
+the watch should have fired while disconnected.  This is necessary because kazoo, unlike ZooKeeper's
+own clients, forgets its watches when the connection is lost.  A disarmed Watcher is ignored, even
+if kazoo still holds it.
 
-Owner: the event loop; kazoo's thread holds Watchers, and lets them go.
+Owner: the event loop; kazoo's thread only stores Watchers and drops them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WATCH_EVENT_TYPES = {
 
 
 class Watcher:
-    """One watch.  Kazoo holds it, and would call it; see zookeeper_handler.py."""
+    """One watch.  Kazoo stores it as a callable; zookeeper_handler.py intercepts the call."""
 
     __slots__ = ("__weakref__", "is_armed", "is_for_children", "node_was_missing", "path", "watch")
 
@@ -42,7 +43,7 @@ class Watcher:
         self.node_was_missing = False
 
     def missed_event(self, response: Any, *, after_zxid: int) -> WatchEventType | None:
-        """What has happened since then, going by the answer to ``Translator.arm``."""
+        """Return the change since then, by the response to ``to_watch_request``, or None."""
         if isinstance(response, NoNodeError):
             return WatchEventType.DELETED
         if isinstance(response, Exception):
@@ -58,17 +59,17 @@ class Watcher:
         return WatchEventType.DATA_CHANGED if response.mzxid > after_zxid else None
 
     def arm(self, response: Any) -> None:
-        """By what came of a read; one that failed left no watch."""
+        """Arm it by the response of a read; a failed read registers no watch."""
         if not isinstance(response, Exception):
             self.is_armed = True
             self.node_was_missing = response is None
 
     def __call__(self, event: object) -> None:
-        raise AssertionError("kazoo hands it over to the loop instead")
+        raise AssertionError("kazoo must pass the watcher to the event loop, not call it")
 
 
 class WatcherRegistry:
-    """Those that kazoo holds or that are on their way: who is neither is forgotten."""
+    """The Watchers that kazoo holds or that are in requests; all others are garbage collected."""
 
     def __init__(self) -> None:
         self._watchers: WeakValueDictionary[tuple[str, bool, Watch], Watcher] = (
@@ -88,7 +89,7 @@ class WatcherRegistry:
 
 
 class WatchTrigger:
-    """One change, for which a watch that waits for it at several places is called once."""
+    """One change; it calls a watch once, even if the watch is registered in several ways."""
 
     def __init__(self) -> None:
         self._called: set[tuple[Watch, str]] = set()

@@ -1,24 +1,23 @@
-"""What is in the nodes: the JSON that Kafka writes, both ways.
+"""The JSON values of the znodes, encoded and decoded.  Kafka: ZkData.scala.
 
-Each payload is a class with ``encode()`` and ``decode(value, node)``, where ``node`` says in a
-refusal what could not be read: give it the path.  Written is what Kafka 3.9 writes, to the byte;
-read are all versions before it, and later ones as far as they are the same.
+Each payload is a class with ``encode()`` and ``decode(value, path)``.  The path of the znode is for
+error messages.  ``encode`` writes exactly the bytes that Kafka 3.9 writes; ``decode`` reads all
+earlier versions, and later versions as far as they are compatible.
 
-    fields.py           a JSON object whose fields are read by name and type
+    json_object.py      a JSON object with typed access to its fields
     key_order.py        the order in which Kafka writes the keys of its maps
-    broker.py           a broker's registration
-    topic.py            a topic's id and replicas; a partition's leader and in-sync replicas
-    controller.py       who the controller is, and its epoch
-    config.py           a configuration, and the notice that one has changed
-    notifications.py    in-sync replicas have changed; a log directory has failed
-    admin.py            partitions to reassign, or to give back to their preferred leaders
-    cluster.py          the cluster's id and features, the last block of producer ids
-    partitions.py       partitions in a list, as some of these have them
-    consumer_offset.py  an offset as the oldest consumers keep it
+    broker.py           the registration of a broker
+    topic.py            topic id and replica assignment; leader and ISR of a partition
+    controller.py       the registration of the controller; the controller epoch
+    config.py           the configuration of an entity; the notification of its change
+    notifications.py    ISR change notifications; log directory events
+    admin.py            partition reassignments; preferred replica elections
+    cluster.py          the cluster id, the finalized features, the last block of producer ids
+    partitions.py       lists of partitions, shared by several payloads
+    consumer_offset.py  an offset of a consumer older than 0.9
 
-Fields at the top of a payload that this version does not know are kept in ``extra`` and written
-again, after the known ones.  An entry of /admin/delete_topics and the parents of other nodes hold
-nothing.
+Unknown fields at the top level of a payload are kept in ``extra`` and written again, after the
+known ones.  The znodes in /admin/delete_topics, and znodes that are only parents, have no value.
 
 Owner: none; immutable, any thread.
 """

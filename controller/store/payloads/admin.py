@@ -1,10 +1,11 @@
-"""What tools ask of the controller through the tree.
+"""Requests of tools to the controller, made through the tree.
 
-/admin/reassign_partitions: replicas shall be on these brokers
+/admin/reassign_partitions: the new replicas of partitions.  Kafka: ReassignPartitionsZNode.
 
     {"version":1,"partitions":[{"topic":"T","partition":0,"replicas":[1,2]}]}
 
-/admin/preferred_replica_election: the first replica shall lead
+/admin/preferred_replica_election: partitions whose preferred replica is to become the leader.
+Kafka: PreferredReplicaElectionZNode.
 
     {"version":1,"partitions":[{"topic":"T","partition":0}]}
 
@@ -44,7 +45,7 @@ class ReassignPartitions:
 
     @classmethod
     def decode(cls, value: bytes, path: str = paths.REASSIGN_PARTITIONS) -> ReassignPartitions:
-        """Of a partition that is named twice the last word counts."""
+        """If a partition is named twice, the last entry counts."""
         fields = JsonObject.parse(value, path)
         replicas = {
             decode_partition(entry): entry.int32_list("replicas")

@@ -1,4 +1,4 @@
-"""A broker's registration: where it listens, and what it supports.
+"""The registration of a broker: its listeners and its features.  Kafka: BrokerIdZNode.
 
 /brokers/ids/ID
 
@@ -6,14 +6,14 @@
      "endpoints":["INSIDE://host:9092"],"rack":"a","jmx_port":-1,"port":9092,"host":"host",
      "version":5,"timestamp":"1700000000000"}
 
-    v1  host and port, for a listener called PLAINTEXT
-    v2  endpoints, whose listeners are called as their security protocols are
-    v3  rack, which is left out if there is none
+    v1  host and port, of a listener named PLAINTEXT
+    v2  endpoints, whose listeners have the names of their security protocols
+    v3  rack, which is omitted if there is none
     v4  listener_security_protocol_map
     v5  features (KIP-584)
 
-Host and port are still written, for the oldest clients: those of the first endpoint without
-encryption and authentication, or null and -1.
+Host and port are still written, for the oldest clients: those of the first PLAINTEXT endpoint, or
+null and -1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN_TIMESTAMP_MS = -1
 
 
 class SecurityProtocol(Enum):
-    """How a listener is spoken to; its value is the number that requests carry."""
+    """The security protocol of a listener; the value is its id in requests."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -43,7 +43,7 @@ class SecurityProtocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address at which a broker can be reached; ``host`` is empty if it names none."""
+    """An address of a broker; ``host`` is empty if the endpoint names none."""
 
     listener: str
     host: str
@@ -57,7 +57,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class SupportedVersionRange:
-    """The versions of a feature that a broker supports."""
+    """The versions of a feature that a broker supports (KIP-584)."""
 
     min_version: int
     max_version: int
@@ -65,7 +65,7 @@ class SupportedVersionRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What a broker tells of itself.  Its epoch is the transaction that made the node."""
+    """The registration of a broker.  The broker epoch is the znode's czxid.  Kafka: BrokerInfo."""
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
@@ -169,7 +169,7 @@ def _decode_feature(name: str, fields: JsonObject) -> SupportedVersionRange:
     return versions
 
 
-# Kafka's own pattern lets a port have more digits than any port has.
+# Kafka's pattern allows a port with any number of digits.
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,5})", re.ASCII)
 _PROTOCOLS = {protocol.name: protocol for protocol in SecurityProtocol}
 _KNOWN_FIELDS = frozenset(

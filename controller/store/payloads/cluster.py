@@ -1,4 +1,4 @@
-"""What a cluster has one of: its id, its features, the last block of producer ids.
+"""Values that a cluster has once: cluster id, finalized features, last block of producer ids.
 
 /cluster/id
 
@@ -9,13 +9,13 @@
     {"features":{"F":{"max_version_level":3}},"version":2,"status":1}
 
     v1  each feature has a min_version_level too
-    v2  only the level that is in force
+    v2  only the finalized level
 
 /latest_producer_id_block
 
     {"version":1,"broker":1,"block_start":"0","block_end":"999"}
 
-    Both ends belong to the block.  The node is made without a value, before the first block.
+    Both ends belong to the block.  The znode has no value before the first block is allocated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ClusterId:
 
 
 class FeatureStatus(IntEnum):
-    """Whether the features are in force: only with inter.broker.protocol.version 2.7 or later."""
+    """Whether features are enabled: only with inter.broker.protocol.version 2.7 or later."""
 
     DISABLED = 0
     ENABLED = 1
@@ -52,7 +52,7 @@ class FeatureStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """The level of each feature that the whole cluster has agreed on (KIP-584)."""
+    """The finalized level of each feature (KIP-584).  Kafka: FeatureZNode."""
 
     status: FeatureStatus
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class FinalizedFeatures:
         if status not in _STATUSES:
             fields.raise_corrupt(f"unknown status {status}")
         if not fields.has("features"):
-            fields.raise_corrupt("there are no features")
+            fields.raise_corrupt("features is missing")
         levels = {
             name: _decode_level(
                 name, feature, min_level=feature.int32("min_version_level") if version == 1 else 1
@@ -99,7 +99,7 @@ _STATUSES = frozenset(map(int, FeatureStatus))
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsBlock:
-    """The last block of producer ids that was given away, and to whom."""
+    """The last allocated block of producer ids and its broker.  Kafka: ProducerIdsBlock."""
 
     broker_id: int
     block_start: int

@@ -1,10 +1,10 @@
-"""What differs from the defaults for a topic, client, user, broker or address, and that it changed.
+"""The configuration of a topic, client, user, broker, IP address or group, and its notification.
 
 /config/TYPE/NAME
 
     {"version":1,"config":{"retention.ms":"1000"}}
 
-    A node that was made only to hold others (a user's, for the user's clients) has no value.
+    A znode that is only a parent (a user's, for the clients of the user) has no value.
 
 /config/changes/config_change_N
 
@@ -27,7 +27,7 @@ from odradek.controller.store.payloads.key_order import order_like_java_properti
 
 @dataclass(frozen=True, slots=True)
 class EntityConfig:
-    """Some values are secrets: passwords of brokers, credentials of users."""
+    """The overrides of an entity.  Some are secrets: broker passwords, user credentials."""
 
     config: Mapping[str, str] = field(repr=False)
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -47,7 +47,7 @@ class EntityConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChangeNotification:
-    """Says only whose configuration to read again."""
+    """Names the entity whose configuration changed.  Kafka: ConfigEntityChangeNotificationZNode."""
 
     entity: ConfigEntity
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class ConfigChangeNotification:
 
     @classmethod
     def decode(
-        cls, value: bytes, path: str = "a change of a configuration"
+        cls, value: bytes, path: str = "a config change notification"
     ) -> ConfigChangeNotification:
         fields = JsonObject.parse(value, path)
         version = fields.int32("version")

@@ -1,4 +1,4 @@
-"""An offset as consumers older than 0.9 keep it: where OffsetCommit and OffsetFetch v0 have it.
+"""A committed offset of a consumer older than 0.9; OffsetCommit and OffsetFetch v0 use it.
 
 /consumers/GROUP/offsets/T/P is a number in decimal digits.
 """

@@ -1,12 +1,12 @@
-"""Who the controller is, and its epoch.
+"""The registration of the controller, and the controller epoch.  Kafka: ControllerZNode.
 
 /controller
 
     {"version":2,"brokerid":1,"timestamp":"1700000000000","kraftControllerEpoch":-1}
 
-    before v1  the broker's id and nothing else, no JSON
+    before v1  only the broker id, not JSON
     v1         version, brokerid, timestamp
-    v2         kraftControllerEpoch: -1 unless a cluster moves to KRaft (KIP-866)
+    v2         kraftControllerEpoch: -1 unless the cluster migrates to KRaft (KIP-866)
 
 /controller_epoch is a number in decimal digits.
 """
@@ -63,7 +63,7 @@ _KNOWN_FIELDS = frozenset(("version", "brokerid", "timestamp", "kraftControllerE
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpoch:
-    """Raised by each election; the node's own version guards every write of a controller."""
+    """The epoch, incremented by each election; the znode's version fences a controller's writes."""
 
     epoch: int
 

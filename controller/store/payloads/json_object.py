@@ -1,7 +1,7 @@
-"""A JSON object whose fields are read by name and type.
+"""A JSON object with typed access to its fields.
 
-Types are as strict as Kafka's readers are: a number in quotes is no number, and a number with a
-fraction none either.  Everything that is read can be written again.
+Types are as strict as in Kafka's readers: a number in quotes is not a number, and neither is a
+number with a fraction.  Every value that is read can be written again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 
 
 class CorruptPayload(Exception):
-    """The value of a node is not what its place in the tree demands; says which, and why."""
+    """The value of a znode is invalid; the message names the path and the reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -29,7 +29,7 @@ class CorruptPayload(Exception):
 
 
 class JsonObject:
-    """The fields of one object.  Every way of reading raises PayloadDamaged if it cannot be."""
+    """The fields of one object.  All accessors raise CorruptPayload if the type is wrong."""
 
     __slots__ = ("_values", "path")
 
@@ -45,7 +45,7 @@ class JsonObject:
         return cls(parsed, path)
 
     def has(self, key: str) -> bool:
-        """Whether it is there, and not null."""
+        """Return whether the field is present and not null."""
         return self._values.get(key) is not None
 
     def int32(self, key: str, default: int | None = None) -> int:
@@ -55,7 +55,7 @@ class JsonObject:
         return self._check_text(self._values.get(key), key)
 
     def int64_from_text(self, key: str, default: int | None = None) -> int:
-        """A number in quotes; where Kafka does so, old versions may have left the quotes out."""
+        """Read a number in quotes; old versions of Kafka may have written it without quotes."""
         value = self._values.get(key, default)
         if isinstance(value, str) and _INTEGER.fullmatch(value):
             value = int(value)
@@ -70,16 +70,16 @@ class JsonObject:
         return tuple(self._check_text(value, key) for value in self._array(key))
 
     def text_map(self, key: str) -> dict[str, str]:
-        """Nothing if it is null or not there."""
+        """Empty if the field is null or missing."""
         return {name: self._check_text(value, name) for name, value in self._object(key).items()}
 
     def int32_list_map(self, key: str) -> dict[str, tuple[int, ...]]:
-        """Nothing if it is null or not there."""
+        """Empty if the field is null or missing."""
         fields = JsonObject(self._object(key), self.path)
         return {name: fields.int32_list(name) for name in fields._values}
 
     def object_map(self, key: str) -> dict[str, JsonObject]:
-        """Nothing if it is null or not there."""
+        """Empty if the field is null or missing."""
         return {
             name: self._to_json_object(value, name) for name, value in self._object(key).items()
         }
@@ -88,14 +88,14 @@ class JsonObject:
         return [self._to_json_object(value, key) for value in self._array(key)]
 
     def fields_except(self, known: Collection[str]) -> dict[str, Any]:
-        """All but those of ``known``."""
+        """Return all fields except ``known``."""
         return {key: value for key, value in self._values.items() if key not in known}
 
     def raise_corrupt(self, reason: str) -> NoReturn:
         raise CorruptPayload(self.path, reason)
 
     def _check_int32(self, value: Any, key: str) -> int:
-        # A bool is an int to isinstance.
+        # isinstance() would accept a bool.
         if type(value) is not int or not INT32_MIN <= value <= INT32_MAX:
             self.raise_corrupt(f"{key} is not a 32-bit integer: {shortened(value)}")
         return value
@@ -126,7 +126,7 @@ def parse_json(value: bytes, path: str) -> Any:
         text = value.decode()
         parsed = _DECODER.decode(text)
         if "\\u" in text:
-            _ENCODER.encode(parsed).encode()  # half a surrogate pair can be escaped, not written
+            _ENCODER.encode(parsed).encode()  # fails for half a surrogate pair
     except (ValueError, RecursionError) as error:
         raise CorruptPayload(path, f"not JSON: {error}") from error
     return parsed
@@ -138,7 +138,7 @@ def write_json(known: Mapping[str, Any], extra: Mapping[str, Any]) -> bytes:
 
 
 def parse_number(value: bytes, path: str, *, max_value: int) -> int:
-    """A node that holds a number and nothing else; none is negative."""
+    """Parse a value that is a non-negative number and nothing else."""
     if not _DIGITS.fullmatch(value) or int(value) > max_value:
         raise CorruptPayload(path, f"not a number up to {max_value}: {shortened(value)}")
     return int(value)
@@ -171,6 +171,6 @@ _DIGITS = re.compile(rb"[0-9]{1,19}")
 _DECODER = json.JSONDecoder(parse_float=_parse_finite, parse_constant=_reject_constant)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
-# Kafka's JSON library (Jackson) writes \u001F where ours has \u001f, and escapes what needs more
-# than 16 bits.  An escaped backslash is matched so that what follows it is not taken for an escape.
+# Kafka's JSON library (Jackson) writes \u001F where Python writes \u001f, and escapes characters
+# beyond U+FFFF.  The pattern also matches an escaped backslash, to skip the character after it.
 _JACKSON_ESCAPES = re.compile(r"\\\\|\\u[0-9a-f]{4}|[\U00010000-\U0010FFFF]")

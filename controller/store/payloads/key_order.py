@@ -1,13 +1,12 @@
 """The order in which Kafka writes the keys of its maps.
 
-JSON objects have no order, and no reader needs this one.  It makes what we write equal to what
-Kafka writes, to the byte, so that trees can be compared as they are and a node that has not changed
-is seen not to have changed.
+JSON objects have no order, and no reader needs this one.  With it, our values equal Kafka's byte by
+byte, so trees can be compared directly and an unchanged znode is recognized as unchanged.
 
-Kafka's maps are hash tables: keys come by bucket.  A table has a power of two of buckets and is
-doubled when it is three quarters full.  Where an object always has the same keys, their order is
-written out beside it instead.  Not imitated: Scala's immutable maps of five keys or more (listeners
-of a broker) and its sets of partitions, which we leave in the order they are given in.
+Kafka's maps are hash tables, iterated by bucket.  A table has a power of two of buckets and is
+doubled when it is three quarters full.  For an object that always has the same keys, the order is
+written out in its encoder instead.  Not imitated: Scala's immutable maps of five keys or more
+(listeners of a broker) and its sets of partitions, which keep the order of the caller.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,18 +20,18 @@ SIGN_BIT = 2**31
 
 
 def order_like_scala_mutable_map(entries: Mapping[str, Value]) -> dict[str, Value]:
-    """As Scala's mutable.HashMap: within a bucket by hash."""
+    """Order as Scala's mutable.HashMap does: within a bucket by hash."""
     bucket_mask = _bucket_count(len(entries)) - 1
     sort_keys = {}
     for key in entries:
         key_hash = _spread_hash(key)
-        # Hashes are signed numbers: with that bit the other way round they compare as unsigned.
+        # Scala compares hashes as signed numbers; with the sign bit flipped they sort as unsigned.
         sort_keys[key] = (key_hash & bucket_mask) << 32 | key_hash ^ SIGN_BIT
     return {key: entries[key] for key in sorted(entries, key=sort_keys.__getitem__)}
 
 
 def order_like_java_properties(entries: Mapping[str, Value]) -> dict[str, Value]:
-    """As java.util.Properties: within a bucket as they are given."""
+    """Order as java.util.Properties does: within a bucket in insertion order."""
     bucket_mask = _bucket_count(len(entries)) - 1
     ordered = sorted(entries, key=lambda key: _spread_hash(key) & bucket_mask)
     return {key: entries[key] for key in ordered}
@@ -46,7 +45,7 @@ def _bucket_count(count: int) -> int:
 
 
 def _spread_hash(key: str) -> int:
-    """Of a Java string, its upper half mixed into the lower; as an unsigned number."""
+    """Return the hash of a Java string, its upper half mixed into the lower, as unsigned."""
     units = key.encode() if key.isascii() else _utf16_units(key)
     key_hash = 0
     for unit in units:

@@ -1,10 +1,12 @@
-"""What brokers tell the controller through the tree.
+"""Notifications of brokers to the controller, made through the tree.
 
-/isr_change_notification/isr_change_N: in-sync replicas of these partitions have changed
+/isr_change_notification/isr_change_N: the ISR of these partitions changed.  Kafka:
+IsrChangeNotificationZNode.
 
     {"version":1,"partitions":[{"topic":"T","partition":0}]}
 
-/log_dir_event_notification/log_dir_event_N: a log directory of this broker has failed
+/log_dir_event_notification/log_dir_event_N: a log directory of this broker failed.  Kafka:
+LogDirEventNotificationZNode.
 
     {"version":1,"broker":1,"event":1}
 """
@@ -32,7 +34,7 @@ class IsrChange:
         return write_json({"version": 1, "partitions": partitions}, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, path: str = "a change of in-sync replicas") -> IsrChange:
+    def decode(cls, value: bytes, path: str = "an ISR change notification") -> IsrChange:
         fields = JsonObject.parse(value, path)
         return cls(
             decode_partitions(fields.object_list("partitions")),
@@ -51,7 +53,7 @@ class LogDirEvent:
         return write_json(fields, self.extra)
 
     @classmethod
-    def decode(cls, value: bytes, path: str = "an event of a log directory") -> LogDirEvent:
+    def decode(cls, value: bytes, path: str = "a log directory event") -> LogDirEvent:
         fields = JsonObject.parse(value, path)
         return cls(
             broker_id=fields.int32("broker"),

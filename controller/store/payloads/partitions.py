@@ -1,4 +1,4 @@
-"""Partitions in a list of JSON objects, as three payloads have them.
+"""Lists of partitions as JSON objects, as three payloads contain them.
 
 [{"topic":"T","partition":0}]
 """
@@ -23,5 +23,5 @@ def encode_partitions(partitions: Sequence[TopicPartition]) -> list[dict[str, An
 
 
 def decode_partitions(objects: Sequence[JsonObject]) -> tuple[TopicPartition, ...]:
-    """In their order, each once."""
+    """Return the partitions in order, without duplicates."""
     return tuple(dict.fromkeys(map(decode_partition, objects)))

@@ -1,15 +1,15 @@
-"""A topic: its id, where its partitions' replicas are, and who leads each partition.
+"""The assignment of a topic, and the leader and ISR of a partition.
 
-/brokers/topics/T
+/brokers/topics/T.  Kafka: TopicZNode.
 
     {"partitions":{"0":[1,2,3]},"topic_id":"...","adding_replicas":{"0":[3]},
      "removing_replicas":{"0":[1]},"version":3}
 
     v1  partitions
-    v2  adding_replicas and removing_replicas: a reassignment is under way (KIP-455)
+    v2  adding_replicas and removing_replicas: a reassignment is in progress (KIP-455)
     v3  topic_id (KIP-516)
 
-/brokers/topics/T/partitions/P/state
+/brokers/topics/T/partitions/P/state.  Kafka: TopicPartitionStateZNode.
 
     {"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}
 
@@ -31,7 +31,7 @@ from odradek.protocol.types import Uuid
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """A topic without an id was made before Kafka 2.8."""
+    """The id and the replicas of a topic.  A topic without an id was created before Kafka 2.8."""
 
     partitions: Mapping[int, ReplicaAssignment]
     topic_id: Uuid | None = None
@@ -92,7 +92,7 @@ def _decode_topic_id(fields: JsonObject) -> Uuid:
         topic_id = Uuid.parse(text)
     except ValueError as error:
         fields.raise_corrupt(f"topic_id: {error}")
-    # The last character has bits to spare, which no writer sets.
+    # The last character has unused bits, which no writer sets.
     if str(topic_id) != text:
         fields.raise_corrupt(f"invalid topic_id {text!r}")
     return topic_id
@@ -100,9 +100,9 @@ def _decode_topic_id(fields: JsonObject) -> Uuid:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr:
-    """A partition's state.  The node's own version guards every change of it.
+    """The state of a partition.  The znode's version guards every change.
 
-    A leader is recovering while it makes good what an unclean election lost (KIP-704).
+    A leader is recovering while it repairs the loss of an unclean election (KIP-704).
     """
 
     leader: int

@@ -1,48 +1,48 @@
-"""The daemon: one broker that real clients use.
+"""The broker: one server process that speaks Kafka's protocol.  Kafka: the package kafka.server.
 
-The way of a request, and of its answer:
+The path of a request and of its response:
 
-    network/           acceptor, processor, connection: bytes come in, and become frames
-    router.py          header, version, decoding; refusals; encoding
-    request_log.py     what came, what was answered, and how long each stage took
-    routes.py          which handler answers which API, and what it may touch
-    call.py            what a handler is told of a request
-    own_client.py      this broker as a client of itself
-    controller_client.py  what it asks of the controller, wherever that is
-    turns.py           much work in small turns, for others to have theirs
-    handlers/          one small module for each API: it translates
-    replicas/          the partitions: append, read, lead, follow, stop
-    fetching/          what a Fetch is to be given, and what it was given before
-    metadata/          the cluster, as its controller tells of it
-    admin/             configurations shown and changed
-    coordinator/       what coordinators share: their state is a partition of an internal topic
-    groups/            groups of consumers, and their offsets
-    transactions/      transactions, and ids for producers
-    settings/          what a broker can be told, and what it was told
+    network/              acceptors, processors and connections: they split bytes into frames
+    router.py             header, version, decoding, error responses, encoding (Kafka: KafkaApis)
+    request_log.py        the request log: request, response and the time of each stage
+    routes.py             the table from API key to handler, with the services of each handler
+    request.py            Request, RequestContext and DelayedOperation
+    loopback_client.py    a client that calls the handlers of this broker directly
+    controller_client.py  requests from this broker to the active controller
+    time_slice.py         cooperative time slices for long work on the event loop
+    handlers/             one small module for each API, which translates
+    replicas/             the partitions: append, read, lead, follow, stop
+    fetching/             fetch sessions and the data of fetch responses
+    metadata/             the metadata cache, which the controller keeps current
+    admin/                describing and altering configurations
+    coordinator/          common parts of the coordinators, whose state is in internal topics
+    groups/               the group coordinator and committed offsets
+    transactions/         the transaction coordinator and producer ids
+    settings/             all settings and their sources
 
-How it is put together and runs:
+Start-up, background work and shutdown:
 
-    server.py          the broker as a whole: start and stop
-    assembly.py        the parts that serve requests, put together
-    services.py        those of them that handlers use
-    identity.py        which broker this is, of which cluster
-    own_partitions.py  which of the logs here are whose
-    store.py           where the cluster's metadata is kept
-    broker_state.py    where it is in its life
-    failures.py        why it could not start
-    held_back.py       who has to wait until it has
-    in_hand.py         what it has to do with at a moment, for whoever wonders
-    background.py      tasks, and jobs that come round again
-    disk.py            threads for what sleeps in the kernel
-    worker.py          a process for what computes
-    record_reader.py   the one that reads the records of large batches
-    record_looks.py    lookups by timestamp, with its help
-    recovery_workers.py  processes that recover logs
-    log_care.py        what is done to logs from time to time
-    schedules.py       when
-    unclean_elections.py  when the controller may hold them
-    log_events.py      what logs report unasked
-    clock.py           the system's clock
-    logs.py            how it writes its own log
-    cli/               the command line
+    server.py             start and stop of the whole broker (Kafka: KafkaServer)
+    assembly.py           constructs and connects the parts that serve requests
+    services.py           the parts that handlers use
+    identity.py           broker id, cluster id and the registration of this broker
+    assigned_partitions.py  finds stray and lost partitions at start-up
+    metadata_store.py     opens the metadata store: ZooKeeper or a local file
+    broker_state.py       BrokerState, with Kafka's numbers
+    startup_errors.py     the start-up errors that are reported in one line
+    startup_gate.py       delays requests of clients until the broker is ready
+    diagnostics.py        counts of tasks, connections and waiting requests
+    task_registry.py      background tasks and scheduled jobs (Kafka: KafkaScheduler)
+    disk_executor.py      threads for blocking system calls
+    worker_process.py     a process for long computations
+    record_inspector.py   reads the records of large batches in a worker process
+    batch_search.py       timestamp lookups, with the help of the record inspector
+    recovery_workers.py   processes that recover logs
+    log_maintenance.py    flush, retention, compaction, checkpoints and deletion of logs
+    schedules.py          the intervals of log maintenance and of the coordinators
+    unclean_election_observer.py  reports topics that start to allow unclean leader election
+    log_events.py         receives warnings and failures from the logs
+    clock.py              the system clock
+    logging_setup.py      the format and levels of the broker's log
+    cli/                  the command line
 """

@@ -1,4 +1,4 @@
-"""The parts of a broker that serve requests, put together; nothing is started here.
+"""Constructs the parts of a broker that serve requests and connects them.  It starts nothing.
 
 Owner: the event loop.
 """
@@ -81,7 +81,7 @@ _random = SystemRandom()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDependencies:
-    """What the parts stand on."""
+    """Everything that the assembly needs from the start-up code."""
 
     broker_id: int
     cluster_id: str
@@ -92,13 +92,13 @@ class BrokerDependencies:
     cleaner_process: WorkerProcess
     record_inspector: RecordInspector
     task_registry: TaskRegistry
-    #: What others are told of where this broker listens.
+    #: The addresses that clients and other brokers connect to.
     advertised_endpoints: Sequence[Endpoint]
     local_connections: LocalConnections
 
 
 class BrokerAssembly:
-    """A broker's parts."""
+    """All parts of one broker that serve requests."""
 
     def __init__(self, dependencies: BrokerDependencies) -> None:
         self._dependencies = dependencies
@@ -179,12 +179,12 @@ class BrokerAssembly:
             Node(dependencies.broker_id, "", -1, None),
             controller_id=lambda: self.controller.controller_id,
             nodes=lambda: self.metadata_cache.nodes(listener),
-            clients=self._create_clients("questions to controller", timeout_ms=timeout_ms),
+            clients=self._create_clients("requests to controller", timeout_ms=timeout_ms),
             broker_epoch=lambda: self.controller.broker_epoch,
         )
 
     def _set_up_replication(self) -> ReplicaFetcherManager:
-        """What this broker leads has in-sync replicas, and what it follows is fetched."""
+        """Create the ISR manager for led partitions and the fetchers for followed partitions."""
         dependencies = self._dependencies
         current = dependencies.settings.current
         self.replica_manager.isr_manager = AlterPartitionManager(
@@ -282,7 +282,7 @@ class BrokerAssembly:
         return lookup
 
     def _create_coordinator_context(self, settings: CoordinatorLogSettings) -> CoordinatorContext:
-        """What was loaded need not be looked through for garbage, until some of it is."""
+        """Loaded shards are excluded from garbage collection until one of them is unloaded."""
         return CoordinatorContext(
             settings,
             clock.now_ms,
@@ -364,12 +364,16 @@ class BrokerAssembly:
 
     @property
     def _initial_features(self) -> Mapping[str, int]:
-        """A broker of Kafka 3.9 in the same cluster would exit at a feature that it has not."""
+        """Features that a new cluster starts with.
+
+        On ZooKeeper there are none: a Kafka 3.9 broker in the same cluster exits when it finds a
+        feature that it does not support.
+        """
         is_alone = self._dependencies.settings.current.uses_embedded_store
         return {name: each.high for name, each in SUPPORTED_FEATURES.items()} if is_alone else {}
 
     def _create_controller_channel(self, broker: Broker) -> BrokerConnection:
-        """By the control plane, if there is one; every broker of a cluster has the same."""
+        """Connect to the control plane listener if one is set; all brokers use the same name."""
         current, listener = (
             self._dependencies.settings.current,
             self._broker_identity.control_plane_listener,
@@ -393,7 +397,7 @@ class BrokerAssembly:
     def create_client(
         self, node: Node, *, purpose: str, timeout_ms: int | None = None
     ) -> BrokerClient | LoopbackClient:
-        """By which this broker asks another, or itself, for what clients want of it."""
+        """Create the client for requests that this broker sends to another broker or to itself."""
         current, client_id = self._dependencies.settings.current, str(self._dependencies.broker_id)
         if node.id == self._dependencies.broker_id:
             return LoopbackClient(

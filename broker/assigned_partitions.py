@@ -1,17 +1,19 @@
-"""Which of the partitions whose logs lie here are this broker's, as the tree has it?
+"""Compares the logs on this broker with the replica assignments in the metadata store.
 
-    own       to be led, here or elsewhere, as soon as the controller has seen to it
-    strays    of no topic that there is, or assigned to others: as Kafka on ZooKeeper, we keep their
-              logs and touch nothing
-    lost      no log lies here, though this broker was the last to be in sync, and others have
-              replicas: a disk was replaced, or a directory emptied.  Where no log lies at all, to
-              have been in sync is enough: all may have stopped at once, and this one be the first
-              to come back
+    assigned  the partition is assigned to this broker and has a leader, here or on another broker,
+              as soon as the controller has elected one
+    strays    the topic does not exist, or the partition is assigned to other brokers only.  As
+              Kafka on ZooKeeper does, the broker keeps their logs and does not touch them
+    lost      the partition has no log here, other brokers have replicas of it, and this broker was
+              the last member of its ISR: a disk was replaced or a directory was emptied.  If this
+              broker has no logs at all, membership in the ISR is enough: all brokers may have
+              stopped at the same time, and this one may be the first to return
 
-A topic that is being deleted is none of them: its logs go when the controller says so.
+Topics that are being deleted are in none of these sets: the controller requests the deletion of
+their logs.
 
-What is lost must not be led here.  Kafka on ZooKeeper leads it from an empty log, and the others,
-who may have all that was ever acknowledged, cut theirs to that.
+This broker must not lead a lost partition.  Kafka on ZooKeeper leads it from an empty log, and the
+followers, which may have all acknowledged records, truncate their logs to that.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class AssignedPartitions(NamedTuple):
-    """The partitions of each topic that are ours, and those that are nobody's."""
+    """The assigned partitions by topic, and the stray partitions."""
 
     assigned: dict[str, set[int]]
     strays: list[TopicPartition]
@@ -34,7 +36,10 @@ class AssignedPartitions(NamedTuple):
 async def find_assigned_partitions(
     store: MetadataStore, partitions: Iterable[TopicPartition], *, broker_id: int
 ) -> AssignedPartitions:
-    """StoreError if the tree cannot be read."""
+    """Sort the given partitions into assigned and stray ones.
+
+    Raises StoreError if the store cannot be read.
+    """
     by_topic: dict[str, set[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, set()).add(number)
@@ -58,7 +63,7 @@ async def find_assigned_partitions(
 async def find_lost_partitions(
     store: MetadataStore, hosted_partitions: Collection[TopicPartition], *, broker_id: int
 ) -> set[TopicPartition]:
-    """To be asked before this broker is registered.  StoreError if the tree cannot be read."""
+    """Call this before the broker is registered.  Raises StoreError if the store cannot be read."""
     reader = MetadataReader(store)
     topics = await reader.get_topic_assignments(
         await reader.get_topic_names() - await reader.get_topic_deletions()

@@ -1,14 +1,14 @@
-"""Looks into batches for one request: within a turn's worth of records, or elsewhere.
+"""Searches batches for one timestamp lookup: inline for few records, else in a worker process.
 
-    looks = Looks()
+    search = BatchSearch()
     try:
-        first_at_or_after(log, timestamp, looks)
-    except ManyRecords as many:
-        await looks.learn(many, reader)
-        ...                                 once more, from the beginning
+        offset_for_timestamp(log, timestamp, search)
+    except SearchTooLarge as too_large:
+        await search.search_in_worker(too_large, searcher)
+        ...                                 repeat the lookup from the beginning
 
-A log may change while another process reads.  So nothing of a lookup is kept over that but what was
-found in a batch, which its header tells from any other, by its checksum at the latest.
+The log may change while the worker process reads.  Therefore only the results for single batches
+are kept between two attempts.  The key is the header of the batch, which includes its checksum.
 
 Owner: the event loop; one request.
 """
@@ -30,7 +30,7 @@ from odradek.storage.validation.log_validator import (
 
 
 class BatchSearcher(Protocol):
-    """Whoever reads records."""
+    """Searches a batch outside of the event loop."""
 
     async def find_offset(
         self, batch: AnyBatch, query: TimestampQuery, /
@@ -38,7 +38,7 @@ class BatchSearcher(Protocol):
 
 
 class SearchTooLarge(Exception):
-    """To look into this batch as well would take too long here."""
+    """Searching this batch as well would exceed the budget of records to read inline."""
 
     def __init__(self, batch: AnyBatch, query: TimestampQuery) -> None:
         super().__init__(query)
@@ -47,7 +47,7 @@ class SearchTooLarge(Exception):
 
 
 class BatchSearch:
-    """A Look, until there are too many records."""
+    """A function that searches a batch; it raises SearchTooLarge when its budget is used up."""
 
     def __init__(self) -> None:
         self._cached_results: dict[tuple[bytes, TimestampQuery], TimestampAndOffset | None] = {}
@@ -79,7 +79,7 @@ def _cache_key(batch: AnyBatch, query: TimestampQuery) -> tuple[bytes, Timestamp
 
 
 def _search_cost(batch: AnyBatch) -> int:
-    """In records; how many a wrapper of an old format holds, it does not tell."""
+    """The cost in records.  A compressed wrapper of an old format does not state its count."""
     if batch.codec is Codec.NONE:
         return batch.count
     if isinstance(batch, RecordBatch):

@@ -1,4 +1,4 @@
-"""Where a broker is in its life, with Kafka's numbers."""
+"""The states in the life of a broker, with Kafka's numbers.  Kafka: BrokerState."""
 
 from enum import IntEnum
 

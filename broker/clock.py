@@ -1,8 +1,8 @@
-"""The system's clock: what storage and the controller are handed, and nobody else reads.
+"""The system clock.  Storage and controller receive it as a parameter and read no other clock.
 
-Durations are measured on the event loop's clock, which never jumps, or by ``steady_ms``.
+Durations are measured with the event loop's clock, which never jumps, or with ``monotonic_ms``.
 
-Owner: none; any thread.  Of a ``JumpWatch``, the event loop.
+Owner: none; any thread.  A ``ClockJumpDetector`` belongs to the event loop.
 """
 
 import time
@@ -10,17 +10,17 @@ from collections.abc import Callable
 
 
 def now_ms() -> int:
-    """Since 1970, as records and answers have it."""
+    """Milliseconds since 1970, as in records and responses."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> int:
-    """Since some moment; it never jumps, whoever sets the time of day."""
+    """Milliseconds since an arbitrary moment.  Setting the time of day does not change it."""
     return time.monotonic_ns() // 1_000_000
 
 
 class ClockJumpDetector:
-    """Whether the time of day was set, since this was asked last."""
+    """Detects that the time of day was set since the last call."""
 
     def __init__(
         self, now_ms: Callable[[], int], monotonic_ms: Callable[[], int] = monotonic_ms
@@ -30,7 +30,7 @@ class ClockJumpDetector:
         self._last_offset_ms = self._current_offset_ms()
 
     def jump_since_last_call_ms(self) -> int:
-        """Forward, or back if it is negative; what is negligible, too."""
+        """The jump, negative if the clock was set back.  Small corrections are included."""
         before, self._last_offset_ms = self._last_offset_ms, self._current_offset_ms()
         return self._last_offset_ms - before
 

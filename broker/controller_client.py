@@ -1,4 +1,4 @@
-"""What this broker asks of the controller, whichever broker that is at the moment.
+"""Sends requests of this broker to the active controller.  Kafka: NodeToControllerChannelManager.
 
 Owner: the event loop.
 """
@@ -28,14 +28,14 @@ ALLOCATE_PRODUCER_IDS_VERSION = 0
 
 
 class ProducerIdsBlock(NamedTuple):
-    """Of producer ids; both ends are in it."""
+    """A block of producer ids; both ends are inclusive."""
 
     block_start: int
     block_end: int
 
 
 class ControllerClient:
-    """Raises KafkaError where the controller refuses, does not answer, or is not known."""
+    """Raises KafkaError if the controller is unknown, does not answer or rejects the request."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ControllerClient:
         clients: BrokerClients,
         broker_epoch: Callable[[], int],
     ) -> None:
-        """``itself`` is known before any picture of the cluster has come."""
+        """``local_node`` is known before the first metadata update arrives."""
         self._local_node = local_node
         self._controller_id = controller_id
         self._nodes = nodes
@@ -65,7 +65,7 @@ class ControllerClient:
         self._clients.close()
 
     def on_controller_change(self) -> None:
-        """One that is cut off, or stands still, never answers; its successor can be asked now."""
+        """Close connections to the former controller: if it hangs, its responses never arrive."""
         self._clients.close_all_except(self._controller_id())
 
     async def send(self, request: Message, *, version: int) -> Message:
@@ -74,7 +74,7 @@ class ControllerClient:
         if controller_id != node.id:
             controller = self._nodes().get(controller_id)
             if controller is None:
-                raise NotController("nobody is known to be the controller")
+                raise NotController("the active controller is not known")
             node = controller
         try:
             return await self._clients.client_for(node).send(request, version=version)
@@ -82,7 +82,7 @@ class ControllerClient:
             raise RequestTimedOut(f"controller {node.id} does not answer: {error}") from error
 
     async def controlled_shutdown(self) -> list[TopicPartition]:
-        """What this broker, which is about to stop, still leads."""
+        """Return the partitions that this broker, which is about to stop, still leads."""
         request = ControlledShutdownRequest(
             broker_id=self._local_node.id, broker_epoch=self._broker_epoch()
         )

@@ -1,7 +1,7 @@
-"""What a broker has in hand at a moment: tasks, connections, and who waits for what.
+"""Counts of a broker's tasks, connections and waiting requests at one moment.
 
-For whoever looks for what is never let go of, or wonders what a broker is busy with: it tells, in
-one line of its log, when it gets SIGUSR1 (docs/operations.md says what the names mean).
+They help to find leaks and to see what a broker is busy with.  On SIGUSR1 the broker logs them in
+one line.  docs/operations.md explains the names.
 
 Owner: the event loop.
 """
@@ -17,14 +17,14 @@ from typing import Protocol
 from odradek.broker.network.purgatory import REQUEST_TASK_PREFIX
 from odradek.broker.replicas.partition import Partition
 
-#: Of a task that nobody has named.
+#: The default name of a task that was started without a name.
 _UNNAMED_TASK = re.compile(r"Task-\d+")
 
 Counts = Mapping[str, int]
 
 
 class ConnectionStats(Protocol):
-    """Who serves connections."""
+    """Counts the connections that this broker serves."""
 
     @property
     def pending_request_count(self) -> int: ...
@@ -33,7 +33,7 @@ class ConnectionStats(Protocol):
 
 
 class OutgoingConnections(Protocol):
-    """Who counts the connections to other brokers."""
+    """Counts the connections to other brokers."""
 
     def counts(self) -> Counts: ...
 
@@ -43,7 +43,7 @@ def diagnostics_snapshot(
     outgoing_connections: OutgoingConnections,
     partitions: Iterable[Partition],
 ) -> dict[str, int | Counts | Mapping[str, Counts]]:
-    """To be asked on the loop."""
+    """Call this on the event loop."""
     waiting = {str(each.topic_partition): _waiter_counts(each) for each in partitions}
     return {
         "tasks": dict(sorted(Counter(map(_task_name, asyncio.all_tasks())).items())),
@@ -55,7 +55,7 @@ def diagnostics_snapshot(
 
 
 def _task_name(task: asyncio.Task[object]) -> str:
-    """All requests have one: there may be thousands."""
+    """The name to count a task under.  All requests share one, because there may be thousands."""
     name = task.get_name()
     if name.startswith(REQUEST_TASK_PREFIX):
         return "request"
@@ -65,7 +65,7 @@ def _task_name(task: asyncio.Task[object]) -> str:
 
 
 def _waiter_counts(partition: Partition) -> Counts:
-    """Without those of whom there are none."""
+    """Count the waiting operations by kind, without the zeros."""
     counts = {
         "consumers": sum(each.is_waiting for each in partition.fetch_watchers),
         "followers": sum(each.is_waiting for each in partition.follower_fetch_watchers),

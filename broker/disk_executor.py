@@ -1,10 +1,10 @@
-"""The threads, for calls that sleep in the kernel: syncing, removing, SQLite's commits.
+"""Threads for system calls that block: flush, delete and the commits of SQLite.
 
-Each log directory has a pool of its own, beside the one for all else: a disk that hangs takes all
-threads there are for it, and nobody else's.
+Each log directory has a separate thread pool, and a shared pool serves everything else.  A
+disk that hangs blocks only the threads of its own directory.
 
-A thread that computes would take the interpreter from the loop for milliseconds at a time, so
-nothing that computes belongs here: see worker.py.
+Computations do not belong here, because a computing thread takes the interpreter lock from the
+event loop for milliseconds at a time: see worker_process.py.
 
 Owner: the event loop.
 """
@@ -25,18 +25,18 @@ from odradek.storage.manager.disk_task import DiskTask
 
 Result = TypeVar("Result")
 
-#: A guess: more would only queue up in the disk.
+#: An estimate: more threads would only lengthen the disk's queue.
 _PARALLEL_THREADS = 8
 
 
 class DiskExecutor:
-    """As many threads as ``num.io.threads`` says, for each directory; started when needed."""
+    """``num.io.threads`` threads for each directory, started when needed."""
 
     def __init__(self, threads: int) -> None:
         new_pool = partial(ThreadPoolExecutor, threads, thread_name_prefix="disk")
         self._shared_pool = new_pool()
         self._directory_pools: defaultdict[LogDirectory, ThreadPoolExecutor] = defaultdict(new_pool)
-        #: What changes a log directory's names or checkpoints goes one after the other.
+        #: Tasks that change file names or checkpoints of a log directory run one after the other.
         self._directory_locks: defaultdict[LogDirectory, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def run(self, function: Callable[..., Result], *arguments: object) -> asyncio.Future[Result]:
@@ -45,12 +45,12 @@ class DiskExecutor:
     def run_in(
         self, directory: LogDirectory, function: Callable[..., Result], *arguments: object
     ) -> asyncio.Future[Result]:
-        """What may sleep for as long as that directory's disk hangs."""
+        """Run a function that may block for as long as the disk of this directory hangs."""
         pool = self._directory_pools[directory]
         return asyncio.get_running_loop().run_in_executor(pool, function, *arguments)
 
     async def execute(self, task: DiskTask) -> None:
-        """To its end even if cancelled: a thread cannot be stopped, and its work must be ended."""
+        """Complete the task even if the caller is cancelled: a running thread cannot be stopped."""
         if task.is_exclusive:
             async with self._directory_locks[task.directory]:
                 await self._execute(task)
@@ -67,7 +67,7 @@ class DiskExecutor:
                 raise
 
     async def execute_all(self, tasks: Iterable[DiskTask], *, parallelism: int = 1) -> None:
-        """So many side by side; one that fails has said so to its log directory."""
+        """Run up to ``parallelism`` tasks at once.  A failed task has notified its directory."""
         remaining = iter(tasks)
 
         async def run_remaining() -> None:
@@ -78,19 +78,19 @@ class DiskExecutor:
         await asyncio.gather(*(run_remaining() for _ in range(parallelism)))
 
     def close(self) -> None:
-        """Wait for what still runs."""
+        """Wait until the running functions have ended."""
         for pool in (self._shared_pool, *self._directory_pools.values()):
             pool.shutdown()
 
 
 def run_in_parallel(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
-    """For whoever sleeps already: all of them, each on a thread, and what they return in order."""
+    """Run each task on a thread and return the results in order.  This blocks the caller."""
     with ThreadPoolExecutor(_PARALLEL_THREADS, thread_name_prefix="disk") as pool:
         yield from pool.map(lambda task: task(), tasks)
 
 
 async def _wait_until_done(future: asyncio.Future[None]) -> None:
-    """Until it is done, however often this is cancelled; raises what it raised."""
+    """Wait until the future is done even if cancelled repeatedly; raise the future's exception."""
     while not future.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([future])

@@ -1,9 +1,9 @@
-"""Who is this broker?  Its id and its cluster's, agreed on by settings, store and directories.
+"""Determines the broker id and the cluster id from settings, metadata store and log directories.
 
-    cluster id   the store's; if it has none yet, that of the directories, else a new one
-    broker id    ``broker.id``; else that of the directories, else one that nobody had before
+    cluster id   from the store; if it has none yet, from the log directories, else a new one
+    broker id    ``broker.id``; else from the log directories, else a newly generated one
 
-What the directories say must not contradict: DirectoryRefused.
+If meta.properties of a log directory contradicts these ids, InvalidLogDirectory is raised.
 
 Owner: the event loop.
 """
@@ -50,7 +50,7 @@ async def resolve_broker_id(
 def build_registration(
     settings: ServerSettings, advertised_endpoints: Iterable[Endpoint], *, timestamp_ms: int
 ) -> registered.BrokerRegistration:
-    """What the others are told of it."""
+    """Build the content of this broker's znode in /brokers/ids."""
     return registered.BrokerRegistration(
         endpoints=tuple(
             registered.Endpoint(
@@ -63,7 +63,7 @@ def build_registration(
         ),
         rack=settings.broker.rack,
         features={
-            # Before 3.9 brokers cannot read of a lowest version of 0, which means the same.
+            # Kafka before 3.9 cannot read a minimum version of 0, which has the same meaning as 1.
             name: registered.SupportedVersionRange(max(1, versions.low), versions.high)
             for name, versions in SUPPORTED_FEATURES.items()
         },
@@ -72,7 +72,7 @@ def build_registration(
 
 
 def _stored_meta_properties(directories: LogDirectories) -> MetaProperties:
-    """All of them agree, as far as they say anything."""
+    """Merge meta.properties of all directories, which were checked to agree."""
     stored = [
         each.meta_properties for each in directories.online if each.meta_properties is not None
     ]
@@ -83,5 +83,5 @@ def _stored_meta_properties(directories: LogDirectories) -> MetaProperties:
 
 
 def _new_cluster_id() -> str:
-    """22 characters, as Kafka makes them."""
+    """A random UUID in 22 base64 characters, as in Kafka."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""What the logs report unasked: notices and progress for the log, failures for those concerned.
+"""Receives events from the logs: logs warnings and progress, and forwards directory failures.
 
 Owner: the event loop.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from odradek.storage.manager.directory import LogDirectory
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.log")
 
 FailureListener = Callable[[LogDirectory, bool], None]
 
@@ -19,16 +19,21 @@ class LogEvents:
     """The broker's LogObserver."""
 
     def __init__(self) -> None:
-        #: Told of every directory that fails, and whether it was the last.
+        #: Called with each log directory that fails and whether it was the last one online.
         self.on_directory_failure: FailureListener = lambda directory, is_last: None
 
     def on_warning(self, message: str) -> None:
         log.warning("%s", message)
 
     def on_recovery_progress(self, directory: LogDirectory, *, done: int, total: int) -> None:
-        # A tenth at a time: there may be thousands.
+        # Log once for each tenth, because there may be thousands of logs.
         if done * 10 // total > (done - 1) * 10 // total:
-            log.info("%s was not closed: %d of %d logs are recovered", directory.path, done, total)
+            log.info(
+                "Recovering logs in %s since no clean shutdown file was found: %d of %d done",
+                directory.path,
+                done,
+                total,
+            )
 
     def handle_log_dir_failure(self, directory: LogDirectory, *, is_last: bool) -> None:
         log.error("%s", directory.error)

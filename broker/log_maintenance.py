@@ -1,14 +1,14 @@
-"""What is done to the logs from time to time: syncing, retention, compaction, checkpoints, removal.
+"""Scheduled work on the logs.  Kafka: the scheduled tasks of LogManager, and LogCleaner.
 
-    flush        what has waited long enough, and segments that were sealed
-    checkpoints  recovery points, start offsets, high watermarks, in one writing
-    retention    segments that are too old or too many; not at once if the clock has been set
-    removal      of files that have waited long enough since they were set aside
-    compaction   one log after the other, in the worker process, put in place here
-    producers    those that have been silent for long are forgotten
-    mending      logs that want of descriptors has left in doubt
+    flush        logs whose flush interval has passed, and sealed segments
+    checkpoints  recovery points, log start offsets and high watermarks, written together
+    retention    deletes segments that are too old or too many; waits if the clock jumped forward
+    deletion     deletes renamed files whose delay has passed
+    compaction   cleans one log after the other in the worker process, and swaps the segments here
+    producers    expires producer ids that were not used for long
+    repair       repairs logs that are in doubt because file descriptors ran out
 
-What sleeps runs on the disk's threads, each log directory by itself.
+Blocking calls run on the threads of the disk executor, separately for each log directory.
 
 Owner: the event loop.
 """
@@ -37,15 +37,15 @@ from odradek.storage.manager.compaction import Compaction
 from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.log")
 
 _STOP_POLL_INTERVAL_S = 0.05
-#: By less than this the clock may be set, as it is again and again, without a word.
+#: Smaller clock jumps are frequent corrections and are not reported.
 CLOCK_JUMP_MIN_MS = 60_000
 
 
 class LogMaintenanceSettings(Protocol):
-    """The settings that matter here, as they are at the moment."""
+    """The current values of the settings for log maintenance."""
 
     @property
     def cleaner(self) -> CleanerSettings: ...
@@ -55,7 +55,7 @@ class LogMaintenanceSettings(Protocol):
 
 
 class LogMaintenance:
-    """The schedules of one broker's logs."""
+    """The maintenance jobs for the logs of one broker."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class LogMaintenance:
     async def apply_retention(self) -> None:
         jumped_ms = self._clock_jumps.jump_since_last_call_ms()
         if jumped_ms > CLOCK_JUMP_MIN_MS:
-            # Who has set it wrong can set it right again before fresh records are taken for old.
+            # An operator can correct a wrong clock before new records are deleted as too old.
             log.warning(
-                "The clock was set forward by %d s: what is too old by it is deleted next time",
+                "System clock jumped forward by %d s; skipping this retention check",
                 jumped_ms // 1000,
             )
             return
@@ -105,7 +105,7 @@ class LogMaintenance:
         self._log_manager.maintenance.remove_expired_producers(self._now_ms())
 
     async def compact(self) -> None:
-        """All logs that are dirty enough, one after the other."""
+        """Clean all logs that are dirty enough, one after the other."""
         while (settings := self._settings.cleaner).enable and settings.threads > 0:
             compaction = self._log_manager.maintenance.next_compaction(self._now_ms(), settings)
             if compaction is None:
@@ -123,19 +123,21 @@ class LogMaintenance:
                 for task in compaction.replace_segments(plan, now_ms=self._now_ms()):
                     await self._disk_executor.execute(task)
         except LogCleaningAborted:
-            log.info("Compacting %s was stopped", compaction.partition)
+            log.info("Log cleaning for %s aborted", compaction.partition)
         except CorruptMessage as corruption:
             log.error(
-                "%s is damaged, and is not compacted any more: %s", compaction.partition, corruption
+                "Log cleaning for %s failed. Marking its partition as uncleanable: %s",
+                compaction.partition,
+                corruption,
             )
         except (KafkaStorageError, BrokenExecutor) as error:
-            log.error("Compacting %s failed: %s", compaction.partition, error)
+            log.error("Log cleaning for %s failed: %s", compaction.partition, error)
 
     async def abort_and_pause_cleaning(self, partition: TopicPartition) -> None:
-        """Keep compaction and retention away from a partition, until ``allow``.
+        """Stop compaction and retention of a partition until ``resume_cleaning``.
 
-        If it is deleted meanwhile there is nothing to keep away, and nothing to allow.  Nor is
-        there if whoever waits for it is cancelled.
+        A partition that is deleted in the meantime needs no ``resume_cleaning``.  Neither does the
+        caller that is cancelled while it waits here.
         """
         states = self._log_manager.cleaner_manager.states
         self._log_manager.cleaner_manager.pause(partition)
@@ -153,7 +155,7 @@ class LogMaintenance:
         self._log_manager.cleaner_manager.resume(partition)
 
     async def rename_deleted_logs(self) -> None:
-        """Rename what was deleted or replaced out of the way."""
+        """Rename the directories of deleted or replaced logs before their files are deleted."""
         await self._disk_executor.execute_all(
             self._log_manager.deletion_tasks(now_ms=self._now_ms())
         )
@@ -163,10 +165,11 @@ class LogMaintenance:
 
 
 def compact_in_worker(task: CleaningTask) -> CleaningResult:
-    """In the worker process.
+    """Clean one log.  This runs in the worker process.
 
-    Niceness alone hardly helps clients that wait for small answers: who wakes up does not interrupt
-    a nice process, but waits for its slice of some milliseconds, unless it gives way before.
+    Niceness alone hardly helps clients that wait for small responses: a process that wakes up does
+    not preempt a nice process, but waits for the rest of its time slice of some milliseconds.
+    Therefore the cleaner also yields the CPU.
     """
     throttler = CleanerThrottler(
         should_abort=is_interrupted,

@@ -1,8 +1,8 @@
-"""This broker as a client of itself: its handlers are called, with no connection in between.
+"""A client of this broker that calls the handlers directly, without a connection.
 
-Coordinators of transactions and leaders of partitions speak to each other by requests, since they
-may be two brokers.  Where they are one, nothing is written as bytes or waits for a socket, so that
-a transaction has ended before its producer could begin another.
+Transaction coordinators and partition leaders exchange requests because they may be on two brokers.
+If they are on the same broker, this client encodes nothing and waits for no socket.  A transaction
+is then complete before its producer can begin the next one.
 
 Owner: the event loop.
 """
@@ -20,7 +20,7 @@ from odradek.protocol.schema import Message
 
 
 class LoopbackClient:
-    """Has the face of a BrokerClient."""
+    """Has the same methods as BrokerClient."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class LoopbackClient:
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
-        """Raises ConnectionError when it is closed."""
+        """Raises ConnectionError if the client is closed."""
         response = self.send_nowait(request, version=version)
         return response if isinstance(response, Message) else await response
 
     def send_nowait(self, body: Message, *, version: int) -> Message | Awaitable[Message]:
-        """Answered at once, if nothing has to be waited for."""
+        """Return the response, or an awaitable of it if the handler has to wait."""
         if self._is_closed:
-            raise ConnectionAbortedError("this broker stops")
+            raise ConnectionAbortedError("this broker is shutting down")
         assert body.__schema__.key is not None, body
         key = ApiKey(body.__schema__.key)
         route = self._routes()[key]
@@ -53,7 +53,7 @@ class LoopbackClient:
         if isinstance(response, Message):
             return response
         assert response is not None, request
-        # By a connection, nobody who goes away would keep it from coming to its end.
+        # As with a connection, the request completes even if the caller is cancelled.
         return asyncio.shield(
             self._start_task(_await_response(route, request, response), f"loopback {key.name}")
         )

@@ -1,8 +1,9 @@
-"""Where the cluster's metadata is kept: in ZooKeeper, or in a file if this broker is alone.
+"""Opens the metadata store: ZooKeeper, or a local file if this broker runs without a cluster.
 
-The file lies in a log directory, beside the logs that it tells of: where it was made, which is the
-first, even if another has been put before that since.  It is made once: directories that belong to
-a cluster already and have none are refused, since without it all their topics would be gone.
+The file is in a log directory, beside the logs that it describes.  It is created in the first
+directory and stays there even if another directory is later put in front.  It is created only once:
+if the directories already belong to a cluster and the file is missing, the start fails, because all
+topics would be lost without it.
 
 Owner: the event loop.
 """
@@ -25,11 +26,11 @@ FILE_NAME = "metadata.sqlite"
 
 
 class ZooKeeperClientMissing(Exception):
-    """The extra that speaks to ZooKeeper is not installed."""
+    """The optional dependency for ZooKeeper is not installed."""
 
 
 def check_store_exists(settings: ServerSettings, directories: LogDirectories) -> None:
-    """DirectoryRefused if there was one, and it is not mounted, or lost, or in ZooKeeper."""
+    """Raise InvalidLogDirectory if the file is missing: not mounted, lost or in ZooKeeper."""
     if not settings.uses_embedded_store or os.path.exists(_store_file(settings.log.directories)):
         return
     owned = [
@@ -49,7 +50,7 @@ def check_store_exists(settings: ServerSettings, directories: LogDirectories) ->
 def create_store(
     settings: ServerSettings, *, disk_executor: DiskExecutor, now_ms: Callable[[], int]
 ) -> MetadataStore:
-    """Not open yet."""
+    """Create the store without opening it."""
     if settings.uses_embedded_store:
         file = _store_file(settings.log.directories)
         return EmbeddedStore(SqliteJournal(file), run_in_thread=disk_executor.run, now_ms=now_ms)
@@ -65,5 +66,5 @@ def create_store(
 
 def _store_file(directories: Sequence[str]) -> Path:
     files = [Path(each) / FILE_NAME for each in directories]
-    # Not by Path, which raises where one may not look.
+    # Not Path.exists, which raises if the directory is not accessible.
     return next((file for file in files if os.path.exists(file)), files[0])

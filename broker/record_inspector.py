@@ -1,11 +1,11 @@
-"""Reads the records of large batches in a process of its own, while the loop serves others.
+"""Reads the records of large batches in a worker process while the event loop serves others.
 
-A turn on the loop is enough for ``RECORDS_PER_TURN``; how long more of them take goes by their
-number, and a small batch may hold a million.  It is not the process that compacts, which may be
-busy for minutes: whoever waits for this one is a client.
+A time slice on the event loop is enough for ``INLINE_RECORDS_MAX`` records.  The time to read more
+of them depends on their number, and a small batch may hold a million.  This process is not the
+one that compacts logs: that one may be busy for minutes, and here a client waits.
 
-If the process dies, what it was asked is asked once more, of another; then it fails with an error
-that clients retry.  There may be batches that kill whoever reads them.
+If the process dies, the call is repeated once in a new process.  If that dies too, the call fails
+with a retriable error: there may be batches that kill any process that reads them.
 
 Owner: the event loop.
 """
@@ -30,9 +30,9 @@ from odradek.storage.validation.validated_batch import (
     prevalidate,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.log")
 
-#: So many are read within a turn: see turns.py.
+#: The number of records that can be read within a time slice: see time_slice.py.
 INLINE_RECORDS_MAX = 1000
 _ATTEMPTS = 2
 
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 class RecordInspector:
-    """Reads one batch after the other."""
+    """Reads one batch at a time."""
 
     def __init__(self) -> None:
         self._worker = WorkerProcess()
@@ -49,38 +49,38 @@ class RecordInspector:
     async def validate(
         self, records: memoryview, rules: AppendRules, *, now_ms: int
     ) -> ValidatedBatch:
-        """What may be appended of it, or why nothing."""
+        """Return the batch with the outcome of its validation."""
         outcome = await self._run_in_worker(validate_in_worker, records, rules, now_ms)
         return ValidatedBatch(records, rules, outcome)
 
     async def find_offset(
         self, batch: AnyBatch, query: TimestampQuery
     ) -> TimestampAndOffset | None:
-        """Where in the batch it is; CorruptMessage if that cannot be read."""
+        """Search the batch.  Raises CorruptMessage if its records cannot be read."""
         return await self._run_in_worker(find_offset_in_worker, batch.view, query)
 
     async def _run_in_worker(
         self, function: Callable[..., Result], records: Buffer, *arguments: object
     ) -> Result:
-        # Those that wait have not copied theirs yet.
+        # Callers that wait for the lock have not copied their records yet.
         async with self._lock:
             record_bytes = bytes(records)
             for _ in range(_ATTEMPTS):
                 try:
                     return await self._worker.run(function, record_bytes, *arguments)
                 except BrokenExecutor as error:
-                    log.warning("The process that reads records died: %s", error)
-        raise RequestTimedOut("the process that reads records died")
+                    log.warning("Record inspector process died: %s", error)
+        raise RequestTimedOut("the record inspector process died")
 
     def close(self) -> None:
         self._worker.close()
 
 
 def validate_in_worker(records: bytes, rules: AppendRules, now_ms: int) -> ValidationOutcome:
-    """In the worker process."""
+    """Runs in the worker process."""
     return prevalidate(records, rules, now_ms=now_ms)
 
 
 def find_offset_in_worker(batch: bytes, query: TimestampQuery) -> TimestampAndOffset | None:
-    """In the worker process."""
+    """Runs in the worker process."""
     return find_in_batch(batch_at(batch, 0), query)

@@ -1,12 +1,12 @@
-"""Worker processes that recover logs after an unclean stop, before anybody is served.
+"""Worker processes that recover logs after an unclean shutdown, before the broker serves requests.
 
-A process takes a tenth of a second to start, so that a few logs are recovered without.  Whoever is
-told to stop meanwhile gives up: the log at hand is finished, the others are left to the next start.
+A process takes a tenth of a second to start, so a few logs are recovered without one.  A shutdown
+during recovery aborts it: the current log is completed, the others are left to the next start.
 
-A broker that is killed takes them with it: the next one recovers the same logs, and must not find
-them cut while it serves them.
+If the broker is killed, the worker processes exit too: the next broker recovers the same logs and
+must not have them truncated while it serves them.
 
-Owner: whoever loads the logs; ``give_up`` is for any thread.
+Owner: the thread that loads the logs; ``abort`` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _POLL_INTERVAL_S = 0.1
 
 
 class RecoveryAborted(Exception):
-    """Not all logs were recovered, nor will they be."""
+    """Recovery was aborted before all logs were recovered."""
 
 
 class RecoveryWorkers:
-    """As many as ``num.recovery.threads.per.data.dir`` says, for each directory."""
+    """``num.recovery.threads.per.data.dir`` processes for each directory."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._aborted = Event()
 
     def abort(self) -> None:
-        """Let whoever loads the logs end soon, with GivenUp."""
+        """Make the loading of logs end soon with RecoveryAborted."""
         self._aborted.set()
 
     def __call__(self, tasks: Sequence[Callable[[], Result]], /) -> Iterator[Result]:

@@ -1,11 +1,11 @@
-"""What a handler is told of a request: the request itself, and who sent it.
+"""Requests as handlers receive them.  Kafka: RequestChannel.Request and RequestContext.
 
-Between the network and the router stands one callable, the Answerer.  It is given a frame (the
-bytes after the size, in a writable buffer that nobody touches before the answer is out) and gives
-the parts of the answer, size included; None, where none is to be sent; or an awaitable of either,
-or of another awaitable.
+The network calls the router through one callable, the RequestHandler.  Its argument is a frame: the
+bytes after the size, in a writable buffer that stays unchanged until the response is sent.  It
+returns the parts of the response including the size, or None if no response is to be sent, or an
+awaitable of one of these or of another awaitable.
 
-Plain classes, since one Call is made for every request.
+These are plain classes because one Request is created for every request.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Result = TypeVar("Result")
 
 
 class Disconnect(Exception):
-    """The connection is to be closed without an answer; the text says why, for the log."""
+    """Close the connection without a response.  The message is logged as the reason."""
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """The facts of a connection, for as long as it lasts."""
+    """Facts about a connection; it lives as long as the connection."""
 
-    #: As Kafka writes it: local-host:port-remote-host:port-index
+    #: In Kafka's format: local-host:port-remote-host:port-index
     connection_id: str
     client_host: str
     listener: str
     is_control_plane: bool = False
-    #: Whether it is this broker's own, which counts for no limit.
+    #: Whether this broker itself opened the connection, which is then exempt from all limits.
     is_from_this_broker: bool = False
-    #: Told by ApiVersions from v3 on.
+    #: Set by ApiVersions v3 and later.
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    #: Everyone, as long as nobody shows who they are.
+    #: Anonymous until the client is authenticated.
     principal: str = "User:ANONYMOUS"
     #: Whether the connection is closed.
     is_closed: bool = False
-    #: When its request began to wait for the loop that answers; 0 unless somebody wants to know.
+    #: When the request started to wait for the event loop; 0 unless the request log is enabled.
     queued_at: float = 0.0
 
 
 @dataclass(slots=True)
 class Request(Generic[Body]):
-    """One request."""
+    """One decoded request with its header and the context of its connection."""
 
     body: Body
     version: int
@@ -63,15 +63,15 @@ class Request(Generic[Body]):
 
 @dataclass(slots=True)
 class DelayedOperation(Generic[Result]):
-    """What is left of a request that has done all it was to do, or may be dropped: it waits first.
+    """The rest of a request that has to wait, and that may be dropped or has taken effect already.
 
-    It holds up nobody, like those in Kafka's purgatory: it is not counted among the requests in
-    progress, its frame is given back, and it is dropped, wherever it is, when its peer has gone.
+    As in Kafka's purgatory, a delayed operation blocks nothing: it does not count as a request in
+    progress, its frame is released, and it is dropped at any point when its client disconnects.
     """
 
     complete: Callable[[], Awaitable[Result]]
-    #: Whether it comes to its end although no request is read any more, and so is waited for when
-    #: the broker stops.
+    #: Whether it completes although no more requests are read.  The shutdown of the broker waits
+    #: for such operations.
     completes_on_shutdown: bool = False
     needs_frame: bool = False
 
@@ -80,10 +80,10 @@ class DelayedOperation(Generic[Result]):
 
 
 class DelayedFuture(DelayedOperation[Result]):
-    """Parked, and a future is all that it waits for: what that brings is the answer's only need.
+    """A delayed operation that waits only for a future and builds the response from its result.
 
-    Then no task is made of it.  A rebalance answers hundreds of these at the same time, and a task
-    for each would be a fifth of what they cost.
+    It needs no task.  A rebalance completes hundreds of these at the same time, and a task for each
+    would be a fifth of their cost.
     """
 
     __slots__ = ("build_response", "future")
@@ -96,8 +96,8 @@ class DelayedFuture(DelayedOperation[Result]):
         *,
         completes_on_shutdown: bool = False,
     ) -> None:
-        """``finish`` makes the answer, or raises what the client is told."""
-        # Not by a method of its own: it would keep itself alive until somebody looks for garbage.
+        """``build_response`` returns the response or raises the error for the client."""
+        # Not a bound method: the reference cycle would keep the object until garbage collection.
         super().__init__(
             partial(_await_response, future, build_response),
             completes_on_shutdown=completes_on_shutdown,

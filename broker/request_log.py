@@ -1,18 +1,18 @@
-"""The request log: a line for every request at level TRACE, for whoever asks for it.
+"""The request log: one line for every request at level TRACE.  Kafka: RequestChannel's logger.
 
     FETCH v17 from 127.0.0.1:9092-127.0.0.1:40022-0 (consumer-1, correlation id 7) took queue 0.000,
     local 0.214, waiting 500.118, encode 0.031 ms: FetchRequest(...) -> FetchResponse(...)
 
-    queue      between the thread that read it and the loop that answers it; with one network thread
-               there is no queue, but a broker that starts may hold it back
-    local      the handler at work
-    waiting    the handler asleep, until there is something to answer
-    encode     the answer made into bytes
+    queue      from the network thread that read the request to the event loop; with one network
+               thread there is no queue, but a broker that is starting may delay the request
+    local      the handler runs
+    waiting    the handler waits until it can respond
+    encode     the response is encoded
 
-Values that are secret, or that might be since nobody knows their names, are not written; nor are
-records, which old consumers are sent as bytes.
+The log does not contain secret values, nor values of unknown settings, which might be secret.  It
+does not contain records either, which consumers of old versions receive as bytes.
 
-Owner: the event loop, but for ``stamp``, which any thread may call.
+Owner: the event loop, except ``mark_queued``, which any thread may call.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _ALTER_CONFIGS_APIS = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_
 
 
 def mark_queued(context: RequestContext) -> None:
-    """Its request has to wait from now on.  (A peer has one at a time.)"""
+    """The context's request waits from now on.  A connection has one such request at a time."""
     if log.isEnabledFor(TRACE):
         context.queued_at = perf_counter()
 
 
 class RequestTimings:
-    """When one request came to where; made as its handler is called."""
+    """The times at which one request reached each stage; created when its handler is called."""
 
     __slots__ = ("_async_local_s", "_completed_at", "_queued_s", "_returned_at", "_started_at")
 
@@ -60,11 +60,11 @@ class RequestTimings:
         self._completed_at = 0.0
 
     def mark_returned(self) -> None:
-        """The handler has, with what is to be awaited."""
+        """The handler has returned an awaitable."""
         self._returned_at = self._returned_at or perf_counter()
 
     def timed(self, awaitable: Awaitable[Result]) -> Awaitable[Result]:
-        """What it does in its turns is still local."""
+        """Count the running time of the awaitable as local time."""
         return _TimedAwaitable(self, awaitable)
 
     def mark_completed(self) -> None:
@@ -75,7 +75,7 @@ class RequestTimings:
         self._async_local_s += seconds
 
     def log_request(self, request: Request[Any], response: Message | None) -> None:
-        """The answer has been encoded."""
+        """Call this after the response is encoded."""
         log.log(
             TRACE,
             "%s v%d from %s (%s, correlation id %d) took queue %.3f, local %.3f, waiting %.3f, "
@@ -95,14 +95,14 @@ class RequestTimings:
 
 
 class _TimedAwaitable(Generic[Result]):
-    """An awaitable whose turns on the loop are timed."""
+    """An awaitable that measures its running time on the event loop."""
 
     def __init__(self, timings: RequestTimings, awaitable: Awaitable[Result]) -> None:
         self._timings = timings
         self._steps = awaitable.__await__()
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        return self  # type: ignore[return-value]  # all that ``await`` asks of a generator
+        return self  # type: ignore[return-value]  # it has the methods of a generator for ``await``
 
     def __iter__(self) -> _TimedAwaitable[Result]:
         return self
@@ -125,7 +125,7 @@ class _TimedAwaitable(Generic[Result]):
 
 
 def without_records(response: Message | None) -> Message | None:
-    """The answer as it may be written."""
+    """Return the response with the records replaced by their size."""
     if not isinstance(response, FetchResponse):
         return response
     masked = copy(response)
@@ -139,7 +139,7 @@ def without_records(response: Message | None) -> Message | None:
 
 
 def without_secrets(request: Request[Any]) -> Any:
-    """The request as it may be written."""
+    """Return the request body with secret values hidden."""
     body = request.body
     if request.api_key in _ALTER_CONFIGS_APIS:
         masked = copy(body)

@@ -1,8 +1,7 @@
-"""Everything this broker answers: from API key to handler, and what each handler may touch.
+"""The table from API key to handler, with the services that each handler receives.
 
-What ApiVersions answers is computed from this table, so that nothing is advertised which is not
-served.
-
+The response to ApiVersions is computed from this table, so the broker advertises exactly the APIs
+that it supports.
 Owner: the event loop.
 """
 
@@ -70,7 +69,7 @@ from odradek.protocol.api_keys import ApiKey
 
 
 def build_routes(services: BrokerServices) -> Mapping[ApiKey, Route]:
-    """The table."""
+    """Build the whole table."""
     table = [
         *_record_routes(services),
         *_cluster_routes(services),
@@ -147,7 +146,7 @@ def _record_routes(services: BrokerServices) -> list[Route]:
 
 
 def _create_fetch_policy(services: BrokerServices) -> FetchPolicy:
-    """As in Kafka, neither setting changes at run time."""
+    """As in Kafka, these settings cannot change at run time."""
     current = services.settings.current
     return FetchPolicy(
         fetch_max_bytes=current.broker.fetch_max_bytes,
@@ -315,7 +314,7 @@ def _transaction_routes(services: BrokerServices) -> list[Route]:
 
 
 def _control_routes(services: BrokerServices) -> list[Route]:
-    """What brokers and controllers ask of one another, and what is asked of the controller."""
+    """Requests between brokers and the controller, and requests that only the controller serves."""
     controller, replicas, fence = (
         services.controller,
         services.replica_manager,

@@ -1,7 +1,7 @@
-"""When is what done to logs, groups and transactions?  The settings say, and may change meanwhile.
+"""The intervals of log maintenance and of the coordinators.  They follow changes of the settings.
 
-As in Kafka, an interval of 0 or less means once, after the start; but for the cleaner's, which is a
-pause.
+As in Kafka, an interval of 0 or less means that a job runs only once, after the start.  The backoff
+of the cleaner is different: it is a pause between two runs.
 
 Owner: the event loop.
 """
@@ -15,21 +15,21 @@ from odradek.broker.log_maintenance import LogMaintenance
 from odradek.broker.settings.dynamic_settings import DynamicSettings
 from odradek.broker.task_registry import TaskRegistry
 
-#: A timer for longer than this would be of no use, and some loops cannot have one.
+#: Longer timers are not useful, and some event loops do not support them.
 _MAX_INTERVAL_S = 86_400.0
-#: How long a segment that was sealed may wait to be synced; Kafka does it at once.
+#: The time within which a sealed segment is flushed; Kafka flushes it at once.
 _SEALED_SEGMENT_FLUSH_S = 5.0
 _DELETION_INTERVAL_S = 1.0
 
 
 class Groups(Protocol):
-    """Who keeps the offsets of groups."""
+    """The group coordinator, which expires committed offsets."""
 
     async def cleanup_group_metadata(self) -> None: ...
 
 
 class Transactions(Protocol):
-    """Who coordinates transactions."""
+    """The transaction coordinator."""
 
     async def abort_timed_out_transactions(self) -> None: ...
 
@@ -37,7 +37,7 @@ class Transactions(Protocol):
 
 
 class HostedPartitions(Protocol):
-    """Who knows which followers are in sync."""
+    """The replica manager, which shrinks ISRs."""
 
     async def maybe_shrink_isr(self) -> None: ...
 
@@ -50,7 +50,7 @@ def start_schedules(
     transactions: Transactions,
     settings: DynamicSettings,
 ) -> None:
-    """From now until ``background`` is stopped."""
+    """Start all scheduled jobs; they run until ``task_registry`` is stopped."""
     initial_delay_s = settings.current.log.initial_task_delay_ms / 1000
 
     def schedule(
@@ -73,7 +73,7 @@ def start_schedules(
         "retention", log_interval_s("retention_check_interval_ms"), log_maintenance.apply_retention
     )
     schedule("flush", lambda: min(flush_s(), _SEALED_SEGMENT_FLUSH_S), log_maintenance.flush)
-    # All in one writing, and so as often as the most frequent of them.
+    # One job writes all checkpoints, so it runs as often as the most frequent of them.
     schedule(
         "checkpoints",
         lambda: min(
@@ -90,7 +90,7 @@ def start_schedules(
         "compaction", lambda: settings.current.cleaner.backoff_ms / 1000, log_maintenance.compact
     )
     schedule("removal", lambda: _DELETION_INTERVAL_S, log_maintenance.delete_pending_files)
-    # Twice as often as one may lag, so that nobody is kept for half as long again; as in Kafka.
+    # As in Kafka: a follower leaves the ISR after at most 1.5 times the maximum lag.
     task_registry.schedule(
         lambda: min(_seconds(settings.current.replication.lag_time_max_ms) / 2, _MAX_INTERVAL_S),
         replica_manager.maybe_shrink_isr,

@@ -36,7 +36,7 @@ from odradek.storage.manager.log_manager import LogManager
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerServices:
-    """Each handler is given those that it names, and no others."""
+    """The routes pass each handler only the services that it needs."""
 
     settings: DynamicSettings
     replica_manager: ReplicaManager
@@ -60,11 +60,11 @@ class BrokerServices:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     zookeeper_offsets: ZooKeeperOffsets
-    #: Who coordinates what, by the type of a key in FindCoordinator.
+    #: The coordinators by the key type of FindCoordinator.
     coordinator_lookups: Mapping[int, CoordinatorLookup]
     now_ms: Callable[[], int]
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """The controller says that they are gone."""
+        """Forget partitions that the controller reports as deleted."""
         self.topic_configs.forget(partitions)
         self.groups.on_partitions_deleted(partitions)

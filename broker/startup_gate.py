@@ -1,8 +1,8 @@
-"""Answers for as long as the broker starts: the controller at once, everybody else afterwards.
+"""Delays requests of clients until the broker is ready; requests of the controller pass at once.
 
-Before the controller has told of the cluster, clients would be shown one without brokers or without
-their topics, and some give up on what they see.  So their requests wait, parked: the controller
-must not wait behind them.
+Before the controller has sent metadata, clients would see a cluster without brokers or without
+their topics, and some clients give up then.  Therefore their requests wait as delayed operations,
+and the controller's requests do not wait behind them.
 
 Owner: the event loop.
 """
@@ -16,7 +16,7 @@ from odradek.broker.request import DelayedOperation, RequestContext, RequestHand
 from odradek.broker.request_log import mark_queued
 from odradek.protocol.api_keys import ApiKey
 
-#: By the first two bytes of the request; what a broker that starts needs, and what tells nothing.
+#: By the first two bytes of a request.  Start-up needs these APIs, or they reveal no metadata.
 UNGATED_APIS = frozenset(
     int(key).to_bytes(2, "big")
     for key in (
@@ -32,7 +32,7 @@ UNGATED_APIS = frozenset(
 
 
 class StartupGate:
-    """Stands before the answerer until the broker is ready."""
+    """The request handler until the broker is ready."""
 
     def __init__(self, handler: RequestHandler) -> None:
         self._handler = handler
@@ -50,6 +50,6 @@ class StartupGate:
         return self._handler(frame, context)
 
     def open(self) -> RequestHandler:
-        """What answers from here on."""
+        """Let all delayed requests pass and return the handler for all further requests."""
         self._ready.set()
         return self._handler

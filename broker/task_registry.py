@@ -1,7 +1,8 @@
-"""The broker's tasks: each has a name, is watched, and ends with the broker.
+"""The broker's background tasks: each has a name, and all end with the broker.
 
-A job that comes round again and fails is tried again when it is next due: its failure is logged
-with its traceback, once for each time.  What else fails is logged too, and is over.
+A scheduled job that fails runs again at its next interval; each failure is logged with its
+traceback.  The failure of any other task is logged too, and the task is not repeated.
+Kafka: KafkaScheduler.
 
 Owner: the event loop.
 """
@@ -13,25 +14,25 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 Result = TypeVar("Result")
 
-#: However short the interval, the loop has other things to do as well.
+#: The shortest interval of a scheduled job: the event loop has other work as well.
 MIN_INTERVAL_S = 0.1
 
 
 class TaskRegistry:
-    """Starts tasks and keeps them until they end."""
+    """Starts tasks and references them until they end."""
 
     def __init__(self) -> None:
-        # The loop itself refers to tasks only weakly.
+        # The event loop references tasks only weakly.
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(
         self, coroutine: Coroutine[Any, Any, Result], name: str = "task"
     ) -> asyncio.Task[Result]:
-        """Run it beside everything else; whoever awaits the task sees how it ends, and so do we."""
+        """Run the coroutine as a task.  A failure is logged, and raised if the task is awaited."""
         task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)
@@ -45,14 +46,14 @@ class TaskRegistry:
         name: str,
         initial_delay_s: float | None = None,
     ) -> None:
-        """Do ``job`` again and again, with a pause between its end and its next beginning.
+        """Repeat ``job`` with a pause between its end and its next start.
 
-        The pause is never shorter than ``SHORTEST_S``.
+        The pause is never shorter than ``MIN_INTERVAL_S``.
         """
         self.start(self._run_periodically(interval_s, job, name, initial_delay_s), name)
 
     async def stop(self) -> None:
-        """Cancel what still runs, and wait until it has ended."""
+        """Cancel all running tasks and wait until they have ended."""
         while tasks := list(self._tasks):
             for task in tasks:
                 task.cancel()
@@ -74,10 +75,10 @@ class TaskRegistry:
                 if awaitable is not None:
                     await awaitable
             except Exception:
-                log.exception("%s failed, and will be tried again", name)
+                log.exception("Uncaught exception in scheduled task '%s'", name)
             await asyncio.sleep(max(interval_s(), MIN_INTERVAL_S))
 
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s failed", task.get_name(), exc_info=error)
+            log.error("Task '%s' failed", task.get_name(), exc_info=error)

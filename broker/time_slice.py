@@ -1,14 +1,14 @@
-"""Turns on the loop: whoever has much to do lets others have theirs in between.
+"""Cooperative time slices: long work yields to the event loop every 2 ms.
 
-    turn = Turn()
-    for each in much:
+    time_slice = TimeSlice()
+    for item in many_items:
         ...
-        if turn.is_over:
-            await turn.next()
+        if time_slice.is_used_up:
+            await time_slice.yield_to_loop()
 
-What is done within a turn is done in one go; whatever else the broker does may come between two.
+The work within a time slice is atomic; anything else in the broker may run between two slices.
 
-Not by the loop's own clock: uvloop's stands still until the loop goes round.
+The clock is not the event loop's: uvloop updates its clock only once per iteration.
 
 Owner: the event loop.
 """
@@ -22,14 +22,14 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-#: For how long others wait at most.
+#: How long other work waits at most.
 TIME_SLICE_S = 0.002
-#: So many entries of a request, partitions or topics, fit into a turn, whatever is asked of them.
+#: This many entries of a request (partitions or topics) fit into a time slice for any API.
 INLINE_ENTRIES_MAX = 100
 
 
 class TimeSlice:
-    """Begins when it is made."""
+    """Starts when it is created."""
 
     __slots__ = ("_deadline",)
 
@@ -41,12 +41,12 @@ class TimeSlice:
         return monotonic() >= self._deadline
 
     async def yield_to_loop(self) -> None:
-        """After everybody else's."""
+        """Let all other ready work run, then start a new time slice."""
         await asyncio.sleep(0)
         self._deadline = monotonic() + TIME_SLICE_S
 
     async def collect(self, items: Iterable[Item]) -> list[Item]:
-        """All that is made by going on, in this turn and as many others as it takes."""
+        """Exhaust the iterable, in as many time slices as that takes."""
         collected = []
         for item in items:
             collected.append(item)

@@ -1,7 +1,7 @@
-"""Tells the controller when a topic's own configuration comes to allow unclean elections.
+"""Notifies the controller when the configuration of a topic enables unclean leader election.
 
-A partition that has no leader may then get one at once.  What holds for all topics the controller
-sees by itself.
+The controller can then elect a leader for a partition that has none.  It observes the default for
+all topics itself.
 
 Owner: the event loop.
 """
@@ -14,7 +14,7 @@ from odradek.storage.settings import TopicSettings
 
 
 class UncleanElectionObserver:
-    """An observer of topics' settings."""
+    """An observer of topic configurations."""
 
     def __init__(self, on_enabled: Callable[[str], None]) -> None:
         self._on_enabled = on_enabled
@@ -24,4 +24,4 @@ class UncleanElectionObserver:
             self._on_enabled(topic)
 
     def configure_defaults(self, defaults: TopicSettings) -> None:
-        """Not a topic's own."""
+        """Does nothing: the controller observes the defaults."""

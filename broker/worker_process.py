@@ -1,15 +1,16 @@
-"""A process beside the broker: for what computes, as a thread would take the loop's time.
+"""A process beside the broker for long computations, which on a thread would delay the event loop.
 
-It is started when it is first needed, gets arguments that can be pickled, and returns what can.
-One thing at a time; ``interrupt`` asks what runs now to stop, which whoever computes has to look
-for by ``is_interrupted``.  If the process dies, what it was doing fails with BrokenExecutor, and
-the next call starts another.  If the broker dies, so does the process, whatever it is doing:
-another broker may be about to use the same files.
+The process starts when it is first needed.  Arguments and results must be picklable.  It runs one
+call at a time.  ``interrupt`` requests that the current call stops; the function has to check
+``is_interrupted``.  If the process dies, the current call fails with BrokenExecutor, and the next
+call starts a new process.  If the broker dies, the process exits at once, because another broker
+may be about to use the same files.
 
-There are two, each started when it is needed: one compacts, the other reads the records of large
-batches (record_reader.py).
+There are two of them, each started when needed: one compacts logs, the other reads the records of
+large batches (record_inspector.py).
 
-Owner: the event loop; ``is_interrupted`` and ``belong_to_broker`` are for the worker process.
+Owner: the event loop; ``is_interrupted`` and ``bind_lifetime_to_broker`` are for the worker
+process.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-# A forked child would have the broker's sockets and locks.
+# A forked child would inherit the broker's sockets and locks.
 _SPAWN_CONTEXT = get_context("spawn")
 
-# A byte of shared memory.  An Event has a lock, which a process that is killed may be holding.
+# A byte of shared memory.  An Event has a lock, which a killed process may still hold.
 _interrupted: c_bool = c_bool(False)
 
 
 class _RemoteError:
-    """What was raised instead of an answer."""
+    """An exception that the worker process sends instead of a result."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class _ProcessHandle:
-    """One process, and the thread that waits for its answers: no pool can be killed."""
+    """One process and the thread that waits for its results; a process pool cannot be killed."""
 
     def __init__(self, niceness: int) -> None:
         self.interrupted: c_bool = RawValue(c_bool, False)
@@ -61,13 +62,13 @@ class _ProcessHandle:
         return self._process.is_alive()
 
     def call(self, function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
-        """On the thread.  Who was cancelled leaves an answer behind, which is waited for first."""
+        """Runs on the thread.  The result of a cancelled call is received before the next call."""
         self.interrupted.value = False
         try:
             self._pipe.send((function, arguments))
             result = self._pipe.recv()
         except (EOFError, OSError) as error:
-            raise BrokenExecutor("it is gone") from error
+            raise BrokenExecutor("the worker process exited") from error
         if isinstance(result, _RemoteError):
             raise result.error
         return result
@@ -80,10 +81,10 @@ class _ProcessHandle:
 
 
 class WorkerProcess:
-    """Runs one call after the other."""
+    """Runs one call at a time in a process."""
 
     def __init__(self, *, niceness: int = 0) -> None:
-        """By its niceness the process gives way to the broker, where cores are few."""
+        """A positive niceness makes the process yield to the broker if there are few cores."""
         self._niceness = niceness
         self._process: _ProcessHandle | None = None
         self._lock = asyncio.Lock()
@@ -108,14 +109,14 @@ class WorkerProcess:
             self._process.interrupted.value = True
 
     def close(self) -> None:
-        """What runs now is given up, wherever it is: a crash would do no less."""
+        """Kill the process and abandon its current call; that is no worse than a crash."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
 
 def _worker_main(pipe: Connection, interrupted: c_bool, niceness: int) -> None:
-    """The worker process."""
+    """The main function of the worker process."""
     global _interrupted
     _interrupted = interrupted
     os.nice(niceness)
@@ -125,15 +126,15 @@ def _worker_main(pipe: Connection, interrupted: c_bool, niceness: int) -> None:
             function, arguments = pipe.recv()
             try:
                 result = function(*arguments)
-            except Exception as error:  # noqa: BLE001 - it is raised by whoever asked
+            except Exception as error:  # noqa: BLE001 - the caller of ``run`` gets it
                 result = _RemoteError(error)
             pipe.send(result)
 
 
 def bind_lifetime_to_broker() -> None:
-    """For any process of the broker's, as its first step: it ends with the broker, not before."""
+    """The first call in every child process: the process ends with the broker, and not before."""
     Thread(target=_exit_when_broker_exits, daemon=True).start()
-    # A terminal's Ctrl-C reaches it too; it is the broker that says when it ends.
+    # Ctrl-C in a terminal reaches this process too, but the broker decides when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -145,5 +146,5 @@ def _exit_when_broker_exits() -> None:
 
 
 def is_interrupted() -> bool:
-    """Whether what runs in this process should stop."""
+    """Whether the current call in this process should stop."""
     return _interrupted.value

@@ -1,7 +1,9 @@
-"""What administrators ask of a broker.
+"""Describing and altering configs on request of a client.
 
-resources.py            what a configuration can be of
-config_descriptions.py  what is set, and where it was written
-config_admin.py         what shall be set
-logger_levels.py        how much is logged
+Kafka: ConfigAdminManager, ConfigHelper and Log4jController.
+
+    config_resources.py      the resource types that a config can belong to
+    config_helper.py         DescribeConfigs: values, sources and synonyms
+    config_admin_manager.py  AlterConfigs and IncrementalAlterConfigs
+    logger_levels.py         the levels of loggers
 """

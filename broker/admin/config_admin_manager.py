@@ -1,13 +1,13 @@
-"""What shall be set: of a topic, a group, this broker, all brokers or a logger.
+"""Alters the configs of topics, groups, this broker, all brokers and loggers.
 
-What is asked for is checked against the settings in force, and written to the store; it is in force
-when the store has told every broker.  Only levels of loggers are changed on the spot.
+A change is validated against the current settings and written to the metadata store.  It takes
+effect when the store has notified every broker.  Only logger levels change immediately.
 
-Kafka answers a broker's bad value with INVALID_REQUEST, a topic's and a group's with
-INVALID_CONFIG, and tools have come to rely on it.
+As in Kafka, an invalid value for a broker gives INVALID_REQUEST, and one for a topic or a group
+gives INVALID_CONFIG.  Tools rely on this difference.
 
-Passwords are refused, as Kafka refuses them where it has no secret to encrypt them with: what is in
-the store may be read by others, and would be of no use to a broker of Kafka that comes after us.
+New passwords are rejected, as Kafka does without ``password.encoder.secret``: other clients may
+read the store, and a Kafka broker that replaces this one could not decrypt the value.
 
 Owner: the event loop.
 """
@@ -37,7 +37,7 @@ from odradek.protocol.errors import InvalidConfig, InvalidRequest
 
 
 class ConfigAdminManager:
-    """Changes configurations on behalf of clients."""
+    """Alters configs on behalf of clients."""
 
     def __init__(
         self, config_admin: ConfigAdmin, settings: DynamicSettings, *, broker_id: int
@@ -54,7 +54,7 @@ class ConfigAdminManager:
         *,
         validate_only: bool,
     ) -> None:
-        """Only these settings; raises a KafkaError."""
+        """Alter only the given settings; raises a KafkaError."""
         match resource_type:
             case ResourceType.TOPIC:
                 await self._config_admin.incremental_alter_topic_config(
@@ -86,7 +86,7 @@ class ConfigAdminManager:
         *,
         validate_only: bool,
     ) -> None:
-        """Everything that was configured; raises a KafkaError."""
+        """Replace the whole config of the resource; raises a KafkaError."""
         match resource_type:
             case ResourceType.TOPIC:
                 await self._config_admin.alter_topic_config(
@@ -126,9 +126,9 @@ class ConfigAdminManager:
     async def _alter_group(
         self, name: str, change: Callable[[Config], Config], *, validate_only: bool
     ) -> None:
-        """There need be no such group yet."""
+        """Alter the config of a group, which need not exist yet."""
         if not name:
-            raise InvalidRequest("Groups have no configuration in common: name one.")
+            raise InvalidRequest("There is no default group config: name a group.")
 
         def decide(config: Config) -> Config:
             new_config = change(config)
@@ -148,7 +148,7 @@ class ConfigAdminManager:
 
 
 def _check_no_new_passwords(before: Config, after: Config) -> None:
-    """Those that a broker of Kafka has written stay as they are."""
+    """Reject new or changed passwords; a password that a Kafka broker has stored stays valid."""
     for name in after:
         if is_password(name) and after[name] != before.get(name):
             raise InvalidConfig(f"{name}: passwords cannot be encrypted here and are not stored.")

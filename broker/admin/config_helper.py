@@ -1,8 +1,8 @@
-"""What is set, of a topic, a group, a broker, all brokers or a logger, as DescribeConfigs shows it.
+"""Describes the configs of topics, groups, a broker, all brokers and loggers for DescribeConfigs.
 
-A topic's or a group's configuration is read from the store, so that whoever has just changed it
-sees the change; a broker's is the one in force.  A setting that no table declares is shown without
-its value, which might be a secret.
+The config of a topic or group is read from the metadata store, so a client sees its own change at
+once.  The config of a broker is the one in effect.  A setting without a declaration is listed
+without its value, because the value may be a secret.
 
 Owner: the event loop.
 """
@@ -26,13 +26,13 @@ from odradek.protocol.errors import InvalidRequest, UnknownTopicOrPartition
 
 ConfigResult = DescribeConfigsResponse.Resource.Config
 
-#: A source that is no layer: the levels of loggers.
+#: The config source of logger levels, which come from no config layer.
 DYNAMIC_BROKER_LOGGER_CONFIG = 6
 UNKNOWN_CONFIG_TYPE = 0
 
 
 class ConfigHelper:
-    """What this broker knows of configurations."""
+    """Describes configs as this broker knows them."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ConfigHelper:
         self._has_topic = has_topic
 
     async def describe_configs(self, resource_type: ResourceType, name: str) -> list[ConfigResult]:
-        """With synonyms and documentation.  Raises a KafkaError."""
+        """Return all configs with synonyms and documentation; raises a KafkaError."""
         match resource_type:
             case ResourceType.TOPIC:
                 return await self._describe_topic(name)
@@ -81,9 +81,9 @@ class ConfigHelper:
         ]
 
     async def _describe_group(self, name: str) -> list[ConfigResult]:
-        """Whether there is such a group or not."""
+        """Describe the config of a group, which need not exist."""
         if not name:
-            raise InvalidRequest("Groups have no configuration in common: name one.")
+            raise InvalidRequest("There is no default group config: name a group.")
         config = await read_config(self._store, paths.group_config(name))
         settings = self._settings.build_group_settings(name, config)
         return [
@@ -99,7 +99,7 @@ class ConfigHelper:
             yield _undeclared_config_result(name, sources)
 
     def _describe_cluster_defaults(self) -> Iterator[ConfigResult]:
-        """Only what was set for all of them."""
+        """Describe only the settings that were set as cluster-wide defaults."""
         current = self._settings.current
         for name, text in current.configs_from(ConfigSource.CLUSTER).items():
             if name not in SETTINGS_BY_NAME:

@@ -1,4 +1,4 @@
-"""What can a configuration be of?  A request names it by a type and a name."""
+"""The resource types that a config can belong to; a request names a resource by type and name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.protocol.errors import InvalidRequest
 
 
 class ResourceType(Enum):
-    """The numbers are the protocol's."""
+    """Kafka: ConfigResource.Type; the numbers are those of the protocol."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -20,7 +20,7 @@ class ResourceType(Enum):
 
     @classmethod
     def for_id(cls, type_id: int) -> ResourceType:
-        """UNKNOWN for any other."""
+        """Return the type, or UNKNOWN for any other number."""
         return cls(type_id) if type_id in _TYPE_IDS else cls.UNKNOWN
 
 
@@ -29,7 +29,7 @@ _BROKER_ID = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 
 def check_is_this_broker(name: str, broker_id: int) -> None:
-    """A broker answers for itself alone: its file is on no other machine."""
+    """Reject a request for another broker: a broker has only its own properties file."""
     if not _BROKER_ID.fullmatch(name):
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if int(name) != broker_id:

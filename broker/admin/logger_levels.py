@@ -1,7 +1,7 @@
-"""How much is logged, by logger: what DescribeConfigs shows and IncrementalAlterConfigs changes.
+"""Logger levels, which DescribeConfigs shows and IncrementalAlterConfigs changes.
 
-Levels are named as log4j names them, since that is what tools send; the logger above all others is
-``root``.  They last until the broker stops.
+Kafka: Log4jController.  Levels have the names of log4j, because tools send those.  The root logger
+is ``root``.  A changed level lasts until the broker stops.
 
 Owner: none; Python's logging has its own lock.
 """
@@ -28,7 +28,7 @@ LEVELS = {
 
 
 def effective_levels() -> dict[str, str]:
-    """Of every logger, the one that counts, whether it is its own or inherited."""
+    """Return the effective level of every logger, set or inherited."""
     names = [ROOT_LOGGER, *sorted(logging.root.manager.loggerDict)]
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in names}
 
@@ -36,7 +36,7 @@ def effective_levels() -> dict[str, str]:
 def alter_levels(
     changes: Sequence[IncrementalAlterableConfig], *, validate_only: bool = False
 ) -> None:
-    """All of them or none; raises a KafkaError."""
+    """Apply all changes or none; raises a KafkaError."""
     operations = [_validate(change) for change in changes]
     if validate_only:
         return
@@ -55,7 +55,7 @@ def _validate(change: IncrementalAlterableConfig) -> AlterConfigOp:
         raise InvalidConfig(f"Logger {change.name} does not exist!")
     if operations == [AlterConfigOp.DELETE]:
         if change.name == ROOT_LOGGER:
-            raise InvalidRequest("The root logger must have a level.")
+            raise InvalidRequest("Removing the log level of the root logger is not allowed")
     elif change.value not in LEVELS:
         raise InvalidConfig(f"{change.name}={change.value}: must be one of {', '.join(LEVELS)}.")
     return operations[0]
@@ -66,5 +66,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _level_name(level: int) -> str:
-    """The most that is let through."""
+    """Return the log4j name of the most verbose level that passes."""
     return next((name for name, minimum in LEVELS.items() if level >= minimum), "TRACE")

@@ -1,7 +1,6 @@
-"""Requests that confluent-kafka has no function for, over connections of our own.
+"""Requests for which confluent-kafka has no function, sent over plaintext connections.
 
-They speak neither TLS nor SASL.  Whom to ask is what that library knows: its metadata has the
-addresses of the brokers.
+The connections support neither TLS nor SASL.  The addresses of the brokers come from metadata.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ Result = TypeVar("Result")
 
 
 class Address(NamedTuple):
-    """Of a broker."""
-
     host: str
     port: int
 
@@ -41,7 +38,11 @@ def run(
     *,
     tool: str,
 ) -> Result:
-    """What ``ask`` makes of the answers; ``tool`` is Kafka's own, which can do it otherwise."""
+    """Run ``operation`` in an event loop and return its result.
+
+    ``tool`` is the tool of Kafka that does the same; the error message for a security protocol
+    other than plaintext names it.
+    """
     import asyncio
 
     protocol = to_dict(arguments.property).get("security.protocol", PLAINTEXT)
@@ -62,20 +63,21 @@ def run(
 
 
 class RetriableError(CommandFailed):
-    """By a broker; another one, or the same a little later, may give one."""
+    """A broker did not give a usable response; a retry or another broker may give one."""
 
 
 class BrokerConnections:
-    """One to each broker that was asked something."""
+    """Keeps one connection to each broker that a request was sent to."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._clients: dict[Address, BrokerClient] = {}
 
     async def send(self, address: Address, request: Message, *, version: int) -> Any:
-        """The answer, of the class that belongs to the request.  Raises NoAnswer.
+        """Return the response, an instance of the request's response class.
 
-        CommandFailed: this cannot even be asked, as a number or a name is too large.
+        Raises RetriableError if the broker does not respond, and CommandFailed if the request
+        cannot be encoded, for example because a number or a name is too large.
         """
         from odradek.broker.network.broker_client import BrokerClient
         from odradek.protocol.errors import DecodeError, EncodeError
@@ -97,7 +99,7 @@ class BrokerConnections:
 
 
 def _failure_reason(address: Address, error: Exception) -> str:
-    """What the client says begins with the address; what the system says does not."""
+    """Messages of BrokerClient start with the address already; messages of the system do not."""
     message = str(error)
     if message.startswith(f"{address} "):
         return message
@@ -106,7 +108,7 @@ def _failure_reason(address: Address, error: Exception) -> str:
 
 
 def format_error_code(error_code: int) -> str:
-    """What an error code of the protocol says."""
+    """Return the name and the message of a protocol error code."""
     from odradek.protocol.error_codes import ErrorCode
 
     error = ErrorCode.for_code(error_code)

@@ -1,4 +1,4 @@
-"""A broker in this process: its settings read, its signals heard, its end waited for.
+"""Runs a broker in this process: reads its settings, handles signals, waits for its shutdown.
 
 Owner: the process.
 """
@@ -23,21 +23,21 @@ from odradek.broker.settings.server_settings import ServerSettings
 from odradek.broker.settings.sources import BadSettings, load
 from odradek.broker.startup_errors import STARTUP_ERRORS
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: More than any broker needs; where there is no limit at all, some libraries try every number.
+#: The upper limit for the raised file limit: without any limit, some libraries try every number.
 FILES_MAX = 1 << 20
 STDERR = 2
-#: Without a file, only whoever is on this machine is served.
+#: Without a settings file the broker serves only clients on this machine.
 DEFAULT_SETTINGS = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
-#: What shells add to the number of a signal.
+#: Shells add this to the number of the signal that ended a process.
 SIGNAL_EXIT_BASE = 128
 
 
 def serve(
     *, file: Path | None, overrides: Sequence[str], port: int | None, ready_file: Path | None
 ) -> int:
-    """The exit status, once the broker has ended; raises CommandFailed."""
+    """Run the broker until it stops and return the exit code; raises CommandFailed."""
     try:
         settings = load(
             file=file,
@@ -60,7 +60,7 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     try:
         await server.start()
         _log_diagnostics_on_signal(server)
-        gc.freeze()  # what is there now stays: it need not be looked through for garbage
+        gc.freeze()  # the objects of start-up live on: the collector need not scan them
         _announce(", ".join(map(_address, server.endpoints)), ready_file)
         await server.failed.wait()
         status = 1
@@ -71,12 +71,12 @@ async def _serve(settings: ServerSettings, ready_file: Path | None) -> int:
     finally:
         _remove_ready_file(ready_file)
         await server.stop()
-    log.info("The broker has stopped")
+    log.info("KafkaServer shut down completed")
     return status
 
 
 def _cancel_on_signals() -> None:
-    """The first is obeyed in order; a second one does not wait for what may never end."""
+    """Shut down cleanly on the first signal; exit immediately on the second one."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     signals = stop_signals()
@@ -84,10 +84,10 @@ def _cancel_on_signals() -> None:
     def stop(number: signal.Signals) -> None:
         for each in signals:
             loop.remove_signal_handler(each)
-            # Not through the loop, which may itself be waiting for a thread by now.
+            # Not a handler of the event loop: the loop may be blocked, waiting for a thread.
             signal.signal(each, _exit_immediately)
-        # Only now: whoever reads it may send the second one, which must not fall in between.
-        log.info("%s: the broker stops", number.name)
+        # Log only now: a reader of this line may send the second signal.
+        log.info("Terminating process due to signal %s", number.name)
         task.cancel()
 
     for each in signals:
@@ -99,12 +99,15 @@ def _log_diagnostics_on_signal(server: KafkaServer) -> None:
 
 
 def _exit_immediately(signal_number: int, frame: object) -> None:
-    """As after a crash.  (The system's own way would do nothing in the first of all processes.)"""
+    """Exit as if the process had crashed.
+
+    The signal's default action would not do: the kernel ignores it in a process with pid 1.
+    """
     name = signal.Signals(signal_number).name
     message = (
         f"odradek: {name} received again: exiting now; the next start has to recover the logs\n"
     )
-    # A log may be in the middle of a line.
+    # Not through the logger: a handler may be in the middle of a line.
     os.write(STDERR, message.encode())
     os._exit(SIGNAL_EXIT_BASE + signal_number)
 
@@ -115,7 +118,7 @@ def _address(endpoint: Endpoint) -> str:
 
 
 def _remove_stale_ready_file(ready_file: Path | None) -> None:
-    """Whoever waits for the file is not to be told of a broker that has ended."""
+    """Remove the file of an earlier run, so that it does not announce a broker that has ended."""
     try:
         if ready_file is not None:
             ready_file.unlink(missing_ok=True)
@@ -126,23 +129,23 @@ def _remove_stale_ready_file(ready_file: Path | None) -> None:
 
 def _announce(address: str, ready_file: Path | None) -> None:
     if ready_file is not None:
-        # Whoever waits for the file finds it whole.
+        # The rename makes the file appear with its full content.
         temporary = ready_file.with_name(ready_file.name + ".tmp")
         temporary.write_text(address + "\n")
         temporary.replace(ready_file)
-    # That nobody reads it is no reason to stop.
+    # A closed pipe is no reason to stop.
     with suppress(BrokenPipeError):
         print(f"Ready at {address}", flush=True)
 
 
 def _remove_ready_file(ready_file: Path | None) -> None:
     if ready_file is not None:
-        with suppress(OSError):  # it is gone, or no more ours: nothing that the stop must wait for
+        with suppress(OSError):  # already removed, or not removable: do not delay the shutdown
             ready_file.unlink()
 
 
 def _raise_file_limit() -> None:
-    """As far as one may without asking: every segment takes three files, every client one."""
+    """Raise the soft limit towards the hard limit: a segment needs 3 files, a client 1."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     new_limit = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
     if soft == resource.RLIM_INFINITY or soft >= new_limit:
@@ -150,7 +153,7 @@ def _raise_file_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
     except (OSError, ValueError) as error:
-        log.warning("No more than %d files can be open: %s", soft, error)
+        log.warning("Failed to raise the limit of %d open files: %s", soft, error)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,8 +1,8 @@
-"""What every command that is a client shares: how it reaches a cluster, through confluent-kafka.
+"""Options and helpers of every client command, which reach a cluster through confluent-kafka.
 
-That library comes with the extra ``cli`` and takes a moment to load, so it is imported by what is
-called here and not before.  What it complains about on its own, retries and lost connections, is
-not shown: a command ends with one line.
+confluent-kafka comes with the extra ``cli`` and is slow to import, so functions import it only
+when they are called.  Its log lines about retries and lost connections are suppressed: a command
+that fails prints one line.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ CommandFunction = Callable[[argparse.Namespace], int]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those of every command that is a client."""
+    """Add the options that every client command has."""
     group = parser.add_argument_group("connection")
     group.add_argument(
         "--bootstrap",
-        "--bootstrap-server",  # as Kafka's tools have it
+        "--bootstrap-server",  # the name in Kafka's tools
         metavar="HOST:PORT[,...]",
         default=BOOTSTRAP,
-        help="brokers to ask first (%(default)s)",
+        help="the brokers to connect to first (%(default)s)",
     )
     group.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=parse_seconds,
         default=TIMEOUT_S,
-        help="how long the cluster may take for each answer (%(default)s)",
+        help="the timeout of each request (%(default)s)",
     )
     group.add_argument(
         "--property",
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(argument: str, *, at_most: float = 3600) -> float:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     try:
         number = float(argument)
     except ValueError:
@@ -70,7 +70,7 @@ def parse_seconds(argument: str, *, at_most: float = 3600) -> float:
 
 
 def client_command(run: CommandFunction) -> CommandFunction:
-    """``run`` with what a client needs seen to, and its failures told in one line."""
+    """Wrap ``run``: check that a broker is reachable, and convert errors to CommandFailed."""
 
     def run_as_client(arguments: argparse.Namespace) -> int:
         try:
@@ -85,14 +85,14 @@ def client_command(run: CommandFunction) -> CommandFunction:
         except KafkaException as error:
             raise CommandFailed(format_kafka_error(error.args[0])) from error
         except (ValueError, OverflowError) as error:
-            # What the library does not even send: a number out of range, a name that is empty.
+            # The library rejects some values before it sends: out of range, or an empty name.
             raise CommandFailed(str(error)) from error
 
     return run_as_client
 
 
 def settings(arguments: argparse.Namespace, **defaults: object) -> dict[str, Any]:
-    """Of a client; what the user gave as a property counts."""
+    """Return the settings of a client; properties given by the user override ``defaults``."""
     named = {name.replace("_", "."): value for name, value in defaults.items()}
     return {
         "bootstrap.servers": arguments.bootstrap,
@@ -104,7 +104,7 @@ def settings(arguments: argparse.Namespace, **defaults: object) -> dict[str, Any
 
 
 def create_admin_client(arguments: argparse.Namespace) -> AdminClient:
-    """To be kept until what was asked of it is answered: with it goes the connection."""
+    """Keep the returned client until all its futures are done: its connections close with it."""
     from confluent_kafka.admin import AdminClient
 
     client_settings = settings(arguments)
@@ -113,12 +113,12 @@ def create_admin_client(arguments: argparse.Namespace) -> AdminClient:
 
 
 def timeouts(arguments: argparse.Namespace) -> dict[str, float]:
-    """For what changes something: how long the change may take, and how long the answer."""
+    """Return the timeouts of a request that changes something: operation and response."""
     return {"operation_timeout": arguments.timeout, "request_timeout": arguments.timeout}
 
 
 def wait_for_result(name: str, future: Future[Any]) -> Any:
-    """What was asked about ``name``; raises CommandFailed."""
+    """Return the result of a request about ``name``; raises CommandFailed."""
     from confluent_kafka import KafkaException
 
     try:
@@ -130,7 +130,10 @@ def wait_for_result(name: str, future: Future[Any]) -> Any:
 def report_results(
     futures: Mapping[str, Future[Any]], *, done: str, ignored_errors: frozenset[str] = frozenset()
 ) -> int:
-    """Tell of each what became of it; the exit status.  ``forgiven`` are names of errors."""
+    """Print the result for each name and return the exit code.
+
+    ``ignored_errors`` are names of errors that are neither printed nor counted as failures.
+    """
     from confluent_kafka import KafkaException
 
     status = 0
@@ -153,7 +156,7 @@ def format_kafka_error(error: KafkaError) -> str:
 
 
 def _check_reachable(bootstrap: str, *, timeout_s: float) -> None:
-    """A client would go on trying for long, and then could not say what was wrong."""
+    """Fail fast: a client would retry for long, and could then not say what was wrong."""
     addresses = bootstrap.split(",")
     reasons = []
     for address in addresses:
@@ -167,7 +170,7 @@ def _check_reachable(bootstrap: str, *, timeout_s: float) -> None:
             reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
         else:
             return
-    raise CommandFailed("no broker answers at " + ", ".join(reasons))
+    raise CommandFailed("no broker is reachable at " + ", ".join(reasons))
 
 
 def _silent_logger() -> logging.Logger:

@@ -1,8 +1,9 @@
-"""A cluster as its operators see it: its brokers, its partitions, and its controller to be asked.
+"""A client for operators: it sends requests to any broker, to one broker or to the controller.
 
-Over connections of our own, as confluent-kafka has no function for most of it; Kafka from 2.4 on
-answers all of this.  Any broker tells who the controller is.  One that is not, or not any more,
-says so: then it is looked up and asked again, until the time is up.
+It uses the connections of broker_connections.py, since confluent-kafka has no function for most of
+these requests.  Kafka 2.4 and later support all of them.  Any broker names the controller in its
+metadata.  If a broker responds NOT_CONTROLLER, the client fetches the metadata again and retries
+until the timeout.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 METADATA_VERSION = 7
 NO_BROKER_ID = -1
 RETRY_BACKOFF_S = 0.1
-#: What a broker says that is not the controller.
+#: The errors of a broker that is not the controller.
 RETRIABLE_ERRORS = frozenset({"NOT_CONTROLLER"})
 
 
@@ -38,7 +39,7 @@ class Broker(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """Who leads it, if anybody does; where it is, and where it is in sync."""
+    """The leader of a partition, if it has one, its replicas and its ISR."""
 
     leader: int | None
     replicas: tuple[int, ...]
@@ -47,7 +48,7 @@ class PartitionInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshot:
-    """What a broker knew when it was asked."""
+    """The metadata that one broker returned."""
 
     cluster_id: str | None
     controller_id: int | None
@@ -60,7 +61,7 @@ ClusterCommand = Callable[[argparse.Namespace, "ClusterClient"], Awaitable[int]]
 
 
 def cluster_command(command: ClusterCommand, *, tool: str) -> client.CommandFunction:
-    """A command that does this with the cluster; ``tool`` is Kafka's own that can do it too."""
+    """Make a command of ``command``; ``tool`` is the tool of Kafka that does the same."""
 
     async def with_cluster(arguments: argparse.Namespace, connections: BrokerConnections) -> int:
         cluster = ClusterClient(connections, arguments.bootstrap, timeout_s=arguments.timeout)
@@ -73,7 +74,7 @@ def cluster_command(command: ClusterCommand, *, tool: str) -> client.CommandFunc
 
 
 class ClusterClient:
-    """``bootstrap`` are the brokers to ask first, as they are written."""
+    """``bootstrap`` is the value of ``--bootstrap``: the brokers to connect to first."""
 
     def __init__(self, connections: BrokerConnections, bootstrap: str, *, timeout_s: float) -> None:
         self._connections = connections
@@ -83,7 +84,7 @@ class ClusterClient:
         self.timeout_s = timeout_s
 
     async def fetch_metadata(self, topics: Iterable[str] | None = None) -> MetadataSnapshot:
-        """Of these topics, or of all; raises CommandFailed if one of them is not there."""
+        """Fetch the metadata of ``topics``, or of all; raises CommandFailed if one is missing."""
         from odradek.protocol.api.metadata import MetadataRequest
 
         requested = [MetadataRequest.Topic(name=name) for name in dict.fromkeys(topics or ())]
@@ -101,7 +102,7 @@ class ClusterClient:
         )
 
     def with_deadline(self, deadline: float) -> ClusterClient:
-        """The same, with no more time than is left."""
+        """Return a copy whose timeout ends at the deadline, if that is sooner."""
         limited = copy(self)
         limited.timeout_s = min(self.timeout_s, max(0.0, deadline - time.monotonic()))
         return limited
@@ -109,7 +110,10 @@ class ClusterClient:
     async def send_to_controller(
         self, request: Message, *, version: int, error_codes: ErrorCodeExtractor
     ) -> Any:
-        """Its answer; ``codes`` finds errors in one, so that a broker that is not it is known."""
+        """Return the controller's response.
+
+        ``error_codes`` extracts the error codes of a response, to detect NOT_CONTROLLER.
+        """
         import asyncio
 
         last_error: RetriableError | None = None
@@ -159,7 +163,7 @@ class ClusterClient:
     async def send_to_any_broker(self, request: Message, *, version: int) -> Any:
         async def send(address: Address) -> Any:
             response = await self._connections.send(address, request, version=version)
-            # Who has answered is asked first the next time.
+            # The next request goes first to the broker that has responded.
             self._addresses = {address: None} | self._addresses
             return response
 
@@ -168,7 +172,7 @@ class ClusterClient:
 
 
 def group_by_topic(topic_partitions: Iterable[TopicAndPartition]) -> dict[str, list[int]]:
-    """As requests name them."""
+    """Return the partitions of each topic, as requests list them."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for topic_partition in sorted(topic_partitions):
         numbers[topic_partition.topic].append(topic_partition.partition)
@@ -176,13 +180,13 @@ def group_by_topic(topic_partitions: Iterable[TopicAndPartition]) -> dict[str, l
 
 
 def check_error(error_code: int, message: str | None = None, *, subject: str) -> None:
-    """Raises CommandFailed with what the cluster says."""
+    """Raise CommandFailed unless the error code is 0."""
     if error_code:
         raise CommandFailed(f"{subject}: {format_error(error_code, message)}")
 
 
 def format_error(error_code: int, message: str | None) -> str:
-    """An error, in the words of the broker if it had any."""
+    """Format an error with the broker's message, or else with the message of the code."""
     return (
         f"{error_name(error_code)}: {message}"
         if message
@@ -214,6 +218,6 @@ def _broker_id_or_none(broker_id: int) -> int | None:
 
 
 def _parse_address(argument: str) -> Address:
-    """Which has been looked at before (see client.py)."""
+    """The argument is valid: client.py has checked it before."""
     host, _, port = argument.strip().rpartition(":")
     return Address(host.strip("[]"), int(port))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOPIC, BROKER, GROUP = "topic", "broker", "group"
-#: How one may try to name what all brokers share, which the protocol does by an empty name.
+#: Names that users may try for the cluster-wide default, whose name in the protocol is empty.
 ALL_BROKERS = frozenset({"", "default", "<default>"})
 COLUMNS = ("name", "value", "source", "read_only", "sensitive")
 
@@ -40,12 +40,13 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe",
-        help="show settings, and where they come from",
-        description="Show the settings of a topic, broker or group that were set, and where: for "
-        "it alone, for all brokers, or in the broker's file.",
+        help="show settings and their sources",
+        description="Show the settings of a topic, broker or group that are not defaults, and the "
+        "source of each: the resource itself, the cluster-wide default of all brokers, or the "
+        "broker's settings file.",
     )
     _add_resource(parser)
-    parser.add_argument("--all", action="store_true", help="also those that have their default")
+    parser.add_argument("--all", action="store_true", help="also show settings at their default")
     tables.add_options(parser)
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(describe))
@@ -54,15 +55,15 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
 def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "alter",
-        help="change settings while the broker runs",
-        description="Change settings of a topic, broker or group; those not named stay as they "
-        "are.",
+        help="change settings of topics, brokers and groups",
+        description="Change settings of a topic, broker or group.  Settings that are not named "
+        "stay unchanged.",
     )
     _add_resource(parser)
     options = {
-        "--set": "give a setting a value",
-        "--append": "add to a setting that is a list",
-        "--subtract": "take from a setting that is a list",
+        "--set": "set a setting to a value",
+        "--append": "append a value to a setting that is a list",
+        "--subtract": "remove a value from a setting that is a list",
     }
     for option, help_text in options.items():
         parser.add_argument(
@@ -78,7 +79,7 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="let a setting have its default again; repeatable",
+        help="reset a setting to its default; repeatable",
     )
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(alter))
@@ -89,8 +90,8 @@ def _add_resource(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="the topic's name, the group's, or the broker's id (what is set for all brokers shows "
-        "there too, but is set by Kafka's kafka-configs --entity-default only)",
+        help="the name of the topic or group, or the id of the broker (a broker shows the "
+        "cluster-wide defaults too; only Kafka's kafka-configs --entity-default changes them)",
     )
 
 
@@ -116,14 +117,14 @@ def alter(arguments: argparse.Namespace) -> int:
         "SUBTRACT": to_dict(arguments.subtract),
     }
     if not any(changes.values()) and not arguments.unset:
-        raise CommandFailed("nothing to change: give --set, --append, --subtract or --unset")
+        raise CommandFailed("no change given: use --set, --append, --subtract or --unset")
     return _alter(arguments, arguments.kind, changes, arguments.unset)
 
 
 def alter_topic(
     arguments: argparse.Namespace, values: Mapping[str, str], unset: Iterable[str]
 ) -> int:
-    """The exit status."""
+    """Return the exit code."""
     return _alter(arguments, TOPIC, {"SET": values}, unset)
 
 
@@ -158,8 +159,8 @@ def _config_resource(resource_type: str, name: str) -> ConfigResource:
 
     if resource_type == BROKER and name in ALL_BROKERS:
         raise CommandFailed(
-            "librdkafka cannot name the default of all brokers: alter each broker by its id, or "
-            "use Kafka's kafka-configs --entity-type brokers --entity-default"
+            "librdkafka cannot address the cluster-wide default of brokers: alter each broker by "
+            "its id, or use Kafka's kafka-configs --entity-type brokers --entity-default"
         )
     if not name or (resource_type == BROKER and not name.isdecimal()):
         text = f"{name!r} is not a topic name, a group id or a broker id"
@@ -168,7 +169,7 @@ def _config_resource(resource_type: str, name: str) -> ConfigResource:
 
 
 def _source_name(entry: ConfigEntry) -> str:
-    """``topic``, ``broker``, ``default broker``, ``static broker`` (its file), ``default``."""
+    """Return ``topic``, ``broker``, ``default broker``, ``static broker`` (file) or ``default``."""
     from confluent_kafka.admin import ConfigSource
 
     name = ConfigSource(entry.source).name

@@ -1,4 +1,4 @@
-"""``odradek consume``: read the records of a topic, without a group."""
+"""``odradek consume``: read the records of a topic, without a consumer group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.broker.cli.starting_point import StartingPoint, StartKind, parse_st
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-#: Demanded by the library, though nothing is committed and no group is joined.
+#: The library requires a group id, although nothing is committed and no group is joined.
 GROUP_ID = "odradek-cli"
 BATCH_RECORDS = 1000
 POLL_TIMEOUT_S = 0.2
@@ -26,7 +26,7 @@ POLL_TIMEOUT_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What is to be read of a partition, and where its log ended when that was asked."""
+    """The offset to read a partition from, and its log end offset at the start of the command."""
 
     start: int
     end: int
@@ -35,8 +35,8 @@ class OffsetRange:
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "consume",
-        help="read records",
-        description="Print the records of a topic, and wait for more until it is interrupted.",
+        help="consume records",
+        description="Print the records of a topic, and wait for new records until interrupted.",
         **examples(
             "odradek consume orders --until-end --json",
             "odradek consume orders --from -10 --format '{partition}:{offset} {key}={value}'",
@@ -49,15 +49,15 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="WHERE",
         type=parse_starting_point,
         default="beginning",
-        help="beginning (as if not given), end, an offset, -N for the last N of each partition, a "
-        "time such as 2026-11-16T12:00:00, or @MILLISECONDS",
+        help="beginning (the default), end, an offset, -N for the last N records of each "
+        "partition, a time such as 2026-11-16T12:00:00, or @MILLISECONDS since 1970",
     )
     parser.add_argument(
         "--partition",
         metavar="N",
         type=int,
         action="append",
-        help="read this one; repeatable; all of them, if not given",
+        help="read only this partition; repeatable (all partitions)",
     )
     _add_stop_options(parser)
     formats = parser.add_mutually_exclusive_group()
@@ -69,7 +69,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "(%(default)s)",
     )
     formats.add_argument(
-        "--json", action="store_true", help="a line of JSON for each, which produce --json reads"
+        "--json",
+        action="store_true",
+        help="print each record as a line of JSON, which produce --json can read",
     )
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(run))
@@ -77,16 +79,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def _add_stop_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--count", metavar="N", type=_parse_count, help="stop after so many records"
+        "--count", metavar="N", type=_parse_count, help="stop after this many records"
     )
     parser.add_argument(
-        "--until-end", action="store_true", help="stop when all that is there now has been read"
+        "--until-end", action="store_true", help="stop at the log end offsets of the start"
     )
     parser.add_argument(
         "--idle",
         metavar="SECONDS",
         type=client.parse_seconds,
-        help="stop when nothing came for this long",
+        help="stop after this time without a new record",
     )
 
 
@@ -144,7 +146,7 @@ def _offset_ranges(consumer: Consumer, arguments: argparse.Namespace) -> dict[in
     if point.kind is StartKind.TIMESTAMP:
         queries = [TopicPartition(topic, partition, point.number) for partition in partitions]
         results = consumer.offsets_for_times(queries, timeout=timeout_s)
-        # What is after all records is answered with a negative number.
+        # The offset is negative if the partition has no record at or after the timestamp.
         starts = {
             each.partition: bounds[each.partition][1] if each.offset < 0 else each.offset
             for each in results
@@ -185,7 +187,7 @@ def _assign(consumer: Consumer, topic: str, ranges: dict[int, OffsetRange]) -> N
 def _batches(
     consumer: Consumer, arguments: argparse.Namespace, ranges: dict[int, OffsetRange]
 ) -> Iterator[list[Record]]:
-    """Until one of the ends that were asked for."""
+    """Yield records until one of the stop conditions of the arguments is met."""
     unread = _RemainingRecords(ranges)
     remaining = sys.maxsize if arguments.count is None else arguments.count
     last_s = time.monotonic()
@@ -203,7 +205,7 @@ def _batches(
 
 
 class _RemainingRecords:
-    """In which partitions is there more to come of what was there at the beginning?"""
+    """The partitions that still have unread records below their log end offset of the start."""
 
     def __init__(self, ranges: dict[int, OffsetRange]) -> None:
         self._ends = {number: each.end for number, each in ranges.items()}
@@ -213,12 +215,12 @@ class _RemainingRecords:
         return bool(self._partitions)
 
     def track(self, message: Message) -> bool:
-        """Whether it is a record.  It may also be that there is none left, for now."""
+        """Return True for a record, and False for the event that a partition has no more now."""
         partition, offset = message.partition(), message.offset()
         is_record = not _is_partition_eof(message)
         assert partition is not None
         assert offset is not None
-        # Not every offset has a record that is shown, so the last one may never come.
+        # Some offsets have no visible record, so the last offset may never arrive.
         if not is_record or offset + 1 >= self._ends[partition]:
             self._partitions.discard(partition)
         return is_record
@@ -230,7 +232,7 @@ class _RemainingRecords:
 
 
 def _is_partition_eof(message: Message) -> bool:
-    """Raises CommandFailed for any other event."""
+    """Raise CommandFailed for any other error event."""
     error = message.error()
     if error is None:
         return False
@@ -255,5 +257,5 @@ def _record(message: Message) -> Record:
 
 
 def _headers(message: Message) -> Headers:
-    headers: Any = message.headers()  # a list of pairs, whatever the library's types say
+    headers: Any = message.headers()  # a list of pairs, contrary to the library's type hints
     return [*headers] if headers else []

@@ -1,4 +1,4 @@
-"""``odradek dump-log``: print what is in the files of a log; all else is the dump's own."""
+"""``odradek dump-log``: print the contents of log files; storage/dump parses the options."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    # With no sign that begins an option, all of them are left to the dump's own parser.
+    # No prefix character: the parser of the dump handles all options.
     parser = commands.add_parser(
         "dump-log",
-        help="print what is in the files of a log, and find what is damaged",
+        help="print the contents of log files, and find damage",
         add_help=False,
         prefix_chars="\0",
     )

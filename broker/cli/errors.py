@@ -1,8 +1,8 @@
-"""A command that failed, in a line for whoever typed it."""
+"""The exception for a failed command, and the exit code of a failed check."""
 
-#: The exit status of a command that found what it was asked about not to be as it should.
+#: The exit code of a command that ran, and found a problem in the cluster.
 CHECK_FAILED = 3
 
 
 class CommandFailed(Exception):
-    """The message is the whole report; the exit status is 1."""
+    """The message is printed as one line on standard error; the exit code is 1."""

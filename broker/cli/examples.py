@@ -1,4 +1,4 @@
-"""Examples at the end of a command's help, each on a line of its own."""
+"""Examples at the end of a command's help, one on each line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TypedDict
 
 
 class HelpOptions(TypedDict):
-    """What a parser is told for it."""
+    """The keyword arguments of ``add_parser`` that add the examples."""
 
     epilog: str
     formatter_class: type[argparse.HelpFormatter]
 
 
 class _ExamplesFormatter(argparse.HelpFormatter):
-    """Wraps the description, as usual, but leaves the lines of what begins with ``Examples``."""
+    """Wraps the description as usual, but keeps the lines of a text that starts with Examples."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("Examples"):

@@ -1,7 +1,7 @@
-"""The first answer of several brokers that could all give it.
+"""Sends a request to several brokers, one after another, and returns the first response.
 
-They are asked one after the other.  One that does not answer soon is waited for still, but so is
-the next one; one that fails is followed by the next at once.
+If a broker does not respond soon, the request also goes to the next broker, while the first one
+may still respond.  If a broker fails, the request goes to the next one immediately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from odradek.broker.cli.broker_connections import Address, RetriableError
 from odradek.broker.cli.errors import CommandFailed
 
-#: Less if there is little time: all are to be asked.
+#: The delay is shorter if the timeout is too short to try every broker with this delay.
 NEXT_BROKER_DELAY_S = 1.0
 
 Response = TypeVar("Response")
@@ -23,7 +23,7 @@ SendRequest = Callable[[Address], Coroutine[Any, Any, Response]]
 async def first_response(
     send: SendRequest[Response], brokers: Iterable[Address], *, timeout_s: float
 ) -> Response:
-    """Raises NoAnswer, and at once any other CommandFailed."""
+    """Raise RetriableError if no broker responds, and any other CommandFailed immediately."""
     import asyncio
 
     addresses = [*brokers]
@@ -58,7 +58,7 @@ async def _try_send(send: SendRequest[Response], address: Address) -> Response |
 def _select_result(
     results: list[Response | CommandFailed], addresses: list[Address], timeout_s: float
 ) -> Response:
-    """That which is not only the lack of an answer."""
+    """Return a response if there is one, or else raise the most specific error."""
     for result in results:
         if not isinstance(result, CommandFailed):
             return result

@@ -1,4 +1,4 @@
-"""``odradek leaders``: have the cluster elect leaders of partitions."""
+"""``odradek leaders``: elect partition leaders (Kafka: kafka-leader-election)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 TOOL = "kafka-leader-election"
 ELECTION_TYPES = {"preferred": 0, "unclean": 1}
-VERSION = 1  # the first that has unclean elections, and an error of the whole
+VERSION = 1  # the first version with unclean elections and a top-level error code
 TIMEOUT_MARGIN_MS = 1000
 COLUMNS = ("topic", "partition", "outcome", "leader")
 ELECTED, NOT_NEEDED = "elected", "not needed"
@@ -36,9 +36,8 @@ FAILED = 1
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "leaders",
-        help="elect leaders of partitions",
-        description="Have the cluster elect leaders of partitions.  Needs a listener without TLS "
-        "and SASL.",
+        help="elect partition leaders",
+        description="Elect partition leaders.  Needs a listener without TLS and SASL.",
         **examples(
             "odradek leaders elect --all",
             "odradek leaders elect orders:0,2 --type unclean",
@@ -51,10 +50,10 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "elect",
-        help="elect the preferred leaders, or any where there is none",
-        description="Elect leaders.  Preferred is the first replica of a partition; it must be in "
-        "sync.  Unclean is for a partition without a leader: any replica that is alive shall lead "
-        "it, though records may be lost by that.",
+        help="elect the preferred leaders, or unclean leaders",
+        description="Elect leaders.  A preferred election makes the first replica of a partition "
+        "its leader; that replica must be in the ISR.  An unclean election is for a partition "
+        "without a leader: any live replica becomes the leader, and records may be lost.",
         **examples(
             "odradek leaders elect --all",
             "odradek leaders elect orders payments:0,2",
@@ -64,25 +63,25 @@ def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("scopes", nargs="*", metavar=SYNTAX, type=parse_scope)
     parser.add_argument(
         "--type",
-        "--election-type",  # as Kafka's tool has it
+        "--election-type",  # the name in Kafka's tool
         dest="kind",
         type=str.lower,
         choices=[*ELECTION_TYPES],
         default="preferred",
-        help="which election (%(default)s)",
+        help="the election type (%(default)s)",
     )
     parser.add_argument(
         "--all",
         "--all-topic-partitions",
         action="store_true",
-        help="all partitions that need one",
+        help="all partitions that need an election",
     )
     parser.add_argument(
         "--file",
         "--path-to-json-file",
         metavar="FILE",
-        help='partitions: {"partitions": [{"topic": "orders", "partition": 0}]}; - is standard '
-        "input",
+        help="read the partitions from this file: "
+        '{"partitions": [{"topic": "orders", "partition": 0}]}; - is standard input',
     )
     tables.add_options(parser)
     client.add_options(parser)
@@ -105,10 +104,10 @@ async def elect(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
 async def _selected_partitions(
     arguments: argparse.Namespace, cluster: ClusterClient
 ) -> list[TopicAndPartition] | None:
-    """None: all."""
+    """Return None for all partitions."""
     choices = [bool(arguments.scopes), arguments.all, arguments.file is not None]
     if sum(choices) != 1:
-        raise CommandFailed("which partitions: name some, or give --all or --file")
+        raise CommandFailed("give exactly one of: partitions, --all, --file")
     if arguments.all:
         return None
     if arguments.file is not None:
@@ -138,7 +137,7 @@ def _partitions_in_scope(
 async def _elect_leaders(
     cluster: ClusterClient, election_type: int, topic_partitions: list[TopicAndPartition] | None
 ) -> Mapping[TopicAndPartition, str]:
-    """What became of each."""
+    """Return the outcome of each partition."""
     from odradek.protocol.api.elect_leaders import ElectLeadersRequest
 
     topic_entry = ElectLeadersRequest.TopicPartitions

@@ -1,14 +1,14 @@
-"""``odradek``: which command is meant, and what becomes of its failures?
+"""``odradek``: parses the command line, runs the command and returns its exit code.
 
-    exit status 0   done
-                1   it failed; one line on standard error says why
-                2   the command makes no sense
-                3   it is done, and found that something is not as it should be
+    exit code   0   success
+                1   the command failed; one line on standard error says why
+                2   invalid command line
+                3   the command ran, and found a problem in the cluster
               130   interrupted from the keyboard
-              141   whoever read the output has gone, as with ``| head``
+              141   the reader of standard output has gone, as with ``| head``
 
-A command's module is imported whatever the command, and so must not import what is heavy or may be
-missing before it runs.
+The modules of all commands are imported for every command.  A command's module therefore imports
+slow or optional packages only when the command runs.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ COMMANDS = (
     *(scan, spark, dump_log, zookeeper, version),
 )
 FAILED = 1
-INTERRUPTED, BROKEN_PIPE = 128 + 2, 128 + 13  # what a shell says of SIGINT and SIGPIPE
+INTERRUPTED, BROKEN_PIPE = 128 + 2, 128 + 13  # the exit codes of a shell for SIGINT and SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status."""
+    """Return the exit code."""
     parsed = _parse_arguments(arguments)
     try:
         status: int = parsed.run(parsed)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"odradek: {error}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter flushes at exit.
+        # Without this, the interpreter's flush at exit would fail again on the buffered output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -69,7 +69,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parsed, extra = parser.parse_known_args(arguments)
     takes_values = hasattr(parsed, "values") and not any(each.startswith("-") for each in extra)
     if takes_values:
-        parsed.values += extra  # argparse gives nobody the values that stand behind an option
+        parsed.values += extra  # argparse does not assign positional values after an option
     elif extra:
         parser.error(f"unrecognized arguments: {' '.join(extra)}")
     return parsed
@@ -78,11 +78,11 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="odradek",
-        description="A Kafka-compatible broker in pure Python, and what one needs beside it.",
-        epilog="`odradek COMMAND --help` tells more.  All but serve, cluster, scan, spark, "
-        "dump-log, zookeeper and version are clients: they work with any Kafka at --bootstrap, "
-        "127.0.0.1:9092 if it is not given, and need the extra `cli`; so is cluster status.  scan "
-        "needs the extra `arrow`, spark the extra `spark`.",
+        description="A Kafka-compatible broker in pure Python, with tools for Kafka clusters.",
+        epilog="`odradek COMMAND --help` shows the options of a command.  All commands but serve, "
+        "cluster start, scan, spark, dump-log, zookeeper and version are clients: they work with "
+        "any Kafka cluster at --bootstrap (127.0.0.1:9092) and need the extra `cli`.  scan needs "
+        "the extra `arrow`, spark the extra `spark`.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:

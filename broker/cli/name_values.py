@@ -1,4 +1,4 @@
-"""NAME=VALUE, as settings and headers are written on the command line."""
+"""Parses NAME=VALUE, the form of settings and headers on the command line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NameValue:
-    """What follows the first ``=`` is the text, which may be empty."""
+    """``value`` is the text after the first ``=``; it may be empty."""
 
     name: str
     value: str
 
 
 def parse_name_value(argument: str) -> NameValue:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     name, sign, text = argument.partition("=")
     if not sign or not name.strip():
         raise argparse.ArgumentTypeError(f"{argument!r} is not NAME=VALUE")
@@ -23,5 +23,5 @@ def parse_name_value(argument: str) -> NameValue:
 
 
 def to_dict(pairs: list[NameValue]) -> dict[str, str]:
-    """Of two for the same name the later counts."""
+    """If a name occurs twice, the later value wins."""
     return {each.name: each.value for each in pairs}

@@ -1,4 +1,4 @@
-"""The partitions of topics, and the offsets of their logs, as their leaders tell them."""
+"""The partitions of topics, and their log start and end offsets, through confluent-kafka."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from odradek.broker.cli.errors import CommandFailed
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, TopicDescription
 
-#: What the cluster, or the library by itself, says of a partition that is gone or has no leader;
-#: the last of them if it found none that has.
+#: Errors of the cluster or of the library for a partition that does not exist or has no leader;
+#: the library itself raises _NOENT if it found no leader.
 NO_LEADER_ERRORS = frozenset(
     {
         *("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"),
@@ -38,7 +38,7 @@ Offsets = dict[TopicAndPartition, int]
 def describe_topics(
     admin: AdminClient, names: Iterable[str], timeout_s: float
 ) -> list[TopicDescription]:
-    """By name; all topics if none is named."""
+    """Return the descriptions by name; describe all topics if ``names`` is empty."""
     from confluent_kafka import TopicCollection
 
     names = sorted(set(names) or admin.list_topics(timeout=timeout_s).topics)
@@ -51,7 +51,7 @@ def describe_topics(
 def existing_partitions(
     admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
 ) -> list[TopicAndPartition]:
-    """In order; whether anybody leads them or not."""
+    """Return the partitions that exist, in order, with or without a leader."""
     topics = admin.list_topics(timeout=timeout_s).topics
     return [
         topic_partition
@@ -78,7 +78,7 @@ def log_end_offsets(
 def known_log_end_offsets(
     admin: AdminClient, topic_partitions: Iterable[TopicAndPartition], timeout_s: float
 ) -> Offsets:
-    """Without the partitions that are gone, or have no leader at the moment."""
+    """Omit partitions that do not exist or have no leader at the moment."""
     specs = dict.fromkeys(topic_partitions, _offset_spec().latest())
     return _list_offsets(admin, specs, timeout_s, requires_leaders=False)
 
@@ -90,7 +90,10 @@ def offsets_for_time(
     *,
     timestamp_ms: int,
 ) -> Offsets:
-    """Of the first record of this time or later; without the partitions that have none."""
+    """Return the offset of the first record at or after the timestamp.
+
+    Partitions without such a record are omitted.
+    """
     specs = dict.fromkeys(topic_partitions, _offset_spec().for_timestamp(timestamp_ms))
     offsets = _list_offsets(admin, specs, timeout_s)
     return {
@@ -103,7 +106,7 @@ def offsets_for_time(
 def _offset_spec() -> Any:
     from confluent_kafka.admin import OffsetSpec
 
-    return OffsetSpec  # whose makers the library gives no types
+    return OffsetSpec  # as Any: the library's factory methods have no type hints
 
 
 def _list_offsets(

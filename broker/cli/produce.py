@@ -1,4 +1,4 @@
-"""``odradek produce``: write records to a topic."""
+"""``odradek produce``: produce records to a topic."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ POLL_TIMEOUT_S = 0.1
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "produce",
-        help="write records",
-        description="Write records to a topic: the values given, or else the lines of a file or of "
-        "standard input, each of them one record.",
+        help="produce records",
+        description="Produce records to a topic: the given values or, without values, each line of "
+        "a file or of standard input.",
         **examples(
             "odradek produce orders 'two apples' --key alice",
             "odradek produce orders --file orders.txt --key-separator : --codec zstd",
         ),
     )
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("values", nargs="*", metavar="VALUE", help="a record's value")
-    parser.add_argument("--file", metavar="FILE", type=Path, help="read lines from here")
+    parser.add_argument("values", nargs="*", metavar="VALUE", help="the value of a record")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="read lines from this file")
     _add_record_options(parser)
     _add_producer_options(parser)
     client.add_options(parser)
@@ -48,25 +48,26 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("records")
     forms = group.add_mutually_exclusive_group()
     forms.add_argument(
-        "--key-separator", metavar="TEXT", help="what is before it in a line is the record's key"
+        "--key-separator", metavar="TEXT", help="the part of a line before TEXT is the record's key"
     )
     forms.add_argument(
         "--json",
         action="store_true",
-        help='lines are JSON, as consume --json writes it: {"key": "k", "value": "v"}; null is '
-        "null, and a record without a value deletes its key in a compacted topic",
+        help="lines are JSON, as consume --json prints it: "
+        '{"key": "k", "value": "v"}; a null value is a tombstone: it deletes its key in a '
+        "compacted topic",
     )
-    group.add_argument("--key", metavar="TEXT", help="the key of every record that has none")
+    group.add_argument("--key", metavar="TEXT", help="the key of records that have no key")
     group.add_argument(
         "--header",
         metavar="NAME=VALUE",
         type=parse_name_value,
         action="append",
         default=[],
-        help="a header that every record has; repeatable",
+        help="a header for every record; repeatable",
     )
     group.add_argument(
-        "--partition", metavar="N", type=int, help="else a record's key decides, or chance"
+        "--partition", metavar="N", type=int, help="the partition (chosen by key, or at random)"
     )
 
 
@@ -77,14 +78,16 @@ def _add_producer_options(parser: argparse.ArgumentParser) -> None:
         "--acks",
         choices=("0", "1", "all"),
         default="all",
-        help="who must have a record before it counts as written: nobody, the leader, or all "
-        "replicas in sync (%(default)s)",
+        help="the replicas that must have a record before it counts as produced: none, the "
+        "leader, or all in-sync replicas (%(default)s)",
     )
     group.add_argument(
-        "--idempotent", action="store_true", help="never twice, never out of order; needs acks=all"
+        "--idempotent",
+        action="store_true",
+        help="produce without duplicates and in order; needs --acks all",
     )
     group.add_argument(
-        "--report", action="store_true", help="print partition and offset of each record"
+        "--report", action="store_true", help="print the partition and offset of each record"
     )
 
 
@@ -100,14 +103,14 @@ def run(arguments: argparse.Namespace) -> int:
             compression_type=arguments.codec,
             enable_idempotence=arguments.idempotent,
             linger_ms=LINGER_MS,
-            # As Java's producer does, so that a key has the same partition wherever it comes from.
+            # Same as the Java producer: a key has the same partition with either producer.
             partitioner="murmur2_random",
             message_timeout_ms=int(arguments.timeout * 1000),
         )
     )
     deliveries = _DeliveryReports(prints_offsets=arguments.report)
     with ExitStack() as exit_stack:
-        # What comes before a line that is no record is written all the same.
+        # The records before an invalid line are still produced.
         exit_stack.callback(producer.flush)
         for record in _records(arguments, exit_stack):
             _produce(producer, arguments.topic, record, deliveries)
@@ -116,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _DeliveryReports:
-    """What became of the records."""
+    """Counts delivered and failed records, and keeps the first error."""
 
     def __init__(self, *, prints_offsets: bool) -> None:
         self._prints_offsets = prints_offsets
@@ -134,7 +137,7 @@ class _DeliveryReports:
             print(message.partition(), message.offset(), sep="\t")
 
     def raise_first_error(self) -> None:
-        """Raises CommandFailed unless all were written."""
+        """Raise CommandFailed unless all records were delivered."""
         if self._first_error is not None:
             count = self._delivered + self._failed
             raise CommandFailed(
@@ -144,7 +147,7 @@ class _DeliveryReports:
 
 
 def _produce(producer: Producer, topic: str, record: Record, deliveries: _DeliveryReports) -> None:
-    # The library takes no None for what is to be left to it.
+    # The library accepts no None: omit values that it shall choose.
     options: dict[str, Any] = {"partition": record.partition, "timestamp": record.timestamp}
     options = {name: number for name, number in options.items() if number is not None}
     while True:
@@ -158,14 +161,14 @@ def _produce(producer: Producer, topic: str, record: Record, deliveries: _Delive
                 **options,
             )
         except BufferError:
-            producer.poll(POLL_TIMEOUT_S)  # as much waits already as the library wants to keep
+            producer.poll(POLL_TIMEOUT_S)  # the queue of the library is full
         else:
             producer.poll(0)
             return
 
 
 def _records(arguments: argparse.Namespace, exit_stack: ExitStack) -> Iterator[Record]:
-    """With what all of them have in common."""
+    """Yield the records with the key, headers and partition of the arguments."""
     headers: list[tuple[str, bytes | None]] = [
         (each.name, each.value.encode()) for each in arguments.header
     ]
@@ -196,7 +199,7 @@ def _read_records(arguments: argparse.Namespace, exit_stack: ExitStack) -> Itera
 
 
 def _parse_record(arguments: argparse.Namespace, line: bytes) -> Record:
-    """Raises ValueError."""
+    """Raise ValueError if the line is not a record."""
     if arguments.json:
         return from_json(line)
     if arguments.key_separator is None:

@@ -1,11 +1,11 @@
-r"""Records as lines: text that a template describes, or JSON, which can be read back.
+r"""Reads and writes records as lines: text formatted by a template, or JSON.
 
     template   '{key}\t{value}'     with topic, partition, offset, timestamp, key, value, headers
     JSON       {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000,
                 "key": null, "value": "text", "headers": [["name", "text"]]}
 
-In JSON, bytes that are not UTF-8 are {"base64": "..."}.  In text they are written as they are, and
-null as nothing.
+In JSON, bytes that are not UTF-8 are {"base64": "..."}.  In text, bytes are written unchanged and
+null as an empty string.  Only JSON can be read back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """``partition``, ``offset`` and ``timestamp`` (in ms) are None where nobody has said."""
+    """``partition``, ``offset`` and ``timestamp`` (in ms) are None if they are not given."""
 
     value: bytes | None
     key: bytes | None = None
@@ -38,10 +38,10 @@ class Record:
 
 
 class Template:
-    """How a record is written as text."""
+    """Formats a record as a line of text."""
 
     def __init__(self, template: str) -> None:
-        """Raises CommandFailed."""
+        """Raise CommandFailed if the template has an unknown field."""
         for escape, character in _ESCAPES.items():
             template = template.replace(escape, character)
         self._format = template
@@ -79,16 +79,16 @@ def to_json(record: Record) -> bytes:
 
 
 def from_json(line: bytes) -> Record:
-    """Of what ``json_line`` writes, all but the value may be left out.  Raises ValueError."""
+    """Read a line of ``to_json``; every field but the value may be missing.  Raises ValueError."""
     fields = json.loads(line)
     if not isinstance(fields, dict) or "value" not in fields:
-        raise ValueError("a record is an object with a value")
+        raise ValueError("a record must be a JSON object with a value")
     unknown = fields.keys() - set(FIELDS)
     if unknown:
         raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
     headers = fields.get("headers") or []
     if not all(isinstance(each, list) and len(each) == 2 for each in headers):
-        raise ValueError("headers are pairs of name and value")
+        raise ValueError("headers must be pairs of name and value")
     return Record(
         value=_bytes(fields["value"]),
         key=_bytes(fields.get("key")),
@@ -123,7 +123,7 @@ def _bytes(value: object) -> bytes | None:
             except binascii.Error as error:
                 raise ValueError(f"base64: {error}") from error
         case _:
-            # A value that is JSON itself need not be quoted a second time.
+            # A value may be given as JSON itself, without quoting it a second time.
             return json.dumps(value).encode()
 
 

@@ -1,6 +1,6 @@
-"""``odradek scan``: read records straight from segment files, with no broker.
+"""``odradek scan``: read records directly from segment files, without a broker.
 
-Damage is told on standard error, a line for each range of bytes, and makes the exit status 1.
+Damage is reported on standard error, one line for each range of bytes; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from odradek.spark_jobs.job_runner.flags import (
 INSTALL_HINT = "scan needs numpy and pyarrow: pip install 'odradek[arrow]'"
 DONE, DAMAGED = 0, 1
 
-#: What a row is; a Spark job decides that by itself.
+#: The meaning of a row; a Spark job defines that itself.
 VIEW_FLAGS = (
-    Flag("view", "a row for each of these", choices=("records", "batches")),
-    Flag("columns", "only what these need is decoded; a wrong name is answered with a list", "A,B"),
+    Flag("view", "print a row for each of these", choices=("records", "batches")),
+    Flag("columns", "decode only these columns; an unknown name lists the known ones", "A,B"),
     Flag("includeHeaders", is_switch=True),
     Flag(
         "includeControl",
-        "markers of transactions too, and a column that tells them apart",
+        "include transaction markers, and a column that identifies them",
         is_switch=True,
     ),
 )
 
-#: What the keys and values of internal topics stand for.
+#: How the keys and values of internal topics are decoded.
 CONTENT_FLAGS = (
     Flag(
         "content",
-        "offsets: what groups have committed, from __consumer_offsets; transactions: the states of "
-        "transactional ids, from __transaction_state; raw: bytes, as if not given",
+        "offsets: committed offsets of groups, from __consumer_offsets; transactions: the states "
+        "of transactional ids, from __transaction_state; raw: bytes (the default)",
         choices=("raw", "offsets", "transactions"),
     ),
-    Flag("group", "only this one's offsets, from the one partition that has them", "ID"),
-    Flag("transactionalId", "only this one's transactions, likewise", "ID"),
+    Flag("group", "only the offsets of this group, from its partition alone", "ID"),
+    Flag("transactionalId", "only the transactions of this id, from its partition alone", "ID"),
     Flag(
         "partitionCount",
-        "how many partitions the internal topic has, where not all of them are in PATH",
+        "the partition count of the internal topic, if PATH does not have all partitions",
         "N",
     ),
 )
@@ -59,11 +59,11 @@ CONTENT_FLAGS = (
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "scan",
-        help="read records straight from segment files, with no broker",
-        description="Read the records in log directories of Odradek or Apache Kafka, running or "
-        "not.  Nothing is changed.  What lies beyond the high watermark that the directory has on "
-        "record is left out, and so are transactions that were aborted or are still open.  "
-        "Damage is skipped and told on standard error; the exit status is then 1.",
+        help="read records directly from segment files, without a broker",
+        description="Read the records in log directories of Odradek or Apache Kafka, while the "
+        "broker runs or not.  Nothing is changed.  Records beyond the checkpointed high watermark "
+        "are omitted, and so are the records of aborted and open transactions.  Damage is skipped "
+        "and reported on standard error; the exit code is then 1.",
         **examples(
             "odradek scan /var/lib/kafka --topics orders --columns offset,key,value --limit 10",
             "odradek scan /var/lib/kafka --view batches --output csv",
@@ -73,22 +73,22 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add_paths(parser)
     _add_selection(parser)
-    add_flags(parser.add_argument_group("what internal topics mean"), CONTENT_FLAGS)
-    add_flags(parser.add_argument_group("how to read them"), (*VIEW_FLAGS, *READ_FLAGS))
+    add_flags(parser.add_argument_group("internal topics"), CONTENT_FLAGS)
+    add_flags(parser.add_argument_group("reading"), (*VIEW_FLAGS, *READ_FLAGS))
     _add_output(parser)
     parser.set_defaults(run=run)
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which records")
+    group = parser.add_argument_group("selection")
     add_flags(group, SELECTION_FLAGS)
-    group.add_argument("--limit", metavar="N", type=_parse_count, help="no more rows than this")
+    group.add_argument("--limit", metavar="N", type=_parse_count, help="the maximum number of rows")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("where to put them")
+    group = parser.add_argument_group("output")
     group.add_argument("--output", choices=OUTPUTS, default="table")
-    group.add_argument("--to", metavar="FILE", type=Path, help="standard output, if not given")
+    group.add_argument("--to", metavar="FILE", type=Path, help="the file (standard output)")
 
 
 def _parse_count(argument: str) -> int:
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as missing:
         raise CommandFailed(INSTALL_HINT) from missing
     if arguments.output == PARQUET and arguments.to is None:
-        raise CommandFailed("parquet is not for a screen: name a file with --to")
+        raise CommandFailed("--output parquet needs a file: give --to")
     damages: list[Damage] = []
 
     def report(damage: Damage) -> None:
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _limit_rows(batches: Iterator[Any], count: int) -> Iterator[Any]:
-    """No more than so many rows, and no more read than they need."""
+    """Yield at most ``count`` rows, and read no more batches than they need."""
     while count > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, count)
         count -= min(count, batch.num_rows)

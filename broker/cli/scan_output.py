@@ -1,11 +1,11 @@
-"""Rows of a scan, on the screen or in a file.
+"""Writes the rows of a scan to standard output or to a file.
 
-    table     for a terminal; tabs in a pipe
-    json      a line for each row; bytes that are not UTF-8 are {"base64": "..."}
-    csv       the names of the columns, then a line for each row; null is empty
-    parquet   all columns as they are
+    table     a table on a terminal, tab-separated lines in a pipe
+    json      one line for each row; bytes that are not UTF-8 are {"base64": "..."}
+    csv       the column names, then one line for each row; null is empty
+    parquet   all columns with their own types
 
-Timestamps are milliseconds since 1970, but in Parquet, which has timestamps of its own.
+Timestamps are milliseconds since 1970, except in Parquet, which has a timestamp type.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from odradek.broker.cli.record_lines import json_value
 
 PARQUET = "parquet"
 OUTPUTS = ("table", "json", "csv", PARQUET)
-#: Whoever reads Parquet reads and skips row groups as wholes; they should be neither few nor small.
+#: Readers of Parquet read or skip whole row groups; a group should be neither small nor huge.
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
 def write(batches: Iterator[Any], schema: Any, *, output: str, path: Path | None) -> None:
-    """``batches`` are Arrow's; ``to`` is None for standard output, which Parquet cannot go to."""
+    """``path`` is None for standard output, which is not possible with Parquet."""
     if output == PARQUET:
         _write_parquet(batches, schema, path)
         return
@@ -74,7 +74,7 @@ def _rows(batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _in_milliseconds(batch: Any) -> Any:
-    """Python's own times end with the year 9999, and Kafka's do not."""
+    """Convert timestamps to integers: Python's datetime ends with the year 9999."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -86,7 +86,7 @@ def _in_milliseconds(batch: Any) -> Any:
 
 
 def _to_json(cell: Any) -> Any:
-    """What JSON has."""
+    """Convert a cell to a value that JSON can represent."""
     if isinstance(cell, bytes):
         return json_value(cell)
     if isinstance(cell, list):
@@ -95,14 +95,14 @@ def _to_json(cell: Any) -> Any:
 
 
 def _element_to_json(element: dict[str, Any]) -> Any:
-    """A header, or a partition of a transaction."""
+    """Convert a header, or a partition of a transaction."""
     if "key" in element:
         return [element["key"], json_value(element["value"])]
     return element
 
 
 def _text(cell: Any) -> Any:
-    """What a cell of a table has; None is left to it."""
+    """Convert a cell to text; ``tables`` prints numbers and None itself."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, bytes):

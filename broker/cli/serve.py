@@ -1,8 +1,8 @@
-"""``odradek serve``: run a broker until it is told to stop.
+"""``odradek serve``: run a broker until a signal stops it.
 
-It says where it is ready on standard output, and all else on standard error.  SIGTERM, SIGINT and
-SIGHUP stop it cleanly; a second one at once.  SIGUSR1 has it log what it has in hand.  What takes
-its time to import is in serving.py, so that signals are heard as soon as this runs.
+The broker prints ``Ready at HOST:PORT`` on standard output and logs to standard error.  SIGTERM,
+SIGINT and SIGHUP shut it down cleanly; a second signal ends it immediately.  SIGUSR1 makes it log
+its diagnostics.  Slow imports are in broker_runner.py, so that signals are handled from the start.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from odradek.broker import logging_setup
 from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.signals import DIAGNOSTICS_SIGNAL, stop_signals
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "serve",
         help="run a broker",
-        description="Run a broker until SIGTERM, SIGINT or SIGHUP.  Without a file it is alone, "
-        "listens on 127.0.0.1:9092 and keeps its records in ./kafka-logs.  It says `Ready at "
-        "HOST:PORT` on standard output as soon as clients are served, and logs to standard error.  "
-        "On SIGUSR1 it logs what it has in hand: tasks, connections and requests that wait.",
-        epilog="Settings come from the file, then from variables such as "
-        "ODRADEK_LOG_SEGMENT_BYTES, then from --override; the last one counts.",
+        description="Run a broker until SIGTERM, SIGINT or SIGHUP.  Without a settings file it is "
+        "a single broker that listens on 127.0.0.1:9092 and keeps its logs in ./kafka-logs.  It "
+        "prints `Ready at HOST:PORT` on standard output when it serves clients, and logs to "
+        "standard error.  On SIGUSR1 it logs its tasks, connections and delayed requests.",
+        epilog="Settings come from the file, then from environment variables such as "
+        "ODRADEK_LOG_SEGMENT_BYTES, then from --override; later ones override earlier ones.",
     )
-    parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
-    parser.add_argument("--data-dir", metavar="DIR", help="where records are kept (log.dirs)")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties file")
+    parser.add_argument("--data-dir", metavar="DIR", help="the log directory (log.dirs)")
     parser.add_argument(
         "--port",
         metavar="N",
         type=int,
-        help="listen on 127.0.0.1 at this port, and nowhere else; 0: any free one",
+        help="listen only on 127.0.0.1 at this port; 0: any free port",
     )
     parser.add_argument(
         "--override",
@@ -50,7 +50,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--ready-file",
         metavar="FILE",
         type=Path,
-        help="has the address as long as the broker is ready",
+        help="a file that has the address while the broker is ready",
     )
     parser.add_argument(
         "--log-level",
@@ -64,7 +64,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(arguments: argparse.Namespace) -> int:
     if not __debug__:
-        raise CommandFailed("python -O leaves out checks that keep records safe: start without it")
+        raise CommandFailed("python -O removes checks that protect records: run without -O")
     try:
         logging_setup.configure_logging(arguments.log_level)
     except logging_setup.InvalidLogLevel as error:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         signal.signal(each, _exit_on_signal)
     signal.signal(
         DIAGNOSTICS_SIGNAL, signal.SIG_IGN
-    )  # until there is something to tell: else it would end it
+    )  # until the broker runs: the default action would end the process
     from odradek.broker.cli import broker_runner
 
     return broker_runner.serve(
@@ -85,13 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _exit_on_signal(signal_number: int, _frame: FrameType | None) -> None:
-    """Until there is a loop to hear signals; nothing has been begun yet that must be undone."""
-    log.info("%s: the broker stops", signal.Signals(signal_number).name)
+    """Exit cleanly before the event loop runs: nothing has been started yet."""
+    log.info("Terminating process due to signal %s", signal.Signals(signal_number).name)
     raise SystemExit(0)
 
 
 def _overrides(arguments: argparse.Namespace) -> list[str]:
-    """What the user overrides comes last, and counts."""
+    """Values of --override come last and win over the other options."""
     shortcuts = []
     if arguments.data_dir is not None:
         shortcuts.append(f"log.dirs={arguments.data_dir}")

@@ -1,7 +1,7 @@
-"""The signals that stop a broker cleanly, and the one that makes it tell what it has in hand.
+"""The signals that shut a broker down cleanly, and the signal that logs its diagnostics.
 
-SIGHUP stops it too, as it stops a Java process, unless whoever started the broker had it ignored,
-as nohup does.
+SIGHUP shuts it down too, as it does a Java process, unless SIGHUP is ignored when the broker
+starts, as under nohup.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""``odradek spark``: run one of the Spark jobs, without knowing spark-submit.
+"""``odradek spark``: run one of the Spark jobs without spark-submit.
 
-    odradek spark                       which jobs there are
-    odradek spark JOB ...               run one; all else is its own
-    odradek spark py-files FILE.zip     the code that a cluster's workers need
+    odradek spark                       list the jobs
+    odradek spark JOB ...               run a job; the job parses its own options
+    odradek spark py-files FILE.zip     write the code that the workers of a cluster need
 
-Spark runs inside of this command: on this machine, unless ``--master`` names a cluster.
+Spark runs in this process: on this machine, unless ``--master`` names a cluster.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DONE = 0
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    # With no sign that begins an option, all of them are left to the job's own parser.
+    # No prefix character: the parser of the job handles all options.
     parser = commands.add_parser(
         "spark",
-        help="run a Spark job over segment files; alone, it lists them",
+        help="run a Spark job over segment files; without a job, list the jobs",
         add_help=False,
         prefix_chars="\0",
     )
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def jobs() -> dict[str, str]:
-    """Modules that can be run, and what they say of themselves in one line."""
+    """Return the module name and the first docstring line of each job."""
     descriptions = {}
     for each in sorted(files("odradek.spark_jobs").iterdir(), key=lambda each: each.name):
         if each.name.endswith(".py") and each.name != "__init__.py":
@@ -65,9 +65,12 @@ def jobs() -> dict[str, str]:
 
 def _print_jobs() -> None:
     lines = {**{_command_name(job): description for job, description in jobs().items()}}
-    lines[PY_FILES] = "Write the zip that brings the code to the workers of a cluster."
+    lines[PY_FILES] = "Write the zip with the code that the workers of a cluster need."
     width = max(map(len, lines))
-    print("usage: odradek spark JOB ...\n\nJobs; `odradek spark JOB --help` tells more:\n")
+    print(
+        "usage: odradek spark JOB ...\n\n"
+        "Jobs; `odradek spark JOB --help` shows the options of a job:\n"
+    )
     for name, description in lines.items():
         print(f"  {name:{width}}  {description}")
 

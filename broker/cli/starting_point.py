@@ -1,10 +1,10 @@
-"""Where does reading begin?
+"""The position from which records are read.
 
-beginning              the first record that is still there
-end                    what is written from now on
+beginning              the first record of the log
+end                    records produced from now on
 120                    this offset
--5                     as many records before the end, in each partition
-2026-11-16T12:00:00    the first record from this time on; UTC if it has no zone
+-5                     this many records before the end, in each partition
+2026-11-16T12:00:00    the first record at or after this time; UTC if it has no time zone
 @1700000000000         the same, in milliseconds since 1970
 """
 
@@ -24,14 +24,14 @@ class StartKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """``number`` is an offset, a count of records or milliseconds, as ``kind`` says."""
+    """``number`` is an offset, a count of records or milliseconds, depending on ``kind``."""
 
     kind: StartKind
     number: int
 
 
 def parse_starting_point(argument: str) -> StartingPoint:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     if argument == "beginning":
         return StartingPoint(StartKind.OFFSET, 0)
     if argument == "end":

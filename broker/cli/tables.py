@@ -1,10 +1,10 @@
-"""Rows of an answer: a table for a terminal, tabs for a pipe, JSON for a program.
+"""Prints rows as a table, as tab-separated lines or as JSON.
 
-    terminal   a table with its title, as wide as the screen
-    pipe       the names of the columns, then a line for each row, with tabs between the fields
-    --json     a line of JSON for each row
+    terminal   a table with a title, as wide as the screen
+    pipe       the column names, then one tab-separated line for each row
+    --json     one line of JSON for each row
 
-A list in a row has commas between its elements, but stays a list in JSON; None is ``-`` and null.
+A list is a comma-separated text, and a list in JSON.  None is ``-``, and null in JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Row = Sequence[object]
 
 
 def add_options(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument("--json", action="store_true", help="print a line of JSON for each row")
+    parser.add_argument("--json", action="store_true", help="print each row as a line of JSON")
 
 
 def show(columns: Sequence[str], rows: Iterable[Row], *, title: str, as_json: bool) -> None:

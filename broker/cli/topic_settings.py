@@ -1,4 +1,4 @@
-"""What is set for topics, as any broker tells it."""
+"""Fetches the settings of topics from any broker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.broker.cli.cluster_client import ClusterClient, check_error, error_name
 
-TOPIC_RESOURCE = 2  # as the type of a resource
-#: Of topics in a request, so that none holds up its broker.
+TOPIC_RESOURCE = 2  # the resource type of topics
+#: Limits the work of a broker for one request.
 TOPICS_PER_REQUEST = 500
 DELETED_TOPIC_ERROR = "UNKNOWN_TOPIC_OR_PARTITION"
 
@@ -16,7 +16,7 @@ DELETED_TOPIC_ERROR = "UNKNOWN_TOPIC_OR_PARTITION"
 async def fetch_topic_settings(
     cluster: ClusterClient, topics: Iterable[str], names: Sequence[str]
 ) -> dict[str, Mapping[str, str]]:
-    """By topic, of those that are still there, and by name; in the time that there is for one."""
+    """Return the requested settings of each topic that still exists, within one timeout."""
     from odradek.protocol.api.describe_configs import DescribeConfigsRequest
 
     deadline = time.monotonic() + cluster.timeout_s

@@ -46,14 +46,14 @@ def _add_create(verbs: Commands[argparse.ArgumentParser]) -> None:
         metavar="N",
         type=int,
         default=FROM_BROKER,
-        help="how many partitions each has (the broker's num.partitions)",
+        help="the number of partitions (num.partitions of the broker)",
     )
     parser.add_argument(
         "--replication-factor",
         metavar="N",
         type=int,
         default=FROM_BROKER,
-        help="on how many brokers (the broker's default.replication.factor)",
+        help="the number of replicas (default.replication.factor of the broker)",
     )
     parser.add_argument(
         "--config",
@@ -63,13 +63,13 @@ def _add_create(verbs: Commands[argparse.ArgumentParser]) -> None:
         default=[],
         help="a setting of the topics; repeatable",
     )
-    parser.add_argument("--if-not-exists", action="store_true", help="let be what is there already")
+    parser.add_argument("--if-not-exists", action="store_true", help="ignore existing topics")
     _finish_parser(parser, create)
 
 
 def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser("list", help="list topics", description="List all topics, by name.")
-    parser.add_argument("--no-internal", action="store_true", help="without the broker's own")
+    parser.add_argument("--no-internal", action="store_true", help="omit internal topics")
     tables.add_options(parser)
     _finish_parser(parser, list_topics)
 
@@ -78,10 +78,10 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe",
         help="show partitions, leaders, replicas and offsets",
-        description="Show each partition of topics: its leader, its replicas, those in sync, and "
-        "the offsets where its log starts and ends.  A partition without a leader has no offsets.",
+        description="Show each partition of the topics: its leader, its replicas, its ISR, and its "
+        "log start and end offsets.  A partition without a leader shows no offsets.",
     )
-    parser.add_argument("names", nargs="*", metavar="TOPIC", help="all topics, if none is named")
+    parser.add_argument("names", nargs="*", metavar="TOPIC", help="the topics (all topics)")
     tables.add_options(parser)
     _finish_parser(parser, describe)
 
@@ -93,7 +93,7 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         description="Add partitions to a topic, or change its settings, or both.",
     )
     parser.add_argument("name", metavar="TOPIC")
-    parser.add_argument("--partitions", metavar="N", type=int, help="how many it has from now on")
+    parser.add_argument("--partitions", metavar="N", type=int, help="the new number of partitions")
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
@@ -107,7 +107,7 @@ def _add_alter(verbs: Commands[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a setting that has its default again; repeatable",
+        help="a setting to reset to its default; repeatable",
     )
     _finish_parser(parser, alter)
 
@@ -117,7 +117,7 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
         "delete", help="delete topics", description="Delete topics with all their records."
     )
     parser.add_argument("names", nargs="+", metavar="TOPIC")
-    parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
+    parser.add_argument("--if-exists", action="store_true", help="ignore topics that do not exist")
     _finish_parser(parser, delete)
 
 
@@ -190,7 +190,7 @@ def alter(arguments: argparse.Namespace) -> int:
     from confluent_kafka.admin import NewPartitions
 
     if arguments.partitions is None and not (arguments.config or arguments.unset):
-        raise CommandFailed("nothing to change: give --partitions, --config or --unset")
+        raise CommandFailed("no change given: use --partitions, --config or --unset")
     admin = client.create_admin_client(arguments)
     status = 0
     if arguments.config or arguments.unset:

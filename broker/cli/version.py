@@ -1,4 +1,4 @@
-"""``odradek version``: which version of Odradek, on which Python."""
+"""``odradek version``: print the versions of Odradek and of Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser(
         "version",
         help="print the version",
-        description="Print which version of Odradek this is, on which Python.",
+        description="Print the versions of Odradek and of Python.",
     )
     parser.set_defaults(run=run)
 

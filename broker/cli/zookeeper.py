@@ -1,4 +1,4 @@
-"""``odradek zookeeper``: run a ZooKeeper, for a cluster of brokers; all else is its own."""
+"""``odradek zookeeper``: run a ZooKeeper server for a cluster; it parses its own options."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    # With no sign that begins an option, all of them are left to the server's own parser.
+    # No prefix character: the parser of the server handles all options.
     parser = commands.add_parser(
         "zookeeper",
-        help="run a ZooKeeper from the jars in PySpark's wheel; needs Java",
+        help="run a ZooKeeper server from the jars in PySpark's wheel; needs Java",
         add_help=False,
         prefix_chars="\0",
     )

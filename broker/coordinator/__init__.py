@@ -1,19 +1,23 @@
-"""What coordinators of groups and of transactions share: each keeps its state in an internal topic.
+"""The runtime that the group coordinator and the transaction coordinator share.
 
-A coordinator decides, persists and applies.  Deciding is pure and may refuse; the records go to the
-partition that the group or transactional id hashes to; applying cannot fail.  Whoever leads that
-partition is the coordinator, and when leadership arrives, the state is made by applying what is in
-the log: so what is known is what is in the log, always.
+Kafka: CoordinatorRuntime, CoordinatorLoader and CoordinatorPartitionWriter, and the parts of
+GroupMetadataManager and TransactionStateManager that append to and load the internal topics.
 
-An append is in the log before anything is awaited, and is applied at once.  What waits is the
-answer, until all replicas in sync have the records: nobody is told of what may still be lost.
+Each coordinator keeps its state in an internal topic.  A coordinator decides, persists and applies.
+Deciding is pure and may reject the request.  Persisting appends the records to the partition that
+the group id or transactional id hashes to.  Applying cannot fail.  The leader of that partition is
+the coordinator.  When a broker becomes the leader, it builds the state by applying the records of
+the log, so the state in memory always equals the state in the log.
 
-    batches.py          records as the batch that is appended
-    partition_log.py    one partition of an internal topic, as its coordinator writes it
-    lone_records.py     batches of one record, read in a hurry
-    replay.py           what a partition amounts to: its last records by key, and open transactions
-    loading.py          becoming the coordinator of a partition, and ceasing to be
-    partition_count.py  how many partitions the topic has
-    lookup.py           which broker coordinates what
-    log_failures.py     what clients are told when the log cannot be written
+Records are appended before anything is awaited, and they are applied at once.  Only the response
+waits, until all in-sync replicas have the records: no client learns of a change that may be lost.
+
+    batches.py                builds the batch that is appended
+    partition_log.py          appends to and reads one partition of an internal topic
+    single_record_batch.py    fast reader for batches of one record
+    replay.py                 reduces a log to its last record by key and its open transactions
+    runtime.py                loads and unloads the coordinator state of each partition
+    partition_count_cache.py  the partition count of an internal topic
+    lookup.py                 finds the coordinator of a group or transactional id
+    append_errors.py          maps append errors to the errors that clients receive
 """

@@ -1,7 +1,8 @@
-"""Records of an internal topic as the one batch that is appended.
+"""Builds the batch that is appended to an internal topic.
 
-An offset commit is one small record, and there are many: a plain batch is written here with as few
-calls as possible.  What is compressed or part of a transaction is left to the builder.
+Offset commits are small single records, and they are frequent.  ``build_plain_batch`` writes an
+uncompressed batch with as few calls as possible.  ``build_batch`` uses BatchBuilder for compressed
+and transactional batches.
 
 Owner: none; any thread.
 """
@@ -23,7 +24,7 @@ from odradek.protocol.records.builder import BatchBuilder, BatchFields
 from odradek.protocol.records.crc32c import crc32c
 from odradek.protocol.records.record import write_record
 
-#: Key and value; without a value, it says that the key is no more.
+#: Key and value.  A value of None is a tombstone for the key.
 KeyValue = tuple[bytes, bytes | None]
 
 _CHECKSUM = Struct(">I")
@@ -31,7 +32,7 @@ _EMPTY_HEADER = bytes(HEADER_BYTES)
 
 
 def build_plain_batch(records: Iterable[KeyValue], *, timestamp: int) -> bytearray:
-    """Uncompressed, and of no producer; there must be a record."""
+    """Build an uncompressed batch without a producer id; ``records`` must not be empty."""
     buffer, count = bytearray(_EMPTY_HEADER), 0
     for key, value in records:
         write_record(
@@ -62,7 +63,7 @@ def build_plain_batch(records: Iterable[KeyValue], *, timestamp: int) -> bytearr
 
 
 def build_batch(records: Iterable[KeyValue], *, timestamp: int, fields: BatchFields) -> bytearray:
-    """Compressed, or in a transaction, as ``fields`` say."""
+    """Build a compressed or transactional batch, according to ``fields``."""
     builder = BatchBuilder(fields)
     for key, value in records:
         builder.append(timestamp=timestamp, key=key, value=value)

@@ -1,9 +1,9 @@
-"""Which broker coordinates a group, or a transactional id?  Whoever leads its partition.
+"""Finds the coordinator of a group or transactional id: the leader of its partition.
 
-An internal topic is created when somebody first asks for a coordinator in it.  Kafka answers that
-question with COORDINATOR_NOT_AVAILABLE, and the client asks again; here it waits a moment for the
-partitions to be led, and is then answered at once.  Not for long: on the same connection a consumer
-may have asked for records, and the store may be out of reach for hours.
+The first request for a coordinator creates the internal topic.  Kafka responds to that request with
+COORDINATOR_NOT_AVAILABLE, and the client retries.  Odradek waits until the partitions have leaders
+and then responds with the coordinator.  The wait is short, for two reasons: a consumer may have a
+fetch outstanding on the same connection, and the metadata store may be unreachable for hours.
 
 Owner: the event loop.
 """
@@ -24,16 +24,16 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.internal.key_partition import partition_for
 
-#: For how long a new topic's leaders are waited for; longer than it takes, shorter than any client.
+#: Wait for the leaders of a new topic: longer than an election takes, shorter than client timeouts.
 LEADER_WAIT_TIMEOUT_S = 1.0
-#: For how long the store is waited for, which may be away.
+#: Wait for the metadata store, which may be unreachable.
 PARTITION_COUNT_TIMEOUT_S = 1.0
 
 StartTask = Callable[[Coroutine[Any, Any, bool], str], "asyncio.Task[bool]"]
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that the lookup needs."""
 
     def topic(self, name: str, /) -> Topic | None: ...
 
@@ -51,7 +51,7 @@ class TopicCreator(Protocol):
 
 
 class PartitionCountSource(Protocol):
-    """How many partitions the topic has."""
+    """Returns the partition count of the internal topic."""
 
     def get(self, topic: Topic, /) -> int | None: ...
 
@@ -59,7 +59,7 @@ class PartitionCountSource(Protocol):
 
 
 class CoordinatorLookup:
-    """Of one internal topic."""
+    """Finds the coordinators of one internal topic."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class CoordinatorLookup:
         configured_partition_count: Callable[[], int],
         start_task: StartTask,
     ) -> None:
-        """``configured_count`` is how many partitions the topic gets when it is created."""
+        """``configured_partition_count`` returns the count for a topic that is not created yet."""
         self.topic = topic
         self._metadata_cache = metadata_cache
         self._topic_creator = topic_creator
@@ -80,7 +80,10 @@ class CoordinatorLookup:
         self._creation_task: asyncio.Task[bool] | None = None
 
     def partition_for(self, key: str) -> int:
-        """Also before there is one; raises CoordinatorNotAvailable as long as nobody knows."""
+        """Return the partition of ``key``, also before the topic exists.
+
+        Raises CoordinatorNotAvailable while the partition count is unknown.
+        """
         topic = self._metadata_cache.topic(self.topic)
         count = (
             self._configured_partition_count()
@@ -92,10 +95,11 @@ class CoordinatorLookup:
         return partition_for(key, count)
 
     def known_partition_for(self, key: str) -> int:
-        """As whoever coordinates asks; raises NotCoordinator before the picture has the topic.
+        """Return the partition of ``key`` for a request to this broker as the coordinator.
 
-        A broker that starts is told what it leads first, and of the cluster then: until then nobody
-        knows how many partitions the topic has, nor which topics groups could read.
+        Raises NotCoordinator until the metadata cache has the topic.  A starting broker receives
+        LeaderAndIsr before UpdateMetadata.  In between it knows neither the partition count of the
+        topic nor the topics that groups could read.
         """
         topic = self._metadata_cache.topic(self.topic)
         count = None if topic is None else self._partition_counts.get(topic)
@@ -105,24 +109,27 @@ class CoordinatorLookup:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the topic is there, and counted."""
+        """Whether the topic exists and its partition count is known."""
         topic = self._metadata_cache.topic(self.topic)
         return topic is not None and self._partition_counts.get(topic) is not None
 
     async def prepare(self) -> None:
-        """Until it is known and led, or has taken too long; who looks next is told which."""
+        """Create the topic if necessary; return when it is known and has leaders, or on timeout.
+
+        The following lookup raises an error if the preparation timed out.
+        """
         if self._metadata_cache.topic(self.topic) is None:
             await self._wait_for_creation()
         await self.refresh_partition_count()
 
     def on_topic_change(self) -> None:
-        """The topic may be new, or have grown: it is counted before anybody asks."""
+        """Start reading the count of a new or expanded topic before a request needs it."""
         topic = self._metadata_cache.topic(self.topic)
         if topic is not None:
             self._partition_counts.get(topic)
 
     async def refresh_partition_count(self) -> None:
-        """If there are partitions to be counted, and the store is not out of reach."""
+        """Read the partition count again, but do not wait long for an unreachable store."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PARTITION_COUNT_TIMEOUT_S):
                 await self._partition_counts.refresh(self._metadata_cache.topic(self.topic))
@@ -139,12 +146,12 @@ class CoordinatorLookup:
             )
 
     async def _create_topic(self) -> bool:
-        """Whether it may be there soon: not if it has been in creation for long."""
+        """Return whether the topic may exist soon; False if its creation is pending for long."""
         errors = await self._topic_creator.create([self.topic])
         return not isinstance(errors.get(self.topic), UnknownTopicOrPartition)
 
     def coordinator(self, key: str, *, listener: str) -> Node:
-        """Raises CoordinatorNotAvailable while nobody is."""
+        """Return the coordinator of ``key``; raise CoordinatorNotAvailable if there is none."""
         node = self._metadata_cache.leader_node(
             self.topic, self.partition_for(key), listener=listener
         )

@@ -1,11 +1,12 @@
-"""How many partitions has an internal topic?  As many as the tree says, whoever leads them.
+"""The partition count of an internal topic, as the metadata store has it.
 
-Brokers are not told of a partition that never had a leader: all its replicas were away when the
-topic was made.  Who counted those that are told of would look for groups in other partitions than
-afterwards, and what they had stored till then would be found no more.
+UpdateMetadata omits a partition that never had a leader because all its replicas were offline when
+the topic was created.  A count of the partitions in the metadata cache could therefore be too low.
+It would map groups to other partitions than the full count does, and the state that they stored in
+the meantime could not be found later.
 
-The tree is asked when the broker starts, when the topic is first seen, if that is later, and again
-if it is another one or has grown.
+The count is read from the store when the broker starts, when the topic is first seen, if that is
+later, and again if the topic was re-created or has more partitions.
 
 Owner: the event loop.
 """
@@ -20,17 +21,17 @@ from odradek.broker.metadata.metadata_snapshot import Topic
 from odradek.controller.store.base import StoreError
 from odradek.controller.store.payloads.json_object import CorruptPayload
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator")
 
 
 class TopicMetadataReader(Protocol):
-    """What is asked."""
+    """Reads the partition count from the metadata store."""
 
     async def partition_count(self, topic: str, /) -> int: ...
 
 
 class PartitionCountCache:
-    """Of one topic."""
+    """Caches the partition count of one topic."""
 
     def __init__(
         self,
@@ -39,17 +40,17 @@ class PartitionCountCache:
         *,
         start_task: Callable[[Coroutine[Any, Any, None], str], object],
     ) -> None:
-        """``start`` starts a task."""
+        """``start_task`` starts a background task."""
         self._topic_name = topic
         self._metadata_reader = metadata_reader
         self._start_task = start_task
         self._count = 0
-        #: As it was told of when it was last found to have so many.
+        #: The topic, as in the metadata cache, for which ``_count`` was last found valid.
         self._counted_topic: Topic | None = None
         self._is_refreshing = False
 
     def get(self, topic: Topic) -> int | None:
-        """None as long as it is not known; it is being asked for then."""
+        """Return the count; None while it is unknown, in which case a background read starts."""
         if topic is self._counted_topic or self._is_still_valid(topic):
             return self._count
         if not self._is_refreshing:
@@ -69,15 +70,18 @@ class PartitionCountCache:
         return True
 
     async def refresh(self, topic: Topic | None) -> None:
-        """It is known afterwards, unless the tree cannot be read; also of one yet to be told of."""
+        """Read the count; it stays unknown if the store cannot be read.
+
+        ``topic`` is None if the metadata cache does not have the topic yet.
+        """
         try:
             count = await self._metadata_reader.partition_count(self._topic_name)
         except (StoreError, CorruptPayload) as error:
-            log.warning("The partitions of %s could not be counted: %s", self._topic_name, error)
+            log.warning("Failed to read the partition count of %s: %s", self._topic_name, error)
             return
         if topic is None and self._counted_topic is not None:
-            return  # perhaps of the one that is being deleted
-        # Else what was read is older than what we were told.
+            return  # the store may still have the topic that is being deleted
+        # A lower count is older than the metadata cache.
         if topic is None or count >= topic.known_partition_count:
             self._counted_topic, self._count = topic, count
 

@@ -1,9 +1,13 @@
-"""One partition of an internal topic, as its coordinator writes it and reads it.
+"""Appends to and reads one partition of an internal topic, for its coordinator.
 
-Appending is done at once; what is appended counts at once, too.  Answers that tell of it wait until
-it is replicated: by ``when_replicated``, or where somebody awaits, by ``wait_until_replicated``.
+Kafka: CoordinatorPartitionWriter and CoordinatorLoader.
 
-Reading goes from the start to the end, in pieces that are read by a thread and looked at in turns.
+An append completes at once, and its records take effect at once.  Responses that depend on it wait
+until it is replicated: by ``when_replicated`` with a callback, or by ``wait_until_replicated`` in a
+coroutine.
+
+A replay reads from the log start offset to the log end offset.  A disk thread reads the chunks, and
+the event loop applies them in time slices.
 
 Owner: the event loop.
 """
@@ -30,16 +34,16 @@ from odradek.storage.producer_state.producer_state_entry import AppendOrigin
 from odradek.storage.producer_state.verification_guards import VerificationGuard
 from odradek.storage.unified_log import LogAppendInfo
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator")
 
 _COORDINATOR = AppendOrigin.COORDINATOR
 
-#: Who is told when it is replicated, or why it is not known to be.
+#: Called with None when the append is replicated, or with the error if that is not certain.
 ReplicationCallback = Callable[[KafkaError | None], None]
 
 
 class CoordinatorLogSettings(Protocol):
-    """The settings that matter here."""
+    """The settings that a coordinator's log needs."""
 
     @property
     def commit_timeout_ms(self) -> int: ...
@@ -53,25 +57,25 @@ class CoordinatorLogSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorContext:
-    """What a log of a coordinator needs to work."""
+    """The dependencies of a coordinator's log."""
 
     settings: CoordinatorLogSettings
     now_ms: Callable[[], int]
-    #: Starts a task.
+    #: Starts a background task.
     start_task: Callable[[Coroutine[Any, Any, None], str], object]
-    #: Runs what sleeps in the kernel, in a log directory.
+    #: Runs a blocking system call on a disk thread of a log directory.
     run_blocking: Callable[..., Awaitable[Any]]
-    #: Called when much has come that will stay, and when some of that is garbage now.
+    #: Called after a load has allocated long-lived objects, and after an unload has freed them.
     on_shard_loaded: Callable[[], None] = lambda: None
     on_shard_unloaded: Callable[[], None] = lambda: None
 
 
-#: So many batches are looked at before somebody may want to know the time.
+#: Batches that are replayed between two checks of the time slice.
 _BATCHES_PER_TIME_CHECK = 50
 
 
 def replay_batches(buffer: bytes, replay: Replay) -> Iterator[int]:
-    """Take over all whole batches, and tell now and then which offset comes next."""
+    """Add all complete batches to ``replay``; yield the next offset from time to time."""
     view, position, count, next_offset = memoryview(buffer), 0, 0, 0
     while True:
         single = read_single_record_batch(buffer, view, position)
@@ -95,7 +99,7 @@ def replay_batches(buffer: bytes, replay: Replay) -> Iterator[int]:
 
 
 class CoordinatorPartitionLog:
-    """Of a partition that this broker leads."""
+    """The log of a partition that this broker leads."""
 
     def __init__(self, partition: Partition, context: CoordinatorContext) -> None:
         self.partition = partition
@@ -112,18 +116,18 @@ class CoordinatorPartitionLog:
 
     @property
     def max_message_bytes(self) -> int:
-        """A larger one is refused."""
+        """The limit above which a batch is rejected."""
         return self.partition.log.settings.max_message_bytes
 
     @property
     def is_fully_replicated(self) -> bool:
-        """Whether all that was appended is on all that are in sync."""
+        """Whether all in-sync replicas have the whole log."""
         return self.partition.is_replicated_to_isr(self.partition.hosted_log.log.log_end_offset)
 
     # Appending
 
     def append(self, records: Sequence[KeyValue]) -> LogAppendInfo:
-        """All or none of them; raises what the partition does, and nothing has changed then."""
+        """Append all records or none; on an error of the partition nothing has changed."""
         now_ms = self._context.now_ms()
         codec = self._codec
         if codec is Codec.NONE:
@@ -135,7 +139,7 @@ class CoordinatorPartitionLog:
     def start_verification(
         self, producer_id: int, *, producer_epoch: int, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
-        """What the first append of a transaction must present; None if nobody has to be asked."""
+        """Return the guard for the first append of a transaction; None if it needs no guard."""
         states = self.partition.log.producer_state_manager
         if not (supports_epoch_bump or states.settings.transaction_partition_verification_enable):
             return None
@@ -155,7 +159,7 @@ class CoordinatorPartitionLog:
         producer_epoch: int,
         guard: VerificationGuard | None = None,
     ) -> LogAppendInfo:
-        """Counts when a marker of the producer has followed."""
+        """Append records that take effect when the producer's commit marker follows."""
         now_ms = self._context.now_ms()
         fields = BatchFields(
             codec=self._codec,
@@ -179,21 +183,22 @@ class CoordinatorPartitionLog:
         return self.partition.is_acknowledged(append_info, acks=ACKS_ALL)
 
     async def wait_until_replicated(self, append_info: LogAppendInfo) -> None:
-        """Raises what stands against it."""
+        """Raise the error if the append is not replicated in time."""
         timeout_s = self._context.settings.commit_timeout_ms / 1000
         await self.partition.wait_until_acknowledged(
             append_info, acks=ACKS_ALL, timeout_s=timeout_s
         )
 
     async def wait_until_fully_replicated(self) -> None:
-        """Until all that is there now is replicated."""
+        """Wait until the present content of the log is replicated."""
         last = self.log_end_offset - 1
         await self.wait_until_replicated(LogAppendInfo(last, last))
 
     async def wait_for_isr(self) -> None:
-        """Until they have all that is there now, however long it takes.
+        """Wait without a limit until all in-sync replicas have the present content of the log.
 
-        Raises NotLeader once another leads: in a new epoch of this leader it is waited on.
+        Raises NotLeaderOrFollower when another broker leads.  A new leader epoch of this broker
+        does not end the wait.
         """
         end, high_watermark = self.log_end_offset, self.partition.high_watermark
         while not self.partition.is_replicated_to_isr(end):
@@ -205,11 +210,14 @@ class CoordinatorPartitionLog:
                 self.partition.require_leader()
             topic_partition = self.partition.topic_partition
             log.info(
-                "%s is replicated up to %d, to be %d", topic_partition, high_watermark.value, end
+                "%s is replicated up to offset %d, waiting for offset %d",
+                topic_partition,
+                high_watermark.value,
+                end,
             )
 
     def when_replicated(self, append_info: LogAppendInfo, callback: ReplicationCallback) -> None:
-        """At once, if it is."""
+        """Run ``callback`` when the append is replicated, immediately if it already is."""
         if self.is_replicated(append_info):
             callback(None)
         else:
@@ -230,14 +238,14 @@ class CoordinatorPartitionLog:
     # Reading
 
     async def replay(self) -> Replay:
-        """What is in the log up to its present end; raises CorruptMessage, KafkaStorageError."""
+        """Replay the log up to its present end; raises CorruptMessage or KafkaStorageError."""
         replay, time_slice = Replay(), TimeSlice()
         with self.partition.hosted_log as log:
             offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
             chunk = await self._read_chunk(offset, end)
             if not chunk:
-                break  # compaction has left nothing up to the end
+                break  # compaction has removed everything up to the end
             reached = offset
             for next_offset in replay_batches(chunk, replay):
                 reached = next_offset

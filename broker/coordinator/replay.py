@@ -1,13 +1,13 @@
-"""What a partition of an internal topic amounts to: the last record of each key.
+"""Reduces a partition of an internal topic to the last record of each key.
 
-That is what compaction would leave, so that a log that was compacted and one that was not come to
-the same.  Keys and values stay bytes, since most are superseded before anybody looks at them.
+Compaction would leave the same records, so a compacted and an uncompacted log give the same result.
+Keys and values stay bytes, because later records supersede most of them before they are decoded.
 
-Records of a transaction are pending until its producer's marker: those of an aborted one are
-dropped; those of one that was committed count, unless a later record of the same key is there.  A
-tombstone takes away what is pending for its key as well.
+Records of a transaction are pending until the marker of its producer.  An abort marker drops them.
+A commit marker makes them take effect, except where a later record of the same key exists.  A
+tombstone also removes the pending records of its key.
 
-Owner: whoever reads the log.
+Owner: the reader of the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _new_tuple = tuple.__new__
 
 
 class ReplayedRecord(NamedTuple):
-    """A record that counts, or will if its transaction is committed."""
+    """A record in effect, or one that takes effect when its transaction is committed."""
 
     offset: int
     key: bytes
@@ -30,7 +30,7 @@ class ReplayedRecord(NamedTuple):
 
 
 class Replay:
-    """Takes the batches of a log in their order."""
+    """Consumes the batches of a log in order."""
 
     def __init__(self) -> None:
         self._records: dict[bytes, ReplayedRecord] = {}
@@ -48,9 +48,10 @@ class Replay:
             self._add_plain_batch(batch)
 
     def add_record(self, offset: int, key: bytes, value: bytes | None) -> None:
-        """One of no transaction."""
+        """Add a record that is not part of a transaction."""
         latest = self._records
-        # What is put anew goes to the end, so that nobody has to sort a million of them.
+        # Remove before inserting: the key moves to the end, and the records stay in offset order
+        # without sorting a million of them.
         latest.pop(key, None)
         if value is not None:
             latest[key] = _new_tuple(ReplayedRecord, (offset, key, value))
@@ -59,18 +60,18 @@ class Replay:
                 records.pop(key, None)
 
     def records(self) -> list[ReplayedRecord]:
-        """Those that count, in the order in which they came to."""
+        """Return the records in effect, in the order in which they took effect."""
         return list(self._records.values())
 
     def pending(self) -> Iterator[tuple[int, ReplayedRecord]]:
-        """Those of open transactions, each with its producer's id."""
+        """Yield the records of open transactions, each with its producer id."""
         for producer_id, records in self._pending.items():
             for record in sorted(records.values()):
                 yield producer_id, record
 
     def _add_plain_batch(self, batch: AnyBatch) -> None:
         for offset, _, key, value, _ in batch.records():
-            if key is not None:  # else it is not ours, whatever it is
+            if key is not None:  # coordinators write no record without a key
                 self.add_record(offset, key, value)
 
     def _add_transactional_batch(self, batch: AnyBatch) -> None:

@@ -1,21 +1,24 @@
-"""Becoming the coordinator of a partition of an internal topic, and ceasing to be.
+"""Loads and unloads the coordinator state of the partitions of an internal topic.
 
-    leadership arrives    the log is read in the background, then applied to a new shard
-    it is read            where that matters, all replicas in sync are waited for
-    meanwhile             COORDINATOR_LOAD_IN_PROGRESS
-    it is there           the shard answers
-    leadership leaves     the shard ends, and is dropped; NOT_COORDINATOR
-    loading fails         NOT_COORDINATOR as well, until leadership has gone and come again
+Kafka: CoordinatorRuntime; for leadership changes, onElection and onResignation of the coordinators.
 
-A shard is what its coordinator makes of one partition.  It stays when only the leader's epoch
-changes, as long as this broker led all the time: nobody else can have written.
+    election         read the log in the background, then apply it to a new shard
+    log is read      for transactions, wait until all in-sync replicas have it
+    while loading    requests receive COORDINATOR_LOAD_IN_PROGRESS
+    loaded           the shard serves requests
+    resignation      unload and drop the shard; requests receive NOT_COORDINATOR
+    loading fails    requests receive NOT_COORDINATOR until the next resignation and election
 
-What is read may be lost yet, if not all replicas in sync have it.  Groups hold back answers that
-tell of it; transactions would do what cannot be taken back, and are not loaded before.  That takes
-as long as the replicas do, or until those that are away are not in sync any more.
+A shard is the coordinator state of one partition.  A shard survives a new leader epoch if this
+broker was the leader all the time, because no other broker can have written to the partition.
 
-A record that nobody can read, or that leads nowhere, fails its whole partition, as in Kafka: who
-passed over it would coordinate something else than what the log says.
+Records that were read may still be lost if not all in-sync replicas have them.  The group
+coordinator delays the responses that depend on such records.  The transaction coordinator would
+take actions that cannot be undone, so its load waits.  The wait lasts until the replicas have
+caught up, or until the offline replicas have left the ISR.
+
+A record that cannot be decoded or applied fails the load of its whole partition, as in Kafka: a
+coordinator that skipped the record would have a state that differs from the log.
 
 Owner: the event loop.
 """
@@ -37,35 +40,36 @@ from odradek.protocol.errors import (
     NotCoordinator,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator")
 
 
 class CoordinatorShard(Protocol):
-    """The state that one partition holds."""
+    """The coordinator state of one partition."""
 
     def apply(self, key: bytes, value: bytes, offset: int, /) -> None:
-        """A record that counts; raises DecodeError if nobody can read it."""
+        """Apply a record in effect; raise DecodeError if it cannot be decoded."""
 
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int, /) -> None:
-        """A record that will count if its producer's transaction is committed."""
+        """Apply a record that takes effect if the transaction of its producer is committed."""
 
     def on_loaded(self) -> None:
-        """All has been applied."""
+        """Called when all records have been applied."""
 
     def on_unloaded(self) -> None:
-        """Another may be coordinator from here on: whoever waits is told."""
+        """Called when another broker may be the coordinator; fails all waiting requests."""
 
 
 AnyShard = TypeVar("AnyShard", bound=CoordinatorShard)
 
 
 class PendingLoad(Generic[AnyShard]):
-    """A partition whose log is being read, or could not be."""
+    """A partition whose log is being loaded, or failed to load."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.error: KafkaError = CoordinatorLoadInProgress()
-        #: What happened too late to be read: see Shards.when_loaded and after_loading.
+        #: Callbacks of run_when_loaded and run_after_pending_loads, for events that the log read
+        #: may have missed.
         self.loaded_callbacks: list[Callable[[AnyShard], None]] = []
 
     @property
@@ -74,7 +78,7 @@ class PendingLoad(Generic[AnyShard]):
 
 
 class CoordinatorRuntime(Generic[AnyShard]):
-    """The partitions of one internal topic that this broker leads."""
+    """The shards of one internal topic whose partitions this broker leads."""
 
     def __init__(
         self,
@@ -84,7 +88,7 @@ class CoordinatorRuntime(Generic[AnyShard]):
         *,
         waits_for_replicas: bool = False,
     ) -> None:
-        """``waits_for_replicas`` to have what a shard is made of before that begins."""
+        """With ``waits_for_replicas`` a load completes when all in-sync replicas have the log."""
         self.topic = topic
         self._waits_for_replicas = waits_for_replicas
         self._shard_factory = shard_factory
@@ -97,11 +101,11 @@ class CoordinatorRuntime(Generic[AnyShard]):
 
     @property
     def is_loading(self) -> bool:
-        """What could not be loaded is not being loaded any more."""
+        """Whether a load is in progress; a failed load is not."""
         return any(pending_load.is_in_progress for pending_load in self._pending_loads.values())
 
     def shard(self, index: int) -> AnyShard:
-        """Raises what a client is told if there is none."""
+        """Return the shard; raise the error for the client if it is not loaded."""
         loaded = self._loaded.get(index)
         if loaded is not None:
             return loaded[1]
@@ -109,7 +113,7 @@ class CoordinatorRuntime(Generic[AnyShard]):
         raise NotCoordinator() if pending_load is None else pending_load.error
 
     def run_when_loaded(self, index: int, callback: Callable[[AnyShard], None]) -> None:
-        """At once, if it is; never, if it will not be."""
+        """Run ``callback`` when the shard is loaded: at once if it is, never if it will not be."""
         loaded, pending_load = self._loaded.get(index), self._pending_loads.get(index)
         if loaded is not None:
             callback(loaded[1])
@@ -117,15 +121,15 @@ class CoordinatorRuntime(Generic[AnyShard]):
             pending_load.loaded_callbacks.append(callback)
 
     def run_after_pending_loads(self, callback: Callable[[AnyShard], None]) -> None:
-        """To each that is being loaded, once it is and before anybody else asks it."""
+        """Run ``callback`` for each shard that is loading now, before it serves any request."""
         for pending_load in self._pending_loads.values():
             if pending_load.is_in_progress:
                 pending_load.loaded_callbacks.append(callback)
 
-    # What the controller says
+    # Leadership changes
 
     def on_election(self, partition: Partition) -> None:
-        """This broker leads the partition, perhaps since long ago."""
+        """Load the partition, which this broker leads, unless it is already loaded or loading."""
         index = partition.topic_partition.partition
         loaded = self._loaded.get(index)
         if loaded is not None:
@@ -141,12 +145,12 @@ class CoordinatorRuntime(Generic[AnyShard]):
         self._pending_loads.pop(index, None)
         loaded = self._loaded.pop(index, None)
         if loaded is not None:
-            log.info("Ceasing to coordinate %s-%d", self.topic, index)
+            log.info("Resigned as the coordinator for partition %s-%d", self.topic, index)
             loaded[1].on_unloaded()
             self._context.on_shard_unloaded()
 
     def close(self) -> None:
-        """The broker stops."""
+        """Unload all shards at shutdown."""
         shards = list(self)
         self._pending_loads.clear()
         self._loaded.clear()
@@ -156,7 +160,7 @@ class CoordinatorRuntime(Generic[AnyShard]):
     def _load(self, index: int, partition: Partition) -> None:
         partition_log = CoordinatorPartitionLog(partition, self._context)
         if partition.log.log_end_offset == partition.log.log_start_offset:
-            shard = self._shard_factory(partition_log)  # as all are of a topic that is new
+            shard = self._shard_factory(partition_log)  # the usual case for a new topic
             self._loaded[index] = partition, shard
             shard.on_loaded()
             return
@@ -178,16 +182,16 @@ class CoordinatorRuntime(Generic[AnyShard]):
             if self._waits_for_replicas:
                 await partition_log.wait_for_isr()
             if self._pending_loads.get(index) is not pending_load:
-                return  # leadership has gone meanwhile
+                return  # the broker resigned while it loaded
             shard.on_loaded()
             for callback in pending_load.loaded_callbacks:
                 callback(shard)
             is_loaded = True
         except (KafkaError, DecodeError) as error:
             if self._pending_loads.get(index) is pending_load:
-                log.error("%s-%d cannot be loaded: %s", self.topic, index, error)
+                log.error("Failed to load partition %s-%d: %s", self.topic, index, error)
         finally:
-            # Whatever it was: what nobody has foreseen is logged by whoever watches this task.
+            # Any other exception propagates, and the task registry logs it.
             if not is_loaded:
                 pending_load.error = NotCoordinator(f"{self.topic}-{index} cannot be loaded")
                 shard.on_unloaded()
@@ -195,7 +199,7 @@ class CoordinatorRuntime(Generic[AnyShard]):
             del self._pending_loads[index]
             self._loaded[index] = pending_load.partition, shard
             self._context.on_shard_loaded()
-            log.info("Coordinating %s-%d: %d records", self.topic, index, count)
+            log.info("Finished loading partition %s-%d: %d record(s)", self.topic, index, count)
 
 
 async def _apply_replay(replay: Replay, shard: CoordinatorShard) -> int:

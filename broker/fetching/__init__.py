@@ -1,13 +1,16 @@
-"""Fetching: what a client wants, what there is, and when it is worth an answer.
+"""Fetch requests: fetch sessions, reading partitions, delayed fetches, and offset lookup.
 
-wanted.py              a partition that is wanted, and what was told of it
-stirred_partitions.py  which of them are looked at, and who is woken by them
-fetch_session.py       one client's incremental fetches: what it wants, what it was told
-fetch_sessions.py      the sessions of all clients, as many as there are slots for
-fetch_plan.py          how many bytes of which partition, and when is that enough
-fetch_wait.py          one that waits until it is
-partition_reading.py   what is found in one partition
-closest_replica.py     whether a consumer should rather read from a follower
-down_conversion.py     records for clients that do not know their format
-offset_lookup.py       which offset there is for a timestamp, and who may see it
+Kafka: FetchSession and FetchManager, ReplicaManager.readFromLog, DelayedFetch, ReplicaSelector,
+and the fetch part of KafkaApis.
+
+fetch_partition.py      a partition of a fetch, and what was last sent for it
+dirty_partitions.py     the partitions of a fetch that must be read, and the watchers of the others
+fetch_session.py        incremental fetches of one client (KIP-227)
+fetch_session_cache.py  the sessions of all clients, with a limited number of slots
+fetch_reader.py         reads all partitions of a fetch within its limits
+delayed_fetch.py        a fetch that waits for min_bytes or its timeout
+partition_reader.py     reads one partition
+replica_selector.py     preferred read replica of a consumer (KIP-392)
+down_conversion.py      records in old formats for old clients
+offset_lookup.py        offsets for timestamps, within the isolation level
 """

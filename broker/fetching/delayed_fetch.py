@@ -1,8 +1,10 @@
-"""A fetch that waits for records, without a task: there may be a thousand, and followers are woken
-by every record.
+"""Delayed fetch: waits for records without a task.
 
-When one of its partitions stirs, the plan is read again: at the loop's next turn, once, however
-many have stirred by then; in several turns, if those are very many.
+There may be a thousand delayed fetches, and every append notifies the fetches of the followers.
+
+When one of its partitions changes, the fetch is read again: once, in the next iteration of the
+event loop, for all partitions that changed until then.  A read of very many partitions takes
+several time slices.
 
 Owner: the event loop.
 """
@@ -17,7 +19,7 @@ from odradek.broker.time_slice import TimeSlice
 
 
 class DelayedFetch:
-    """Ends when there is enough, when the time is over, or when ``over`` is cancelled."""
+    """Completes when there are enough bytes, at its timeout, or if ``completion`` is cancelled."""
 
     is_waiting = True
     __slots__ = (
@@ -31,13 +33,13 @@ class DelayedFetch:
     )
 
     def __init__(self, reader: FetchReader, timeout_s: float) -> None:
-        """The plan has been read just now, and had not enough; else it is to be woken at once."""
+        """Create it right after a read with too few bytes, or else call ``notify``."""
         self._reader = reader
         self._is_read_due = self._is_expired = False
-        #: Of the plan, under way.
+        #: The read of the fetch in progress.
         self._read_in_progress: Iterator[None] | None = None
         self._loop = asyncio.get_running_loop()
-        #: Brings what went wrong when the plan was read again.
+        #: Its result is the error of a repeated read, or None.
         self.completion: asyncio.Future[Exception | None] = self._loop.create_future()
         self._timer = self._loop.call_later(timeout_s, self._expire)
         reader.partitions.register(self)
@@ -54,13 +56,13 @@ class DelayedFetch:
         self.notify()
 
     def _try_complete(self) -> None:
-        """Begin to read, or read on."""
+        """Start a read, or continue the one in progress."""
         if self.completion.done():
             return
         try:
             is_read = self._continue_read()
             is_satisfied = is_read and (self._is_expired or self._reader.is_satisfied())
-        except Exception as error:  # noqa: BLE001 - raised by whoever makes the answer
+        except Exception as error:  # noqa: BLE001 - raised where the response is built
             self.completion.set_result(error)
             return
         if is_satisfied:
@@ -72,11 +74,10 @@ class DelayedFetch:
             self._loop.call_soon(self._try_complete)
 
     def _continue_read(self) -> bool:
-        """Whether that was possible in this turn."""
+        """Return whether the read ended within this time slice."""
         if self._read_in_progress is None:
             self._is_read_due = False
-            # Again: what has stirred is watched before it is read, since others may have their turn
-            # in between.
+            # Register before the read: a partition may change between two of its time slices.
             self._reader.partitions.register(self)
             self._read_in_progress = self._reader.read_stepwise()
         time_slice = TimeSlice()

@@ -1,19 +1,19 @@
-"""Which partitions of a fetch are to be looked at, and who is woken when one of them stirs.
+"""Dirty partitions: which partitions of a fetch must be read, and which watchers notify it.
 
-    AllPartitions       without a session: all, every time
-    StirredPartitions   in a session: those of which there may be news
+    AllPartitions     without a session: all partitions, every time
+    DirtyPartitions   in a session: those that may have changed
 
-A session may have thousands of partitions, of which few stir from one fetch to the next.  One that
-would be passed over by the next is *quiet*: it is not looked at any more, but stands at its
-partition, and is among the stirred again as soon as it is woken there.
+A session may have thousands of partitions, of which few change between two fetches.  A partition
+that the next fetch would skip is *clean*: it is not read any more, but registered as a watcher of
+its partition, and becomes dirty as soon as it is notified.
 
-What changes without waking anybody is found by looking at all from time to time: where a log
-begins, when old segments are deleted; that a follower was noted by another of its sessions.
+Some changes notify no watcher: the log start offset moves when old segments are deleted, and a
+follower may be recorded by another of its sessions.  A full scan finds these from time to time.
 
-High watermarks do not wake followers either, but are no such case: what is quiet for a follower has
-its watermark at the end of the log, where it stays until something is appended.
+High watermarks do not notify followers either, but need no scan: a partition that is clean for a
+follower has its high watermark at the log end offset, where it stays until the next append.
 
-Invariant: whatever is not stirred stands at its partition; and while a fetch waits, all do.
+Invariant: every clean partition is registered as a watcher; while a fetch waits, all are.
 Owner: the event loop.
 """
 
@@ -27,14 +27,14 @@ from typing import NamedTuple
 from odradek.broker.fetching.fetch_partition import FetchPartition, PartitionKey
 from odradek.broker.replicas.fetch_watcher import FetchWatcher, register, unregister
 
-#: How late a client may be told of what wakes nobody.  It is less than a fetch waits as a rule, so
-#: an idle session goes over all of its partitions no more often than it would by its fetches.
+#: The longest delay of a change that notifies no watcher.  It is shorter than the usual wait of a
+#: fetch, so an idle session scans its partitions no more often than its fetches would.
 FULL_SCAN_INTERVAL_MS = 200
 _rank_of = attrgetter("rank")
 
 
 class FetchRequester(NamedTuple):
-    """On whose behalf partitions were found quiet: for another they may not be."""
+    """The requester for which partitions were found clean; for another they may not be."""
 
     replica_id: int
     replica_epoch: int
@@ -46,7 +46,7 @@ class FetchRequester(NamedTuple):
 
 
 class AllPartitions:
-    """Each is due in every pass, and whoever waits stands at all of them until it goes."""
+    """Every partition is due in every pass; a delayed fetch watches all until it completes."""
 
     __slots__ = ("_is_follower", "_partitions", "_watcher_sets")
 
@@ -67,7 +67,7 @@ class AllPartitions:
         return self._partitions
 
     def mark_clean(self, fetch_partition: FetchPartition) -> None:
-        """It is due the next time all the same."""
+        """Do nothing: the partition is due the next time as well."""
 
     def register(self, watcher: FetchWatcher) -> None:
         if self._watcher_sets:
@@ -89,7 +89,7 @@ class AllPartitions:
 
 
 class DirtyPartitions:
-    """Those of a session: at first all are stirred."""
+    """The partitions of a session; all are dirty at first."""
 
     __slots__ = (
         "_dirty",
@@ -111,16 +111,16 @@ class DirtyPartitions:
         now_ms: Callable[[], int],
         full_scan_interval_ms: int = FULL_SCAN_INTERVAL_MS,
     ) -> None:
-        """``partitions`` are the session's, which changes them."""
+        """``partitions`` belongs to the session, which changes it."""
         self._partitions = partitions
         self._requester = requester
         self._now_ms = now_ms
         self._full_scan_interval_ms = full_scan_interval_ms
-        #: When the last pass over all of them began.
+        #: The start of the last pass over all partitions.
         self._last_full_scan_ms = now_ms()
         self._dirty: set[FetchPartition] = set()
         self._ranks = count()
-        #: The fetches that wait; one, unless the client sent another before it was answered.
+        #: The delayed fetches: one, unless the client sent another before its response.
         self._watchers: set[FetchWatcher] = set()
         self._is_closed = False
         for fetch_partition in partitions.values():
@@ -132,10 +132,10 @@ class DirtyPartitions:
     def __iter__(self) -> Iterator[FetchPartition]:
         return iter(self._partitions.values())
 
-    # What the session says
+    # Called by the session
 
     def add(self, fetch_partition: FetchPartition) -> None:
-        """It is new, or something else is wanted of it."""
+        """Mark a partition dirty that is new, or whose request changed."""
         if fetch_partition.dirty_listener is not self:
             fetch_partition.dirty_listener, fetch_partition.rank = self, next(self._ranks)
         self._dirty.add(fetch_partition)
@@ -153,15 +153,15 @@ class DirtyPartitions:
             self._mark_all_dirty()
 
     def close(self) -> None:
-        """No other fetch will come.  One that is under way goes on as one without a session."""
+        """No further fetch will come.  A fetch in progress goes on as one without a session."""
         self._is_closed = True
         self._mark_all_dirty()
         self._unregister_if_closed()
 
-    # What its fetches say
+    # Called by the fetches of the session
 
     def due_partitions(self) -> list[FetchPartition]:
-        """In the order of the session."""
+        """Return the dirty partitions, in the order of the session."""
         now_ms = self._now_ms()
         if now_ms - self._last_full_scan_ms >= self._full_scan_interval_ms:
             self._last_full_scan_ms = now_ms
@@ -169,8 +169,8 @@ class DirtyPartitions:
         return sorted(self._dirty, key=_rank_of)
 
     def mark_clean(self, fetch_partition: FetchPartition) -> None:
-        """It was found quiet just now: nothing can have stirred since."""
-        # It may have been forgotten since it was due.
+        """Mark a partition clean that was just checked: it cannot have changed since."""
+        # The client may have forgotten it since it was due.
         if fetch_partition in self._dirty and not self._is_closed:
             self._dirty.discard(fetch_partition)
             fetch_partition.register(is_follower=self._requester.is_follower)
@@ -185,7 +185,7 @@ class DirtyPartitions:
         self._watchers.discard(watcher)
         self._unregister_if_closed()
 
-    # What partitions say
+    # Called by partitions
 
     @property
     def has_pending_fetch(self) -> bool:
@@ -205,5 +205,5 @@ class DirtyPartitions:
                 fetch_partition.unregister()
 
 
-#: Those that a fetch wants.
+#: The partitions of a fetch.
 FetchPartitions = AllPartitions | DirtyPartitions

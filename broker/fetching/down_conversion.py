@@ -1,21 +1,21 @@
-"""Fetched records for clients that do not know their format.
+"""Down-conversion of fetched records for clients that do not support their format.
 
     v0, v1     magic 0
     v2, v3     magic 1 at most
     before 10  no topic that is stored with zstd
 
-Converting reads and rewrites every record, here on the loop, and in turns with others: after some
-records there may be another's.  Only what unpacks and packs a compressed batch is done in one go.
+Conversion reads and rewrites every record on the event loop, in time slices: other work may run
+between two records.  Only the decompression and compression of a batch is not interrupted.
 
-What is stored is read batch by batch, so that of it no more is in memory than one, or a piece.
-What is made of it is in memory until the client has read it.  So an answer gets as many batches
-as come to CONVERTED_BYTES, or one if that is more; the client asks on where it ends.  Who comes
-late in a full answer gets nothing, and some clients ask in the same order every time: so each
-answer begins with any of its partitions.
+Stored records are read batch by batch, so at most one batch or one chunk of them is in memory.
+Converted records stay in memory until the client has read them.  Therefore a response has batches
+up to CONVERTED_BYTES_MAX, or one batch if that is larger, and the client continues from there.  The
+last partitions of a full response get nothing, and some clients fetch in the same order every time:
+therefore each response starts with a random partition.
 
-What is converted may come to nothing, since markers have no old form.  Then the beginning of a
-message is sent that never ends, as Kafka does, for clients to see that something was there.  Where
-there is not one whole batch below a hard limit, nothing is sent.
+The result of a conversion may be empty, because markers have no old format.  Then the response has
+the header of a message that is never complete, as in Kafka, to show the client that records exist.
+If a hard limit leaves no complete batch, the response is empty.
 
 Owner: the event loop.
 """
@@ -42,9 +42,9 @@ from odradek.protocol.records.batch import LOG_OVERHEAD_BYTES, whole_batch_bytes
 from odradek.protocol.records.conversion import down_convert
 from odradek.storage import files
 
-#: How much is read at a time, unless one batch is larger.
+#: The bytes of one read, unless one batch is larger.
 READ_CHUNK_BYTES = 256 * 1024
-#: As stored or as converted, whichever is more: of an answer, unless one batch is larger.
+#: The limit of a response, for the larger of stored and converted bytes, unless a batch is larger.
 CONVERTED_BYTES_MAX = 1024 * 1024
 _LAST_VERSION_WITH_MAGIC_0 = 1
 _LAST_VERSION_WITH_MAGIC_1 = 3
@@ -55,14 +55,14 @@ _OVERFLOW_MESSAGE = _OFFSET_AND_SIZE.pack(-1, _BATCH_BYTES_MIN)
 
 
 def needs_down_conversion(version: int) -> bool:
-    """Whether records have to be looked at before they are sent."""
+    """Whether records of this fetch version must be checked before they are sent."""
     return version <= _LAST_VERSION_WITH_MAGIC_1
 
 
 def reject_unsupported(
     fetch_partitions: Sequence[FetchPartition], version: int, *, is_follower: bool
 ) -> None:
-    """Lines of partitions whose settings rule a client of this version out become errors."""
+    """Set an error for partitions whose settings exclude clients of this version."""
     if version >= _FIRST_VERSION_WITH_ZSTD:
         return
     for fetch_partition in fetch_partitions:
@@ -84,12 +84,12 @@ def reject_unsupported(
 async def convert(
     fetch_partitions: Sequence[FetchPartition], version: int, context: RequestContext
 ) -> None:
-    """The records of all lines as a client of this version knows them, or as many as there may be.
+    """Convert the records of all responses for a client of this version, up to the limit.
 
-    Of what is told to a peer that has gone nothing is left.
+    If the client has disconnected, the records are dropped.
     """
     conversion = _ResponseConversion(0 if version <= _LAST_VERSION_WITH_MAGIC_0 else 1, context)
-    # As they were read: one that is moved to another directory meanwhile cannot blame that.
+    # Taken before the conversion: a later move to another directory must not be blamed for errors.
     pairs = [
         (
             fetch_partition,
@@ -109,14 +109,14 @@ async def convert(
                 fetch_partition.partition_response = _error_response(fetch_partition, error)
             except OSError as error:
                 assert hosted_log is not None, fetch_partition
-                # Such old clients do not know that a disk can fail.
+                # Such old clients do not know KafkaStorageError.
                 fetch_partition.partition_response = _error_response(
                     fetch_partition, NotLeaderOrFollower(str(hosted_log.handle_os_error(error)))
                 )
 
 
 class _ResponseConversion:
-    """Of one answer."""
+    """The conversion of one response."""
 
     __slots__ = ("_context", "_magic", "_remaining_bytes", "_time_slice")
 
@@ -131,7 +131,7 @@ class _ResponseConversion:
         return (is_first or len(batch) <= self._remaining_bytes) and not self._context.is_closed
 
     async def convert_region(self, region: FileRegion, first_offset: int) -> bytes | bytearray:
-        """What comes before the first batch that cannot be converted, if anything does."""
+        """Convert up to the first batch that cannot be converted; raise if that is the first."""
         converted = bytearray()
         is_empty = True
         try:
@@ -147,14 +147,14 @@ class _ResponseConversion:
                         if self._context.is_closed:
                             return b""
         except (UnsupportedCompressionType, CorruptMessage):
-            # The client asks for the rest next, and is told then.
+            # The client fetches the rest next, and gets the error then.
             if not converted:
                 raise
         return converted or (b"" if is_empty else _OVERFLOW_MESSAGE)
 
 
 def _batches(region: FileRegion) -> Iterator[memoryview]:
-    """Those that are whole, each alone."""
+    """Yield the complete batches of the region."""
     position, remaining_bytes = region.position, region.length
     while remaining_bytes:
         chunk = files.read_at(region.descriptor, min(remaining_bytes, READ_CHUNK_BYTES), position)

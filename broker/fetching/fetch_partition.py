@@ -1,4 +1,4 @@
-"""A partition that somebody wants to read, and what requests say of such.
+"""Partition of a fetch request, and the parsing of these requests.  Kafka: CachedPartition.
 
 Owner: the event loop.
 """
@@ -24,23 +24,23 @@ PartitionKey = tuple[str | Uuid, int]
 
 
 class DirtyListener(Protocol):
-    """Of a session, which wants to know when one of its partitions has stirred."""
+    """The DirtyPartitions of a session, notified when one of its partitions changes."""
 
     @property
     def has_pending_fetch(self) -> bool:
-        """Whether one waits."""
+        """Whether a fetch of the session is delayed."""
 
     def mark_dirty(self, fetch_partition: FetchPartition, /) -> None: ...
 
 
 class FetchPartition:
-    """A partition that somebody wants to read.
+    """A partition that a client fetches.
 
-    ``line`` is what was found last.  If that was nothing, ``role`` is the leader's role of then: as
-    long as it lasts, and what was told is still so, there is still nothing for whoever reads
-    committed records only, if ``is_committed``, or for others.
+    ``partition_response`` is the last result.  If it was empty, ``leader_state`` is the leader
+    state at that time: while that is current, and the last sent offsets are unchanged, there is
+    still nothing to read for a requester with the same ``is_read_committed``.
 
-    One that belongs to a session may stand at its partition, for the session's ``watch``.
+    A partition of a session may be registered as a watcher, on behalf of ``dirty_listener``.
     """
 
     __slots__ = (
@@ -62,22 +62,22 @@ class FetchPartition:
     def __init__(
         self, topic: str | None, topic_id: Uuid, partition_request: PartitionRequest
     ) -> None:
-        """``topic`` is None as long as it is not known which name belongs to the id."""
+        """``topic`` is None until the name of the topic id is known."""
         self.topic = topic
         self.topic_id = topic_id
         self.partition_request = partition_request
         self.partition: Partition | None = None
         self.leader_state: LeaderState | None = None
-        #: Of the follower that wants it, once that has been noted.
+        #: The state of the fetching follower, once it is recorded.
         self.replica_state: ReplicaState | None = None
         self.is_read_committed = False
         self.last_sent_high_watermark = NOT_SENT
         self.last_sent_log_start_offset = NOT_SENT
         self.partition_response: PartitionResponse | None = None
         self.dirty_listener: DirtyListener | None = None
-        #: Its place in the order of the session.
+        #: The position in the order of the session.
         self.rank = 0
-        #: Where it stands, if it does.
+        #: The set of watchers in which it is registered.
         self._watcher_set: set[FetchWatcher] | None = None
 
     @property
@@ -87,22 +87,22 @@ class FetchPartition:
         return name, self.partition_request.partition
 
     def update_request(self, partition_request: PartitionRequest) -> None:
-        """From another offset, or in another epoch, than before."""
+        """Fetch from another offset or leader epoch than before."""
         if partition_request.current_leader_epoch != self.partition_request.current_leader_epoch:
-            # The last answer may have come when its epoch was over, and not have been taken.
+            # The client may have discarded the last response, because its epoch was over.
             self.last_sent_high_watermark = NOT_SENT
         self.partition_request = partition_request
         self.leader_state = None
 
     def leave_session(self) -> None:
-        """The session that wanted it does so no more."""
+        """The session no longer fetches this partition."""
         if self.replica_state is not None:
             self.replica_state.leave_session()
 
-    # Waiting
+    # Watching the partition
 
     def register(self, *, is_follower: bool) -> None:
-        """At its partition, until that stirs; one that nobody knows has no place."""
+        """Watch the partition until it changes; an unknown partition cannot be watched."""
         partition = self.partition
         if partition is None:
             return
@@ -122,15 +122,15 @@ class FetchPartition:
         return self.dirty_listener is not None and self.dirty_listener.has_pending_fetch
 
     def notify(self) -> None:
-        """Once: many sessions whose clients have gone should not burden every append."""
+        """Unregister first: sessions of disconnected clients should not burden every append."""
         self.unregister()
         assert self.dirty_listener is not None, self
         self.dirty_listener.mark_dirty(self)
 
-    # Telling
+    # Responding
 
     def maybe_update_response_data(self) -> bool:
-        """Note what the client is being told; False if it knows all of it already."""
+        """Record what the response sends; return False if the client knows all of it already."""
         response = self.partition_response
         assert response is not None, self
         is_changed = (
@@ -151,7 +151,7 @@ class FetchPartition:
 def parse_fetch_partitions(
     request: FetchRequest, *, uses_topic_ids: bool
 ) -> dict[PartitionKey, FetchPartition]:
-    """In the order of the request; of one that is named twice, what is said last."""
+    """Parse in the order of the request; the last entry wins if a partition is named twice."""
     fetch_partitions: dict[PartitionKey, FetchPartition] = {}
     for topic in request.topics:
         _add_fetch_partitions(
@@ -163,7 +163,7 @@ def parse_fetch_partitions(
 async def parse_fetch_partitions_sliced(
     request: FetchRequest, *, uses_topic_ids: bool
 ) -> dict[PartitionKey, FetchPartition]:
-    """The same, for many."""
+    """Like ``parse_fetch_partitions``, in time slices for many partitions."""
     fetch_partitions: dict[PartitionKey, FetchPartition] = {}
     time_slice = TimeSlice()
     for topic in request.topics:

@@ -1,23 +1,26 @@
-"""How many bytes of which partition go into the answer to a fetch, and when is that enough?
+"""Fetch reader: reads the partitions of one fetch within its limits, and decides when to respond.
 
-Partitions are read in the order in which they are wanted, each up to its own limit and to what is
-left of the limit of the whole.  So that nobody is stuck before a large batch, the first partition
-that has records yields at least one whole batch, however large; a later one yields none rather
-than part of one.  Versions up to 2 have hard limits instead: a batch may be cut anywhere.
+Kafka: ReplicaManager.readFromLog and DelayedFetch.tryComplete.
 
-An answer is due at once if nothing is to be waited for, if it has enough bytes, if a partition has
-an error or a diverging epoch or is better read elsewhere, or if the log goes on in another segment
-than the one that was read.  Else it waits until one of its partitions stirs, and looks again.
+Partitions are read in the order of the request, each up to its own limit and up to the remaining
+bytes of the whole fetch.  To let a consumer get past a large batch, the first partition with
+records returns at least one complete batch, however large; a later partition returns nothing rather
+than part of a batch.  Versions up to 2 have hard limits instead: a batch may be truncated anywhere.
 
-What nobody knows (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) is no reason to answer at once,
-unless all that is wanted is of that kind: a client would ask again and again.
+A response is sent at once if the fetch has no wait time, if it has enough bytes, if a partition has
+an error, a diverging epoch or a preferred read replica, or if the log continues in a later segment
+than the one that was read.  Otherwise the fetch is delayed, and read again when one of its
+partitions changes.
 
-While it waits, and when it is told nothing, it holds no file open: a session lasts for longer, and
-segments that are deleted meanwhile would keep their place on the disk.
+Unknown partitions (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) do not cause a response at once,
+unless all partitions of the fetch are unknown: a client would retry in a tight loop.
 
-In a session, a partition in which there was nothing to read, and which is as it was when the client
-was last told of it, is passed over, and not even looked at before it stirs (stirred_partitions.py).
-A follower is noted to have asked for it by its session alone (leader.py).
+A delayed fetch, and one with an empty response, holds no file open: a session lasts longer, and
+segments that are deleted meanwhile would keep their disk space.
+
+In a session, a partition is skipped if it had nothing to read and is unchanged since the last
+response.  It is not even checked before it changes (dirty_partitions.py).  For a follower, its
+session alone records that it fetched such a partition (leader_state.py).
 
 Owner: the event loop.
 """
@@ -39,7 +42,7 @@ from odradek.protocol.errors import KafkaError, UnknownTopicId, UnknownTopicOrPa
 
 
 class FetchReader:
-    """The partitions of one fetch, read once, or again and again until there is enough."""
+    """Reads the partitions of one fetch, once or repeatedly until there are enough bytes."""
 
     __slots__ = (
         "_first_due",
@@ -60,19 +63,19 @@ class FetchReader:
         partitions: FetchPartitions,
         follower_fetch_state: FollowerFetchState | None = None,
     ) -> None:
-        """``heard`` is of the session that a follower has."""
+        """``follower_fetch_state`` belongs to the session of a follower."""
         self._follower_fetch_state = follower_fetch_state
         self._partition_reader = partition_reader
         self.partitions = partitions
-        #: What the first pass goes over; before each other one it is asked for again.
+        #: The partitions of the first pass; later passes get them from ``partitions``.
         self._first_due: list[FetchPartition] | None = partitions.due_partitions()
-        #: Whether it has to be, or was, read in turns at first.
+        #: Whether the first pass must run, or ran, in time slices.
         self.is_large = len(self._first_due) > INLINE_ENTRIES_MAX
         self._unknown_partitions: dict[FetchPartition, None] = {}
         self._is_first_pass = True
         self._size_bytes = 0
         self._must_respond = False
-        #: Each with its line, as of the last ``read``; those that are passed over are not here.
+        #: The partitions of the last ``read`` with their responses, without the skipped ones.
         self.results: list[FetchPartition] = []
 
     @property
@@ -80,7 +83,7 @@ class FetchReader:
         return self._size_bytes > 0
 
     def is_satisfied(self) -> bool:
-        """Whether what was read is worth an answer."""
+        """Whether the result is worth a response now."""
         return (
             self._must_respond
             or self._size_bytes >= self._partition_reader.params.min_bytes
@@ -92,17 +95,17 @@ class FetchReader:
         )
 
     def discard_responses(self) -> None:
-        """What was read: it is read again, or nobody is told."""
+        """Drop the results: the fetch is read again, or nothing is sent."""
         for fetch_partition in self.results:
             fetch_partition.partition_response = None
 
     def read(self) -> None:
-        """Go over all that is due once."""
+        """Read all due partitions once."""
         for _ in self.read_stepwise():
             pass
 
     async def read_sliced(self) -> None:
-        """The same, for many."""
+        """Like ``read``, in time slices for many partitions."""
         self.is_large = True
         time_slice = TimeSlice()
         for _ in self.read_stepwise():
@@ -111,7 +114,7 @@ class FetchReader:
         self.drop_discarded()
 
     def drop_discarded(self) -> None:
-        """Another request of the session, which should not have come, may have forgotten some."""
+        """Drop partitions that another, unexpected request of the session has discarded."""
         self.results = [
             fetch_partition
             for fetch_partition in self.results
@@ -119,7 +122,7 @@ class FetchReader:
         ]
 
     def read_stepwise(self) -> Iterator[None]:
-        """One partition after the other; what is found stands at the end."""
+        """Read one partition per step; the result is complete at the end."""
         params = self._partition_reader.params
         remaining_bytes, at_least_one = params.max_bytes, not params.has_hard_limits
         self.results = results = []
@@ -146,9 +149,7 @@ class FetchReader:
                 or response.preferred_read_replica >= 0
             ):
                 must_respond = True
-                remaining_bytes = max(
-                    0, remaining_bytes
-                )  # a limit below none spoils the first only
+                remaining_bytes = max(0, remaining_bytes)  # a negative limit fails the first only
         if self._is_first_pass and self._follower_fetch_state is not None:
             self._follower_fetch_state.mark_completed()
         self._is_first_pass = False
@@ -156,7 +157,7 @@ class FetchReader:
         self._add_unknown_responses()
 
     def _take_due(self) -> list[FetchPartition]:
-        """Without what nobody knew at first."""
+        """Return the due partitions, without those that were unknown in the first pass."""
         due, self._first_due = self._first_due, None
         if due is not None:
             return due
@@ -168,7 +169,7 @@ class FetchReader:
         ]
 
     def _is_unchanged(self, fetch_partition: FetchPartition) -> bool:
-        """Whether there is nothing new; if there cannot be before it stirs, it is quiet."""
+        """Whether to skip the partition; mark it clean if it cannot change unnoticed."""
         leader_state, partition, params = (
             fetch_partition.leader_state,
             fetch_partition.partition,
@@ -186,7 +187,7 @@ class FetchReader:
             # The last stable offset moves only when the high watermark does.
             is_clean = is_skipped = fetch_partition.is_read_committed is params.is_read_committed
         elif log.log_end_offset == fetch_partition.partition_request.fetch_offset:
-            # At first that it has come to ask is news by itself, unless it has and had all.
+            # In the first pass the fetch itself is news, unless it was at the end before as well.
             follower_fetch_state = self._follower_fetch_state
             is_clean = (
                 follower_fetch_state is not None
@@ -204,7 +205,7 @@ class FetchReader:
     def _read_partition(
         self, fetch_partition: FetchPartition, remaining_bytes: int, *, at_least_one: bool
     ) -> PartitionResponse | None:
-        """None if nobody knows the partition."""
+        """Return None if the partition is unknown in the first pass."""
         partition_reader = self._partition_reader
         try:
             response = partition_reader.read(

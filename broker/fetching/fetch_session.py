@@ -1,18 +1,18 @@
-"""One client's incremental fetches (KIP-227): what it wants to read, and what it has been told.
+"""Fetch session: incremental fetches of one client (KIP-227).
 
-The first fetch of a session names every partition.  Each later one names those of which it wants
-something else now, and those it wants no more.  The answer has a line only for partitions with
+The first fetch of a session names every partition.  Each later fetch names the partitions whose
+request changed, and those to forget.  The response includes only partitions with
 
-    records, an error, a diverging epoch or a closer replica,
-    or a high watermark or a log start that the client has not been told yet.
+    records, an error, a diverging epoch or a preferred read replica,
+    or a high watermark or a log start offset that the client does not know yet.
 
-A partition whose records went out goes to the end of the session, so that none starves behind
-others when answers are full.  Which of them are looked at: stirred_partitions.py.
+A partition whose records were sent moves to the end of the session, so none starves behind others
+when responses are full.  dirty_partitions.py decides which partitions are read.
 
-What nobody knows is wanted all the same: it may be created.  But a client that wants too much of
-that is not worth a session.
+Unknown partitions stay in the session, because they may be created.  But a client with too many of
+them gets no session.
 
-Invariant: every request of a session has the epoch after that of the one before.
+Invariant: every request of a session has the epoch that follows that of the request before.
 Owner: the event loop.
 """
 
@@ -26,20 +26,20 @@ from odradek.broker.replicas.leader_state import FollowerFetchState
 from odradek.protocol.errors import InvalidFetchSessionEpoch
 
 INVALID_SESSION_ID = 0
-#: What asks for a new session, and what ends one or does without.
+#: The epoch that requests a new session, and the one that ends a session or uses none.
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = 2**31 - 1
-#: How many partitions that are not here a session may have.
+#: The number of unknown partitions that a session may have.
 UNKNOWN_PARTITIONS_MAX = 1000
 
 
 def next_epoch(epoch: int) -> int:
-    """Zero is passed over when it wraps around: it would ask for a new session."""
+    """Return the next epoch.  It skips zero when it wraps: zero would request a new session."""
     return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 class FetchSession:
-    """What one client reads, over many requests."""
+    """The partitions that one client fetches with many requests."""
 
     __slots__ = (
         "created_ms",
@@ -64,7 +64,7 @@ class FetchSession:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> None:
-        """``is_privileged``: a follower, whose session consumers do not drive out."""
+        """``is_privileged``: the session of a follower, which consumers cannot evict."""
         self.id = session_id
         self.partitions = partitions
         self.dirty_partitions = dirty_partitions
@@ -74,7 +74,7 @@ class FetchSession:
         self.follower_fetch_state = FollowerFetchState(now_ms)
         #: The epoch that the next request must have.
         self.epoch = next_epoch(INITIAL_EPOCH)
-        #: How many partitions it had when it was last used: what its place in the cache is worth.
+        #: The number of partitions at the last use, which decides about its eviction.
         self.size = len(partitions)
 
     def update(
@@ -95,7 +95,7 @@ class FetchSession:
                 self.dirty_partitions.remove(forgotten_partition)
 
     def move_to_end(self, fetch_partition: FetchPartition) -> None:
-        """Unless it was forgotten while the answer waited."""
+        """Move the partition to the end, unless it was forgotten while the response was pending."""
         key = fetch_partition.key
         if self.partitions.pop(key, None) is not None:
             self.partitions[key] = fetch_partition
@@ -111,7 +111,7 @@ def has_too_many_unknown(fetch_partitions: Sequence[FetchPartition]) -> bool:
 
 
 class SessionlessFetchContext:
-    """All is asked for, all is answered, and nothing is remembered."""
+    """A fetch without a session: all partitions are read and sent, and nothing is cached."""
 
     __slots__ = ("partitions", "session_id")
 
@@ -122,12 +122,12 @@ class SessionlessFetchContext:
         self.session_id = INVALID_SESSION_ID
 
     def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
-        """Those of which the client is to be told."""
+        """Return the partitions to include in the response."""
         return results
 
 
 class IncrementalFetchContext:
-    """What has changed since the last answer."""
+    """An incremental fetch of a session: the response has the changed partitions only."""
 
     __slots__ = (
         "_close_session",
@@ -139,7 +139,7 @@ class IncrementalFetchContext:
     )
 
     def __init__(self, session: FetchSession, close_session: Callable[[int], None]) -> None:
-        """The request has been taken into the session, which ``end`` forgets."""
+        """The session already has the changes of the request; ``close_session`` removes it."""
         self._session = session
         self._close_session = close_session
         self._epoch = session.epoch
@@ -148,7 +148,10 @@ class IncrementalFetchContext:
         self.follower_fetch_state = session.follower_fetch_state
 
     def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
-        """As above; refused if another request of the session has come while this one waited."""
+        """Return the partitions to include in the response.
+
+        Raises InvalidFetchSessionEpoch if another request of the session came meanwhile.
+        """
         session = self._session
         if session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch(

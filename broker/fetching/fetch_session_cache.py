@@ -1,15 +1,16 @@
-"""The sessions of all clients that fetch incrementally, as many as there are slots for.
+"""Fetch session cache: the fetch sessions of all clients, with a limited number of slots.
 
-When all slots are taken, a new session gets one by driving out
+When all slots are in use, a new session evicts
 
-    the one that was not used for longest, if that is longer ago than ``eviction_ms``;
-    else the smallest of those it may drive out, if it is larger than that itself
+    the least recently used session, if its last use is longer ago than ``eviction_ms``; or
+    the smallest session that it may evict, if the new one is larger.
 
-and goes without a session otherwise: such a client asks for everything every time.  Followers are
-privileged: they count as larger than every consumer, and may drive out any consumer.  All others
-are safe from each other, and followers from followers, until they are older than ``eviction_ms``.
+If neither exists, the client gets no session and sends full fetches.  The session of a follower is
+privileged: it counts as larger than that of every consumer and may evict any consumer's.  A
+consumer cannot evict a consumer, nor a follower a follower, before the session has been in use for
+``eviction_ms``.
 
-Finding the smallest goes through all sessions, but only when every slot is taken and in use.
+The search for the smallest checks all sessions, but only when every slot is taken and in use.
 
 Owner: the event loop.
 """
@@ -49,13 +50,13 @@ from odradek.protocol.errors import (
     InvalidFetchSessionEpoch,
 )
 
-#: Kafka's, which has no setting for it.
+#: The same as in Kafka, which has no setting for it.
 EVICTION_MS = 120_000
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 class FetchSessionCache:
-    """Sessions by id, the one that was not used for longest first."""
+    """Sessions by id, the least recently used first."""
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class FetchSessionCache:
         return sum(session.size for session in self._sessions.values())
 
     def new_context(self, request: FetchRequest, version: int) -> FetchContext:
-        """What a request asks for, together with what its session knows.
+        """Return the partitions of a request, combined with those of its session.
 
-        Refused if there is no such session, or if the request is not the next one in it.
+        Raises an error if the session does not exist, or if the epoch is not the next one.
         """
         uses_topic_ids = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return self._new_context(
@@ -92,7 +93,7 @@ class FetchSessionCache:
         )
 
     async def new_context_sliced(self, request: FetchRequest, version: int) -> FetchContext:
-        """The same, for a request that asks for much."""
+        """Like ``new_context``, in time slices for a request with many partitions."""
         uses_topic_ids = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         requested = await parse_fetch_partitions_sliced(request, uses_topic_ids=uses_topic_ids)
         return self._new_context(request, requested, uses_topic_ids=uses_topic_ids)
@@ -155,7 +156,7 @@ class FetchSessionCache:
         *,
         uses_topic_ids: bool,
     ) -> FetchSession | None:
-        """None if there is no slot for it."""
+        """Return None if there is no slot for it."""
         now_ms, is_privileged = self._now_ms(), requester.is_follower
         is_full = len(self._sessions) >= self._slots
         if is_full and not self._try_evict(
@@ -208,13 +209,13 @@ class FetchSessionCache:
         self.evicted_count += 1
 
     def _close_session(self, session_id: int) -> None:
-        """If there is one: nothing of it stays behind at its partitions."""
+        """Close the session if it exists, and unregister its watchers."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.dirty_partitions.close()
 
     def _new_session_id(self) -> int:
-        """At random, lest a client that was restarted, or misled, hits upon another's."""
+        """Return a random id, so a restarted or faulty client does not hit another's session."""
         while True:
             session_id = randrange(INVALID_SESSION_ID + 1, 2**31)
             if session_id not in self._sessions:
@@ -222,7 +223,7 @@ class FetchSessionCache:
 
 
 class FullFetchContext:
-    """All is asked for, all is answered, and remembered in a new session if there is a slot."""
+    """A full fetch: all partitions are read and sent, and cached if there is a session slot."""
 
     __slots__ = ("_cache", "_requester", "_uses_topic_ids", "partitions", "session_id")
 
@@ -243,7 +244,7 @@ class FullFetchContext:
         self._uses_topic_ids = uses_topic_ids
 
     def select_response_partitions(self, results: list[FetchPartition]) -> list[FetchPartition]:
-        """Those of which the client is to be told; ``session_id`` stands from then on."""
+        """Return the partitions to include in the response, and set ``session_id``."""
         if has_too_many_unknown(results):
             return results
         session = self._cache.maybe_create_session(
@@ -258,12 +259,12 @@ class FullFetchContext:
         return results
 
 
-#: ``wanted`` is to be read; ``settle`` says of what is found what the client is to be told.
+#: ``partitions`` are to be read; ``select_response_partitions`` selects those to send.
 FetchContext = SessionlessFetchContext | FullFetchContext | IncrementalFetchContext
 
 
 def replica_id_of(request: FetchRequest) -> int:
-    """Who asks: a broker's id, or one below zero; versions from 15 on have it elsewhere."""
+    """Return the broker id of a follower, or a negative id; version 15 moved the field."""
     return max(request.replica_id, request.replica_state.replica_id)
 
 

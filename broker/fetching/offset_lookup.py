@@ -1,13 +1,16 @@
-"""Which offset of a partition may somebody see for a timestamp, its start or its end?
+"""Offset lookup: finds the offset of a partition for a timestamp, or its start or end offset.
 
-    -1 latest            up to where the asker may read
-    -2 earliest          the log's start
-    -3 largest timestamp the record that has it
-    -4 earliest local    the log's start: nothing is stored elsewhere
+Kafka: Partition.fetchOffsetForTimestamp, for ListOffsets requests.
+
+    -1 latest            the end of the records that the requester may read
+    -2 earliest          the log start offset
+    -3 max timestamp     the record with the largest timestamp
+    -4 earliest local    the log start offset: there is no tiered storage
     -5 latest tiered     none, for the same reason
 
-What lies beyond the asker's sight is not found.  While a new leader's high watermark has not come
-to where its epoch began, that may be wrong by the next moment: OffsetNotAvailable (KIP-207).
+Offsets beyond the isolation of the requester are not found.  While the high watermark of a new
+leader is below the start offset of its epoch, such a result may soon be wrong: the lookup then
+raises OffsetNotAvailable (KIP-207).
 
 Owner: the event loop.
 """
@@ -34,15 +37,15 @@ _NO_OFFSET = TimestampAndOffset(-1)
 
 @dataclass(frozen=True, slots=True)
 class FetchIsolation:
-    """How much of a log somebody may see, and of whose."""
+    """How much of a log a requester may read, and whether the leader must serve it."""
 
-    is_bounded: bool = True  # to what consumers may read
+    is_bounded: bool = True  # by the high watermark or the last stable offset
     is_read_committed: bool = False
     needs_leader: bool = True
 
 
 class OffsetLookup:
-    """Looks for offsets in one partition."""
+    """Finds offsets in one partition."""
 
     def __init__(
         self, partition: Partition, isolation: FetchIsolation, search: BatchLookup = find_in_batch
@@ -54,7 +57,7 @@ class OffsetLookup:
     def find_offset(
         self, timestamp: int, *, current_leader_epoch: int
     ) -> TimestampAndOffset | None:
-        """None if there is nothing so young, or nothing of it that the asker may see."""
+        """Return None if no record is that recent, or none that the requester may read."""
         partition = self._partition
         self._check_leader(current_leader_epoch)
         end = partition.readable_end_offset(
@@ -79,7 +82,7 @@ class OffsetLookup:
             return result
 
     def legacy_offsets_before(self, timestamp: int, *, max_offsets: int, now_ms: int) -> list[int]:
-        """Where segments begin that are no younger, newest first, as the oldest version asks."""
+        """Return base offsets of segments that are not newer, newest first (version 0)."""
         self._check_leader()
         if max_offsets < 0:
             raise KafkaError(f"max_num_offsets={max_offsets}: must not be negative")

@@ -1,11 +1,13 @@
-"""What a fetch finds in one partition: records, or why there are none.
+"""Partition reader: reads one partition for a fetch, and returns its records or raises an error.
 
-    found        it is here, and of the topic that is meant
-    role         who reads must know the right leader epoch, and may have to ask the leader
-    divergence   a reader that has records of an epoch that ended earlier here must cut them first
-    records      from the batch that holds the offset on, up to what the reader may see
+The steps are
 
-Records stay in their file: a line has a region of it.
+    find         the partition is on this broker, and has the requested topic id
+    leader       the requested leader epoch is current; this broker must lead if that is required
+    divergence   a requester with records of an epoch that ended earlier here must truncate first
+    records      from the batch with the fetch offset, up to the end that the requester may read
+
+Records stay in their file: the response has a region of the file.
 
 Owner: the event loop.
 """
@@ -47,19 +49,19 @@ EMPTY_RECORDS = b""
 INVALID_HIGH_WATERMARK = -1
 _LAST_VERSION_WITH_HARD_LIMITS = 2
 _FIRST_VERSION_WITH_STORAGE_ERRORS = 6
-#: The beginning of a batch in every format: its offset, and the size of what follows.
+#: The beginning of a batch in every format: its offset, and the size of the rest.
 _BATCH_SIZE_FIELD = Struct(">8xi")
 _DivergingEpoch = PartitionResponse.EpochEndOffset
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that reading needs."""
+    """The part of the replica manager that reading uses."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 class TopicMetadata(Protocol):
-    """The part of the cluster's picture that reading needs."""
+    """The part of the metadata cache that reading uses."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
@@ -68,7 +70,7 @@ class TopicMetadata(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchPolicy:
-    """What a broker serves at most, holds back from followers, and sends consumers away for."""
+    """Fetch policy of the broker: maximum bytes, follower throttling and replica selection."""
 
     fetch_max_bytes: int
     leader_quota: ReplicationQuotaManager
@@ -77,14 +79,14 @@ class FetchPolicy:
 
 @dataclass(slots=True)
 class FetchParams:
-    """What holds for all partitions of one fetch; treat as immutable."""
+    """Parameters of all partitions of one fetch; treat as immutable."""
 
     version: int
-    replica_id: int  # a follower's; below zero it is a consumer
-    replica_epoch: int  # in which the follower is registered, if it tells
+    replica_id: int  # of a follower; negative for a consumer
+    replica_epoch: int  # the broker epoch of the follower, if the request has it
     max_bytes: int
     min_bytes: int
-    is_read_committed: bool  # only what no open transaction can undo
+    is_read_committed: bool  # up to the last stable offset
     needs_leader: bool
     client_metadata: ClientMetadata
 
@@ -97,7 +99,7 @@ class FetchParams:
         return self.version <= _LAST_VERSION_WITH_HARD_LIMITS
 
     def error_code(self, error: KafkaError) -> int:
-        """Old consumers do not know that a disk can fail; they are sent to look for the leader."""
+        """Return the error code; old consumers get NOT_LEADER_OR_FOLLOWER for storage errors."""
         is_too_new = isinstance(error, KafkaStorageError)
         if is_too_new and self.version < _FIRST_VERSION_WITH_STORAGE_ERRORS:
             return NotLeaderOrFollower.error_code.code
@@ -105,7 +107,7 @@ class FetchParams:
 
 
 class PartitionReader:
-    """Reads partitions, one after the other, on the same terms."""
+    """Reads partitions one by one, with the same parameters."""
 
     __slots__ = (
         "_leader_quota",
@@ -131,7 +133,7 @@ class PartitionReader:
     def read(
         self, fetch_partition: FetchPartition, remaining_bytes: int, *, at_least_one: bool
     ) -> PartitionResponse:
-        """At most as many bytes as are left, unless at least one batch is to be read."""
+        """Read at most ``remaining_bytes``, but one complete batch if ``at_least_one``."""
         partition_request, params = fetch_partition.partition_request, self.params
         partition = self._find_partition(fetch_partition)
         leader_state = self._check_leader_state(partition, partition_request)
@@ -175,12 +177,12 @@ class PartitionReader:
         return self._read_records(partition, partition_request, limit_bytes, up_to, at_least_one)
 
     def _should_throttle(self, partition: Partition, leader_state: LeaderState | None) -> bool:
-        """A follower that is in sync never is."""
+        """Whether to throttle the follower; one in the ISR never is."""
         is_in_sync = leader_state is not None and self.params.replica_id in leader_state.isr
         return not is_in_sync and self._leader_quota.should_throttle(partition.topic_partition)
 
     def record_sent_bytes(self, fetch_partitions: Iterable[FetchPartition]) -> None:
-        """What a follower is sent counts, in sync or not."""
+        """Record the bytes sent to a follower, in the ISR or not."""
         if not self.params.is_follower:
             return
         for fetch_partition in fetch_partitions:
@@ -200,7 +202,7 @@ class PartitionReader:
         partition_response: PartitionResponse,
         follower_fetch_state: FollowerFetchState | None,
     ) -> None:
-        """What a follower asks for tells what it has, unless that has to be cut."""
+        """Record the fetch offset as the follower's log end offset, unless it must truncate."""
         partition_request = fetch_partition.partition_request
         if fetch_partition.partition is not None and partition_response.diverging_epoch.epoch < 0:
             fetch_partition.replica_state = fetch_partition.partition.update_follower_fetch_state(
@@ -219,7 +221,7 @@ class PartitionReader:
         leader_state: LeaderState,
         follower_fetch_state: FollowerFetchState,
     ) -> bool:
-        """Whether a follower that asks again has been noted to have all, as all others have."""
+        """Whether the follower is recorded at the log end, and the whole ISR has caught up."""
         replica_state, partition = fetch_partition.replica_state, fetch_partition.partition
         return (
             replica_state is not None
@@ -235,7 +237,8 @@ class PartitionReader:
         self, fetch_partition: FetchPartition, error: KafkaError
     ) -> PartitionResponse:
         fetch_partition.leader_state = None
-        fetch_partition.leave_session()  # that its session asks says nothing of this partition any more
+        # An error says nothing about this partition's position in its fetch session.
+        fetch_partition.leave_session()
         return PartitionResponse(
             partition_index=fetch_partition.partition_request.partition,
             error_code=self.params.error_code(error),
@@ -245,7 +248,7 @@ class PartitionReader:
         )
 
     def has_records_in_later_segment(self, fetch_partition: FetchPartition) -> bool:
-        """Whether a later segment has readable records too: one read ends with its segment."""
+        """Whether a later segment has readable records too; a read ends with its segment."""
         response, partition = fetch_partition.partition_response, fetch_partition.partition
         if response is None or not response.records or partition is None:
             return False
@@ -255,7 +258,7 @@ class PartitionReader:
         )
 
     def _find_partition(self, fetch_partition: FetchPartition) -> Partition:
-        """The partition, if it is here and of the topic that is meant."""
+        """Return the partition if it is on this broker and has the requested topic id."""
         index = fetch_partition.partition_request.partition
         if fetch_partition.topic is None:
             fetch_partition.topic = self._metadata_cache.topic_name(fetch_partition.topic_id)
@@ -278,9 +281,9 @@ class PartitionReader:
     def _check_leader_state(
         self, partition: Partition, partition_request: PartitionRequest
     ) -> LeaderState | None:
-        """None where a consumer reads from a follower."""
+        """Return the leader state, or None if a consumer reads from a follower."""
         params = self.params
-        # All below zero stands for none here; elsewhere only -1 does.
+        # Every negative epoch means none here; elsewhere only -1 does.
         known_epoch = max(NO_LEADER_EPOCH, partition_request.current_leader_epoch)
         if not params.needs_leader:
             partition.check_current_leader_epoch(known_epoch)
@@ -288,7 +291,7 @@ class PartitionReader:
         leader_state = partition.require_leader(known_epoch)
         is_other = params.replica_id != partition.leader_id
         if params.is_follower and not (is_other and params.replica_id in leader_state.replicas):
-            # It may know of its assignment before we do: it should ask again.
+            # The follower may learn about its assignment before this leader does: it should retry.
             error_type = (
                 NotLeaderOrFollower if known_epoch == NO_LEADER_EPOCH else UnknownLeaderEpoch
             )
@@ -337,7 +340,7 @@ class PartitionReader:
         )
 
     def _has_whole_batch(self, records: FileRegion) -> bool:
-        """Whether the first batch is, or need not be."""
+        """Whether the first batch is complete, or may be incomplete."""
         if self.params.has_hard_limits or not records.length:
             return True
         if records.length < _BATCH_SIZE_FIELD.size:
@@ -349,7 +352,7 @@ class PartitionReader:
 def _find_diverging_epoch(
     partition: Partition, partition_request: PartitionRequest
 ) -> _DivergingEpoch | None:
-    """Where the logs part, if the reader has records that are not in this one (KIP-595)."""
+    """Return the end of the last common epoch if the logs have diverged (KIP-595)."""
     log, epoch = partition.log, partition_request.last_fetched_epoch
     end = log.leader_epoch_cache.end_offset_for(epoch, log_end_offset=log.log_end_offset)
     if end == UNDEFINED_EPOCH_END:

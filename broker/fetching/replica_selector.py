@@ -1,8 +1,9 @@
-"""Which replica stands closest to a consumer?  (KIP-392)
+"""Replica selector: selects the preferred read replica of a consumer (KIP-392).
 
-A consumer says in which rack it is, and the leader sends it to a follower there, if one is in sync
-and has what it asks for: of several the one that has most.  The follower serves it up to the high
-watermark that it knows of.  A consumer that the follower has nothing for comes back to the leader.
+A consumer states its rack, and the leader redirects it to a follower in that rack, if one is in the
+ISR and has the fetch offset.  Of several it selects the one with the highest log end offset.  The
+follower serves the consumer up to the high watermark that it knows.  If the follower has nothing
+for the consumer, the consumer returns to the leader.
 
 Owner: the event loop.
 """
@@ -18,21 +19,21 @@ from odradek.broker.replicas.leader_state import LeaderState
 
 
 class ClusterMetadata(Protocol):
-    """Where brokers are, for clients of a listener."""
+    """The part of the metadata cache that selection uses: brokers by listener."""
 
     def nodes(self, listener: str, /) -> Mapping[int, Node]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """From where a consumer reads: its rack, empty if it does not say, and how it comes here."""
+    """The rack of a consumer, empty if unknown, and the listener that it uses."""
 
     rack_id: str
     listener: str
 
 
 class RackAwareReplicaSelector:
-    """What Kafka calls the rack-aware selector of replicas."""
+    """Kafka: RackAwareReplicaSelector."""
 
     def __init__(self, metadata_cache: ClusterMetadata) -> None:
         self._metadata_cache = metadata_cache
@@ -40,7 +41,7 @@ class RackAwareReplicaSelector:
     def select(
         self, leader_state: LeaderState, client_metadata: ClientMetadata, offset: int
     ) -> int | None:
-        """Closer than the leader; None if none is."""
+        """Return a follower in the consumer's rack; None if the leader should serve."""
         if not client_metadata.rack_id:
             return None
         nodes = self._metadata_cache.nodes(client_metadata.listener)

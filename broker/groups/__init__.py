@@ -1,20 +1,23 @@
-"""Groups of consumers: who is in them, what each member is to read, and how far they have read.
+"""The group coordinator: group membership, partition assignment and committed offsets.
 
-Each partition of ``__consumer_offsets`` that this broker leads is a shard: the groups whose ids
-hash to it, and the offsets of those ids.  A group is of one kind or the other; offsets belong to an
-id, whether there is a group of that id or not.
+Each partition of ``__consumer_offsets`` that this broker leads is one shard.  A shard holds the
+groups whose ids hash to the partition, and the offsets committed under those ids.  A group is a
+classic group or a consumer group.  Offsets belong to a group id; they exist with or without a group
+of that id.
 
-    coordinator.py      the shards, and which of them a group is in
-    shard.py            one partition's groups and offsets, and its log
-    world.py            what groups need of the world: time, ids, settings
-    home.py             what a group needs of its shard
-    group.py            what a group of any kind can tell
-    records.py          keys and values of the log, and what each is applied to
+Kafka: GroupCoordinatorService, GroupCoordinatorShard, GroupMetadataManager, OffsetMetadataManager.
+
+    coordinator.py      the shards, and the lookup of a group's shard
+    shard.py            the groups and offsets of one partition, and its log
+    context.py          the clock, id generator and settings that groups use
+    owning_shard.py     the part of a shard that a group uses
+    group.py            the interface that classic and consumer groups share
+    records.py          keys and values of offsets and classic groups in the log
     offsets.py          the offsets of one group id, committed and pending
-    committing.py       OffsetCommit and its transactional twin, OffsetDelete
-    old_offsets.py      where the oldest clients keep theirs: in the metadata store
-    offset_expiry.py    when an offset is forgotten, and a group with it
-    deadline.py         a moment that keeps being put off
+    offset_commits.py   OffsetCommit, TxnOffsetCommit and OffsetDelete
+    zookeeper_offsets.py    offsets that OffsetCommit v0 stores in ZooKeeper
+    offset_expiry.py    expiration of offsets, and of groups without offsets
+    expiration_timer.py     a timer that a heartbeat resets
     classic/            groups whose leader assigns: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
-    consumer/           groups to which the broker assigns (KIP-848): ConsumerGroupHeartbeat
+    consumer/           groups whose broker assigns (KIP-848): ConsumerGroupHeartbeat
 """

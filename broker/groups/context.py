@@ -1,4 +1,4 @@
-"""What groups need of the world: time, ids, settings.  Tests have a world of their own.
+"""The dependencies of all groups: clock, event loop, id generator, settings.  Tests pass fakes.
 
 Owner: the event loop.
 """
@@ -18,29 +18,29 @@ from odradek.broker.settings.groups import GroupSettings
 
 
 class EventLoop(EventLoopTimers, Protocol):
-    """The part of an event loop that is needed: time that never jumps, and futures."""
+    """The part of an event loop that groups use: a monotonic clock, timers and futures."""
 
     def create_future(self) -> asyncio.Future[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """Shared by all groups of a broker."""
+    """The dependencies that all groups of a broker share."""
 
     settings: GroupSettings
     loop: EventLoop
-    #: The system's clock, for what is written down.
+    #: The wall clock in ms, for timestamps in records.
     now_ms: Callable[[], int]
-    #: Makes the part of a member's id that nobody else has.
+    #: Returns the unique part of a member id.
     new_uuid: Callable[[], str]
     consumer_settings: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)
-    #: The cluster's topics, to be assigned.
+    #: The topics of the cluster, which assignors assign.
     topics_provider: TopicsProvider = field(
         default_factory=lambda: TopicsProvider(MetadataSnapshot)
     )
-    #: Groups of the consumer protocol that have settings of their own.
+    #: Consumer groups with overridden settings, by group id.
     group_configs: Mapping[str, OneGroupSettings] = field(default_factory=dict)
 
     def group_settings_for(self, group_id: str) -> OneGroupSettings | ConsumerGroupSettings:
-        """How long members may be silent, and how often they are to be heard."""
+        """Return the session timeout and heartbeat interval settings of a consumer group."""
         return self.group_configs.get(group_id, self.consumer_settings)

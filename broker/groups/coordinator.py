@@ -1,10 +1,13 @@
-"""The coordinator of groups: its shards, and which of them a group is in.
+"""The group coordinator: its shards, and the lookup of a group's shard.
 
-Whatever is asked of a group is asked of its shard, if this broker has it and has loaded it; who
-asks elsewhere is told NOT_COORDINATOR, and looks for the coordinator again.
+A request for a group goes to the group's shard, if this broker leads the shard's partition and has
+loaded it.  Otherwise the request fails, for example with NOT_COORDINATOR, and the client looks for
+the coordinator again.
 
-The empty id is no name for a group with members.  Offsets may be kept under it all the same, and
-whoever kept them may see and delete them.
+A group with members needs a non-empty id.  Offsets may be committed, fetched and deleted under the
+empty id.
+
+Kafka: GroupCoordinatorService.
 
 Owner: the event loop.
 """
@@ -28,7 +31,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class GroupCoordinator:
-    """All groups that this broker coordinates."""
+    """All groups that this broker coordinates, by shard."""
 
     def __init__(
         self,
@@ -50,24 +53,24 @@ class GroupCoordinator:
         return iter(self.runtime)
 
     def shard(self, group_id: str) -> GroupCoordinatorShard:
-        """Of any id; raises what whoever asks is told if it is not here."""
+        """Return the shard of any group id; raise KafkaError if it is not loaded on this broker."""
         return self.runtime.shard(self.lookup.known_partition_for(group_id))
 
     def find_shard(self, group_id: str) -> GroupCoordinatorShard | None:
-        """None if it is not here."""
+        """Return the shard of a group id, or None if it is not loaded on this broker."""
         try:
             return self.shard(group_id)
         except KafkaError:
             return None
 
     def shard_for_nonempty_id(self, group_id: str) -> GroupCoordinatorShard:
-        """Of a group that may have members."""
+        """Return the shard of a group that may have members; raise InvalidGroupId for ""."""
         if not group_id:
             raise InvalidGroupId()
         return self.shard(group_id)
 
     def evict_unused_regexes(self) -> None:
-        """If there are many whose topics are remembered."""
+        """Remove regexes that no group subscribes to, if the regex cache is over its capacity."""
         cache = self.context.topics_provider.regex_cache
         if cache.is_over_capacity:
             groups = (group for shard in self.runtime for group in shard.groups.values())
@@ -81,14 +84,21 @@ class GroupCoordinator:
     def on_transaction_completed(
         self, partition_index: int, producer_id: int, *, is_commit: bool
     ) -> None:
-        """A marker is in partition ``index`` of the log; perhaps after what is being loaded."""
+        """Complete a transaction: its marker is in ``partition_index`` of the log.
+
+        If that partition is still loading, the marker may follow the records that are being read;
+        the shard is updated when it is loaded.
+        """
         self.runtime.run_when_loaded(
             partition_index,
             lambda shard: shard.complete_transaction(producer_id, is_commit=is_commit),
         )
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """Their offsets go too; not what is committed meanwhile, for a topic of the same name."""
+        """Remove the offsets of deleted partitions.
+
+        Offsets that are committed from now on stay: they may be for a new topic of the same name.
+        """
         self._start_offset_removal(partitions, [*self.runtime])
         self.runtime.run_after_pending_loads(
             lambda shard: self._start_offset_removal(partitions, [shard])
@@ -116,7 +126,7 @@ class GroupCoordinator:
         )
 
     async def cleanup_group_metadata(self) -> None:
-        """Offsets that nobody uses any more, and groups that are left without."""
+        """Remove expired offsets, and empty groups without offsets."""
         await _run_sliced(
             step
             for shard in self.runtime
@@ -125,7 +135,7 @@ class GroupCoordinator:
         )
 
     async def close(self) -> None:
-        """No timer is left, and nobody who waits."""
+        """Cancel all timers and complete all waiting requests."""
         self.runtime.close()
 
 

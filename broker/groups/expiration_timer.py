@@ -1,11 +1,12 @@
-"""A moment that keeps being put off: the end of a session, unless there is a heartbeat.
+"""A timer that is reset again and again, such as the session timeout that each heartbeat resets.
 
-Putting it off costs an assignment: the timer stays where it is, and when it rings too early, it is
-set again.  So a thousand members that send heartbeats have a thousand timers that hardly ever ring.
+A reset is cheap: it only stores the new deadline.  The event loop's timer stays scheduled; when it
+fires too early, it is scheduled again for the deadline.  A thousand members that send heartbeats
+therefore have a thousand loop timers that rarely fire.
 
-A loop that was held up, or a process that was stopped for a while, finds that moments have passed
-while the heartbeats are still unread.  So whoever is late gives the others a moment to be heard,
-once.
+After the event loop was blocked, or the process was suspended, deadlines may have passed while
+heartbeats are still unread in the socket buffers.  A timer that fires late therefore grants one
+grace period before it expires.
 
 Owner: the event loop.
 """
@@ -15,18 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-#: How late a timer may ring before it is no longer the member's fault.
+#: A timer that fires later than this grants a grace period, which is as long.
 _GRACE_S = 0.1
 
 
 class TimerHandle(Protocol):
-    """What can be called off."""
-
     def cancel(self) -> None: ...
 
 
 class EventLoopTimers(Protocol):
-    """The part of an event loop that keeps time."""
+    """The part of an event loop that timers use."""
 
     def time(self) -> float: ...
 
@@ -34,7 +33,7 @@ class EventLoopTimers(Protocol):
 
 
 class ExpirationTimer:
-    """``passed`` is called once, unless it was called off or put off before."""
+    """Calls ``on_expired`` once when the timeout has passed, unless it is reset or cancelled."""
 
     __slots__ = ("_expires_at", "_fires_at", "_handle", "_has_used_grace", "_loop", "_on_expired")
 
@@ -50,7 +49,7 @@ class ExpirationTimer:
         return self._handle is not None
 
     def reset(self, *, timeout_ms: int) -> None:
-        """To so long from now."""
+        """Set the deadline to ``timeout_ms`` from now."""
         self._expires_at = at = self._loop.time() + timeout_ms / 1000
         self._has_used_grace = False
         if self._handle is None:
@@ -65,7 +64,7 @@ class ExpirationTimer:
             self._handle = None
 
     def _schedule(self, at: float) -> None:
-        # Not every loop's timers tell when they ring.
+        # Not every event loop's timer handle has `when()`.
         self._fires_at = at
         self._handle = self._loop.call_at(at, self._fire)
 

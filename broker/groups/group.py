@@ -1,4 +1,6 @@
-"""What a group of any kind can tell, to whoever keeps offsets, lists groups or deletes them.
+"""The interface that classic and consumer groups share, for offsets and for admin requests.
+
+Kafka: Group.
 
 Owner: the event loop.
 """
@@ -12,25 +14,25 @@ from odradek.broker.groups.offsets import OffsetAndMetadata
 
 
 class GroupType(Enum):
-    """As ListGroups tells it."""
+    """The value is the group type in ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Committer(NamedTuple):
-    """Who commits, as the request has it."""
+    """The member fields of a request that commits offsets."""
 
     member_id: str
     instance_id: str | None
-    #: Of a consumer group, the member's epoch.
+    #: For a consumer group this is the member epoch.
     generation_or_member_epoch: int
-    #: Whether the request is of a version that has epochs.
+    #: Whether the request version has member epochs.
     supports_member_epochs: bool = True
 
     @property
     def is_member(self) -> bool:
-        """Whether a member is named; else somebody commits from outside."""
+        """Whether the request names a member; otherwise it comes from an admin or simple client."""
         return (
             self.generation_or_member_epoch >= 0
             or bool(self.member_id)
@@ -39,7 +41,7 @@ class Committer(NamedTuple):
 
 
 class Group(Protocol):
-    """Of any kind."""
+    """A classic or a consumer group."""
 
     @property
     def id(self) -> str: ...
@@ -49,7 +51,7 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As clients are told."""
+        """The state as DescribeGroups and ListGroups return it."""
 
     @property
     def protocol_type(self) -> str:
@@ -57,30 +59,36 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, and so may be deleted, even if somebody was told an id."""
+        """Whether the group has no members; pending member ids do not count.
+
+        An empty group may be deleted.
+        """
 
     def validate_offset_commit(self, committer: Committer, *, is_transactional: bool) -> None:
-        """Refuse whoever may not commit; who may has shown that it is alive."""
+        """Raise KafkaError if the committer may not commit.
+
+        A classic group also resets the member's session timer, except in a transactional commit.
+        """
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse whoever may not ask for offsets."""
+        """Raise KafkaError if the member may not fetch offsets."""
 
     def validate_offset_delete(self) -> None:
-        """Refuse where nobody can tell which offsets the members need."""
+        """Raise KafkaError if the topics that the members need are unknown."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether its offsets must stay; true if the group does not know."""
+        """Whether members use offsets of the topic; True if the subscription is unknown."""
 
     def offset_expiration_base_ms(
         self, topic: str, offset_and_metadata: OffsetAndMetadata
     ) -> int | None:
-        """Since when nobody uses the commit, in ms; None if somebody may."""
+        """Return the time in ms from which the retention counts; None if the offset must stay."""
 
     def tombstone_keys(self) -> list[bytes]:
-        """The keys of its records in the log, if there are any."""
+        """Return the keys of the group's records in the log; empty if it has none."""
 
     def on_loaded(self) -> None:
-        """It has been loaded: sessions begin to count."""
+        """Start the session timers: the shard has loaded the group."""
 
     def on_unloaded(self) -> None:
-        """It is no longer ours, or no longer at all: who waits is told, and no timer is left."""
+        """Cancel all timers and complete waiting requests: the group moved away or was deleted."""

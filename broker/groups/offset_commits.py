@@ -1,7 +1,9 @@
-"""Offsets committed and deleted: decided, written to the group's log, applied.
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete: decide, append to the group's log, apply.
 
-What is written is applied at once.  Whoever committed, and whoever asks for offsets, is answered
-when it is replicated: an offset that was told is never lost.
+Records are applied as soon as they are appended.  OffsetCommit and OffsetFetch send their responses
+when the records are replicated: an offset that a client has seen is never lost.
+
+Kafka: OffsetMetadataManager.
 
 Owner: the event loop.
 """
@@ -38,14 +40,15 @@ from odradek.protocol.errors import (
 from odradek.storage.producer_state.verification_guards import VerificationGuard
 from odradek.storage.unified_log import LogAppendInfo
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: So many offsets are deleted at once: far from the size that a batch may have, and in a turn.
+#: The maximum number of tombstones in one batch: far below the maximum batch size, and short enough
+#: for one time slice.
 MAX_TOMBSTONES_PER_BATCH = 500
 
 
 class OffsetCommitEntry(NamedTuple):
-    """What is to be committed."""
+    """An offset to commit."""
 
     partition: TopicPartitionTuple
     offset: int
@@ -56,7 +59,10 @@ class OffsetCommitEntry(NamedTuple):
 
 
 class TransactionalProducer(NamedTuple):
-    """Whose transaction, and what its first commit here has to present."""
+    """The producer of a transactional commit.
+
+    ``guard`` is the verification guard that the transaction's first commit in this partition needs.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -69,7 +75,10 @@ def commit_offsets(
     committer: Committer,
     commits: Sequence[OffsetCommitEntry],
 ) -> LogAppendInfo | None:
-    """Raises what the group or its log says against it; None if there was nothing to write."""
+    """Append and apply the commits; return None if there are none.
+
+    Raise KafkaError if the group rejects the committer or the append fails.
+    """
     _validate_offset_commit(shard, group_id, committer)
     if not commits:
         return None
@@ -96,16 +105,17 @@ def commit_transactional_offsets(
     producer: TransactionalProducer,
     commits: Sequence[OffsetCommitEntry],
 ) -> LogAppendInfo | None:
-    """As ``commit``, but pending until the producer's marker comes."""
+    """Like ``commit_offsets``, but the offsets are pending until the transaction marker arrives."""
     try:
         _validate_offset_commit(shard, group_id, committer, is_transactional=True)
     except StaleMemberEpoch as stale:
-        raise IllegalGeneration(stale.message) from stale  # which is what producers know
+        # Producers do not know StaleMemberEpoch.
+        raise IllegalGeneration(stale.message) from stale
     if not commits:
         return None
     producer_id = producer.producer_id
     if producer_id < 0 or producer.producer_epoch < 0:
-        raise KafkaError("a transaction of no producer")
+        raise KafkaError("producer id and producer epoch of a transaction: must be at least 0")
     try:
         append_info = shard.log.append_in_transaction(
             _records(group_id, commits),
@@ -130,7 +140,7 @@ def commit_transactional_offsets(
 
 
 async def wait_until_replicated(shard: GroupCoordinatorShard, append_info: LogAppendInfo) -> None:
-    """Raises what whoever committed is told."""
+    """Wait until the append is replicated; raise the error for the committing client."""
     try:
         await shard.log.wait_until_replicated(append_info)
     except KafkaError as error:
@@ -138,7 +148,7 @@ async def wait_until_replicated(shard: GroupCoordinatorShard, append_info: LogAp
 
 
 def verification_error(error: ErrorCode) -> KafkaError:
-    """What whoever commits in a transaction is told if its coordinator does not know of it."""
+    """Return the error for the client if its transaction coordinator rejects the transaction."""
     return map_append_error(KafkaError(error_code=error), OFFSET_COMMIT_ERRORS)
 
 
@@ -149,14 +159,14 @@ def _validate_offset_commit(
     *,
     is_transactional: bool = False,
 ) -> None:
-    """Whoever commits from outside needs no group."""
+    """Check the committer; a commit without a generation needs no group."""
     group = shard.groups.get(group_id)
     if group is not None:
         group.validate_offset_commit(committer, is_transactional=is_transactional)
     elif committer.generation_or_member_epoch >= 0 and group_id in shard.offsets:
         raise UnknownMemberId()
     elif committer.generation_or_member_epoch >= 0:
-        raise IllegalGeneration()  # of a group that is gone
+        raise IllegalGeneration()  # the group no longer exists
 
 
 def _records(group_id: str, commits: Iterable[OffsetCommitEntry]) -> list[KeyValue]:
@@ -176,7 +186,7 @@ def _records(group_id: str, commits: Iterable[OffsetCommitEntry]) -> list[KeyVal
 
 
 def check_group_exists(shard: GroupCoordinatorShard, group_id: str) -> Group | None:
-    """The group, if it ever had members; raises GroupIdNotFound if there are no offsets either."""
+    """Return the group, or None if only offsets exist; raise GroupIdNotFound if neither exists."""
     group = shard.groups.get(group_id)
     if group is None and group_id not in shard.offsets:
         raise GroupIdNotFound(f"Group {group_id} not found.")
@@ -186,7 +196,7 @@ def check_group_exists(shard: GroupCoordinatorShard, group_id: str) -> Group | N
 def delete_offsets(
     shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
 ) -> dict[TopicPartitionTuple, KafkaError | None]:
-    """What becomes of each; raises what stands against all of it."""
+    """Return the error or None for each partition; raise KafkaError if the request fails."""
     group = check_group_exists(shard, group_id)
     if group is not None:
         group.validate_offset_delete()
@@ -206,7 +216,10 @@ def delete_offsets(
 def _remove_offsets_batch(
     shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
 ) -> int:
-    """Delete what there is at these places; how many there were.  Raises what the log does."""
+    """Delete the offsets of the partitions in one batch; return how many existed.
+
+    Raise KafkaError if the append fails.
+    """
     offsets = shard.offsets.get(group_id)
     existing = (
         [] if offsets is None else [partition for partition in partitions if offsets.has(partition)]
@@ -244,7 +257,7 @@ def _committed_before(
 def remove_offsets(
     shard: GroupCoordinatorShard, group_id: str, partitions: Sequence[TopicPartitionTuple]
 ) -> int:
-    """All of them, some at a time, in one go."""
+    """Delete the offsets in batches, without yielding; return how many existed."""
     return sum(
         _remove_offsets_batch(shard, group_id, partitions[start : start + MAX_TOMBSTONES_PER_BATCH])
         for start in range(0, len(partitions), MAX_TOMBSTONES_PER_BATCH)
@@ -252,14 +265,14 @@ def remove_offsets(
 
 
 def maybe_delete_group(shard: GroupCoordinatorShard, group_id: str) -> None:
-    """One that is empty, and has no offsets left.  Raises what the log does."""
+    """Delete the group if it is empty and has no offsets.  Raise KafkaError if the append fails."""
     group = shard.groups.get(group_id)
     if group is not None and group.is_empty and group_id not in shard.offsets:
         remove_group(shard, group)
 
 
 def remove_group(shard: GroupCoordinatorShard, group: Group) -> None:
-    """The log comes first, so that the group is still there where it cannot be written."""
+    """Delete the group.  Its tombstones are appended first: if that fails, the group stays."""
     tombstones = group.tombstone_keys()
     if tombstones:
         try:
@@ -277,9 +290,9 @@ def remove_deleted_partition_offsets(
     *,
     before_log_offset: int,
 ) -> Iterator[None]:
-    """They are gone, and so is what was committed for them before this offset of the log.
+    """Delete what was committed for deleted partitions before this offset of the group's log.
 
-    Where that cannot be written, it stays until it expires.
+    Yield between batches.  If an append fails, the offsets stay until they expire.
     """
     count = 0
     try:
@@ -292,7 +305,9 @@ def remove_deleted_partition_offsets(
         if count:
             maybe_delete_group(shard, group_id)
     except KafkaError as error:
-        log.warning("Offsets of %r for deleted partitions stay: %s", group_id, error)
+        log.warning(
+            "Failed to remove offsets of group %r for deleted partitions: %s", group_id, error
+        )
         return
     if count:
-        log.info("%d offsets of %r are deleted with their partitions", count, group_id)
+        log.info("Removed %d offsets of group %r for deleted partitions", count, group_id)

@@ -1,11 +1,17 @@
-"""When is an offset forgotten, and a group with it?
+"""Expiration of offsets and of groups without offsets (KIP-211).
 
-Once nobody has used it for ``offsets.retention.minutes`` (KIP-211): since the group has become
-empty; since the commit, where the group has members that do not subscribe to the topic, or never
-had any.  A commit that named a time of its own goes by that.  What a transaction may still change
-stays.
+An offset expires when ``offsets.retention.minutes`` have passed
 
-A group that is empty and has no offsets left goes too.
+    since the group became empty, or
+    since the commit, if the group's members do not subscribe to the topic, or if the group never
+    had members.
+
+A commit with its own expire timestamp (OffsetCommit v1) expires then.  An offset with a pending
+transactional commit does not expire.
+
+A group that is empty and has no offsets is deleted.
+
+Kafka: OffsetExpirationConditionImpl, cleanupExpiredOffsets.
 
 Owner: the event loop.
 """
@@ -31,13 +37,13 @@ from odradek.broker.groups.offsets import (
 from odradek.broker.groups.shard import GroupCoordinatorShard
 from odradek.protocol.errors import KafkaError, NonEmptyGroup
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
 
 def cleanup_expired_offsets(shard: GroupCoordinatorShard, group_id: str) -> Iterator[None]:
-    """Some offsets at a time: in between, others may have their turns.
+    """Remove expired offsets in batches, and yield between the batches.
 
-    What cannot be written now is tried again the next time.
+    If an append fails, the next run tries again.
     """
     offsets, count = shard.offsets.get(group_id), 0
     partitions = [] if offsets is None else [*offsets.committed]
@@ -53,15 +59,15 @@ def cleanup_expired_offsets(shard: GroupCoordinatorShard, group_id: str) -> Iter
             yield
         maybe_delete_group(shard, group_id)
     except KafkaError as error:
-        log.warning("Offsets of %r have expired, but stay: %s", group_id, error)
+        log.warning("Failed to remove expired offsets of group %r: %s", group_id, error)
     if count:
-        log.info("%d offsets of %r have expired", count, group_id)
+        log.info("Removed %d expired offsets of group %r", count, group_id)
 
 
 def _expired_offsets(
     shard: GroupCoordinatorShard, group_id: str, partitions: Iterable[TopicPartitionTuple]
 ) -> list[TopicPartitionTuple]:
-    """Of these, now."""
+    """Return the partitions whose offsets have expired now."""
     group, offsets = shard.groups.get(group_id), shard.offsets.get(group_id)
     if offsets is None:
         return []
@@ -96,7 +102,7 @@ def _is_offset_expired(
 
 
 def delete_group(shard: GroupCoordinatorShard, group_id: str) -> None:
-    """With its offsets; raises what is said against it."""
+    """Delete the group and its offsets; raise KafkaError if it has members or does not exist."""
     group = check_group_exists(shard, group_id)
     if group is not None and not group.is_empty:
         raise NonEmptyGroup()

@@ -1,14 +1,15 @@
-"""The offsets of one group id: those that are committed, and those of open transactions.
+"""The offsets of one group id: committed offsets, and pending offsets of open transactions.
 
-    commit              counts at once
-    commit_pending      counts when its producer's transaction is committed
-    forget              a tombstone: nothing is left for the partition, pending or not
-    complete            a marker: what is pending of the producer counts now, or never
+    commit                  takes effect at once
+    commit_pending          takes effect when its producer's transaction is committed
+    remove                  a tombstone: deletes the partition's offset, committed and pending
+    complete_transaction    a marker: commits or drops what is pending of the producer
 
-Of two commits for a partition the one that is later in the log counts, however they come to count.
+Of two commits for a partition, the one with the later record in the log wins, also if it takes
+effect first.
 
-Invariant: these are the only ways of change, and loading takes the same; so what is here is what
-replaying the log gives.
+Invariant: offsets change only by these methods, and loading uses the same methods.  The state
+therefore equals a replay of the log.
 
 Owner: the event loop.
 """
@@ -20,24 +21,24 @@ from typing import NamedTuple
 
 NO_EXPIRE_TIMESTAMP = -1
 
-#: A topic and a partition's number.
+#: Topic name and partition index.
 TopicPartitionTuple = tuple[str, int]
 
 
 class OffsetAndMetadata(NamedTuple):
-    """How far somebody has read."""
+    """A committed offset.  Kafka: OffsetAndMetadata."""
 
     offset: int
-    leader_epoch: int  # -1 if the client did not say
+    leader_epoch: int  # -1 if the client did not send it
     metadata: str
     commit_timestamp_ms: int
-    expire_timestamp_ms: int  # NEVER: the group decides
-    #: Where the commit is in the group's log.
+    expire_timestamp_ms: int  # NO_EXPIRE_TIMESTAMP: the retention of the group applies
+    #: The offset of the commit's record in the group's log.
     record_offset: int
 
 
 class GroupOffsets:
-    """Of one group id."""
+    """The committed and pending offsets of one group id."""
 
     __slots__ = ("committed", "pending")
 
@@ -47,7 +48,7 @@ class GroupOffsets:
         self.pending: dict[int, dict[TopicPartitionTuple, OffsetAndMetadata]] = {}
 
     def copy(self) -> GroupOffsets:
-        """Commits are shared: they never change."""
+        """Return a copy that shares the immutable commits."""
         clone = GroupOffsets()
         clone.committed = self.committed.copy()
         clone.pending = {
@@ -87,15 +88,15 @@ class GroupOffsets:
                 self.commit(partition, commit)
 
     def is_pending(self, partition: TopicPartitionTuple) -> bool:
-        """Whether a transaction may still change what is committed."""
+        """Whether an open transaction may still change the offset."""
         return any(partition in commits for commits in self.pending.values())
 
     def has(self, partition: TopicPartitionTuple) -> bool:
-        """Whether there is anything of it."""
+        """Whether the partition has a committed or a pending offset."""
         return partition in self.committed or self.is_pending(partition)
 
     def is_older_than(self, partition: TopicPartitionTuple, record_offset: int) -> bool:
-        """Whether all that there is of it comes before this in the log."""
+        """Whether all commits of the partition precede ``record_offset`` in the log."""
         commits_found = (
             commits.get(partition) for commits in (self.committed, *self.pending.values())
         )
@@ -104,7 +105,7 @@ class GroupOffsets:
         )
 
     def partitions(self) -> Iterator[TopicPartitionTuple]:
-        """All that there is anything of."""
+        """Return all partitions with a committed or a pending offset."""
         seen = dict.fromkeys(self.committed)
         for commits in self.pending.values():
             seen.update(dict.fromkeys(commits))

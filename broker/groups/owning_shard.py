@@ -1,4 +1,4 @@
-"""What a group needs of the shard that it is in.
+"""The part of a shard that a group uses.
 
 Owner: the event loop.
 """
@@ -16,7 +16,7 @@ from odradek.storage.unified_log import LogAppendInfo
 
 
 class CoordinatorLog(Protocol):
-    """Where groups are stored."""
+    """The part of the shard's log that groups use."""
 
     def append(self, records: Sequence[KeyValue], /) -> LogAppendInfo: ...
 
@@ -26,7 +26,7 @@ class CoordinatorLog(Protocol):
 
 
 class OwningShard(Protocol):
-    """The shard; a group that becomes one of the other kind puts that in its own place."""
+    """The shard; a group that changes its protocol replaces itself in ``groups``."""
 
     @property
     def context(self) -> GroupContext: ...

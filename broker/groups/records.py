@@ -1,12 +1,12 @@
-"""Keys and values in ``__consumer_offsets``, both ways, as Kafka writes them.
+"""Keys and values of offsets and classic groups in ``__consumer_offsets``, in Kafka's format.
 
     key 0, 1   an offset: group, topic, partition; 1 is written
     key 2      a classic group
-    key 3-16   groups of the consumer protocol: see APPLIED_TO in shard.py
+    key 3-16   consumer groups: see RECORD_HANDLERS in shard.py
 
-An offset's value is written in version 3, or 1 if it has a time of expiry of its own; a group's in
-version 3: the newest that every Kafka from 2.3 on reads.  Kinds that nobody here knows are passed
-over, so that a downgrade finds its way.
+The value of an offset is written in version 3, or in version 1 if it has an expire timestamp.  The
+value of a group is written in version 3.  These are the newest versions that every Kafka from 2.3
+on reads.  Loading ignores unknown key versions, so a downgraded broker can load the partition.
 
 Owner: none; immutable, any thread.
 """
@@ -44,14 +44,14 @@ _MAX_STRING_BYTES = 32_767
 
 
 class OffsetRecordKey(NamedTuple):
-    """What the key of an offset names."""
+    """The decoded key of an offset."""
 
     group_id: str
     topic: str
     partition: int
 
 
-# The same partitions are committed again and again.
+# Cached: clients commit the same partitions again and again.
 @lru_cache(maxsize=65_536)
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)

@@ -1,11 +1,13 @@
 """The groups and offsets of one partition of ``__consumer_offsets``.
 
-    groups     by id, of either kind; one that has never had members is not among them
-    offsets    by group id, whether there is such a group or not
+    groups     by id, classic and consumer groups; a group that never had members is not stored here
+    offsets    by group id, with or without a group of that id
 
-What is read when the partition is loaded is dispatched on the version of a record's key, by
-``APPLIED_TO``.  Only the last record of each key is ever applied, in the order of the log, and no
-tombstone: see coordinator/replay.py.
+When the partition is loaded, the version of a record's key selects the handler in
+``RECORD_HANDLERS``.  Only the last record of each key is applied, in log order, and tombstones are
+not applied: see coordinator/replay.py.
+
+Kafka: GroupCoordinatorShard.
 
 Owner: the event loop.
 """
@@ -28,20 +30,20 @@ from odradek.broker.groups.offsets import GroupOffsets
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.internal.coordinator_record import read_version_prefix
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
 
 class GroupCoordinatorShard:
-    """What this broker coordinates, as long as it leads the partition."""
+    """The state that this broker holds while it leads the partition."""
 
     def __init__(self, partition_log: CoordinatorPartitionLog, context: GroupContext) -> None:
         self.log = partition_log
         self.context = context
         self.groups: dict[str, Group] = {}
         self.offsets: dict[str, GroupOffsets] = {}
-        #: Found in the log beneath later groups of another kind: see _apply_classic_group.
+        #: Groups in the log that a later group of the same id replaces: see _apply_classic_group.
         self._superseded_groups: list[Group] = []
-        #: By producer id, the groups that have offsets pending in its transaction.
+        #: By producer id, the groups with pending offsets in its transaction.
         self._groups_by_producer_id: dict[int, set[str]] = {}
 
     # Loading and unloading
@@ -49,7 +51,7 @@ class GroupCoordinatorShard:
     def apply(self, key: bytes, value: bytes, offset: int) -> None:
         handler = RECORD_HANDLERS.get(read_version_prefix(key))
         if handler is None:
-            log.debug("A record of kind %d is passed over", read_version_prefix(key))
+            log.debug("Ignoring a record with unknown key version %d", read_version_prefix(key))
         else:
             handler(self, key, value, offset)
 
@@ -68,25 +70,27 @@ class GroupCoordinatorShard:
             group.on_loaded()
 
     def _delete_superseded_groups(self) -> None:
-        """Or their members would be there again, should a group of their kind come back."""
+        """Write tombstones, or old members would reappear if the id becomes a consumer group."""
         for group in self._superseded_groups:
             try:
                 self.log.append([(key, None) for key in group.tombstone_keys()])
             except KafkaError as error:
-                log.warning("What is left of an older group %r stays: %s", group.id, error)
+                log.warning(
+                    "Failed to write tombstones of superseded group %r: %s", group.id, error
+                )
         self._superseded_groups.clear()
 
     def on_unloaded(self) -> None:
         for group in [*self.groups.values()]:
             group.on_unloaded()
         self.groups.clear()
-        # Who is still going through them would find offsets that no group needs, and delete them.
+        # A clean-up that is still running would find the offsets without a group and delete them.
         self.offsets.clear()
 
     # Offsets
 
     def get_or_create_offsets(self, group_id: str) -> GroupOffsets:
-        """To be changed; there may be none yet."""
+        """Return the offsets of a group id for an update; create them if there are none."""
         offsets = self.offsets.get(group_id)
         if offsets is None:
             offsets = self.offsets[group_id] = GroupOffsets()
@@ -101,7 +105,7 @@ class GroupCoordinatorShard:
         self._groups_by_producer_id.setdefault(producer_id, set()).add(group_id)
 
     def complete_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """A marker of the producer is in the log."""
+        """Commit or drop what is pending: a marker of the producer is in the log."""
         for group_id in self._groups_by_producer_id.pop(producer_id, ()):
             offsets = self.offsets.get(group_id)
             if offsets is not None:
@@ -120,8 +124,11 @@ def _apply_offset(shard: GroupCoordinatorShard, key: bytes, value: bytes, offset
 def _apply_classic_group(
     shard: GroupCoordinatorShard, key: bytes, value: bytes, offset: int
 ) -> None:
-    """A broker that does not know the consumer protocol passes over a group of that, and leaves its
-    records, when members of the classic protocol begin one of its name."""
+    """Load a classic group.  It replaces a consumer group of the same id.
+
+    A broker without the consumer protocol ignores a consumer group's records and leaves them in the
+    log when classic members start a group of that id.
+    """
     group_id = records.read_group_key(key)
     if group_id in shard.groups:
         shard._superseded_groups.append(shard.groups[group_id])
@@ -141,7 +148,7 @@ def _apply_to_consumer_group(
     group.group.apply(record)
 
 
-#: By the version of a record's key, what it is applied to.
+#: The version of a record's key -> the handler that applies the record.
 RECORD_HANDLERS: Mapping[int, Callable[[GroupCoordinatorShard, bytes, bytes, int], None]] = {
     **dict.fromkeys(CONSUMER_GROUP_KEYS, _apply_to_consumer_group),
     **dict.fromkeys(records.OFFSET_KEY_VERSIONS, _apply_offset),

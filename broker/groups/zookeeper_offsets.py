@@ -1,7 +1,7 @@
-"""Where consumers older than 0.9 keep their offsets: in the metadata store, under /consumers.
+"""Offsets of consumers older than 0.9, which are stored in ZooKeeper under /consumers.
 
-OffsetCommit and OffsetFetch v0 are about these; what later versions commit is not seen here, nor
-the other way round.
+OffsetCommit v0 and OffsetFetch v0 use these.  They are separate from the offsets that later
+versions commit: neither sees the other.
 
 Owner: the event loop.
 """
@@ -29,7 +29,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class ZooKeeperOffsets:
-    """Of all groups, in the one store of a cluster."""
+    """The offsets of all groups in the cluster's metadata store."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class ZooKeeperOffsets:
     async def fetch(
         self, group_id: str, partitions: Sequence[TopicPartitionTuple]
     ) -> list[int | None]:
-        """In the order of ``places``; None where nothing was committed."""
+        """Return the offsets in the order of ``partitions``; None where none is committed."""
         znode_paths = [_path(group_id, partition) for partition in partitions]
         outcomes = await self._store.run([GetData(path) for path in znode_paths])
         return [
@@ -53,7 +53,7 @@ class ZooKeeperOffsets:
         ]
 
     async def _create(self, path: str, value: bytes) -> None:
-        """With all nodes above it; somebody else may be about to, too."""
+        """Create the znode and its parents; another client may create them at the same time."""
         parts = path.split("/")
         parent_paths = ["/".join(parts[:depth]) for depth in range(2, len(parts))]
         for outcome in await self._store.run([Create(parent) for parent in parent_paths]):

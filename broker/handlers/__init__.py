@@ -1,95 +1,96 @@
-"""One small module for each API: it translates requests into calls, and outcomes into responses.
+"""Request handlers: one module per API translates a request into calls and results into a response.
 
-A module is named as its API is in protocol/api/.  ``handle`` takes exactly what it needs and a
-Call; ``refused``, where a response has no error code of its own, is the response to a request that
-fails as a whole.
+A module has the name that its API has in protocol/api/.  ``handle`` takes the objects that it needs
+and a ``Request``, and returns the response, an awaitable of it or a ``DelayedOperation``.
+``error_response`` builds the response to a request that fails as a whole; where a top-level error
+code is enough, the default of broker/router.py serves instead.  Kafka: KafkaApis.
 
-Obeying the controller:
+Requests from the controller:
 
-    leader_and_isr.py         which partitions this broker leads and follows
-    stop_replica.py           which it no longer does
-    update_metadata.py        the picture of the cluster
+    leader_and_isr.py         set the partitions that this broker leads and follows
+    stop_replica.py           stop or delete replicas of this broker
+    update_metadata.py        update the metadata cache
 
 Records:
 
-    produce.py                append them
-    produce_verification.py   those that begin a transaction, of which a coordinator must know
-    produce_waits.py          answers that wait for followers or the disk
-    produce_lines.py          what is told of those that are refused
-    unread_records.py         those that have to be read first, elsewhere
-    fetch.py                  read them, or wait for them
-    list_offsets.py           at which offsets they are
-    offset_for_leader_epoch.py  where a leader's ended
-    delete_records.py         drop the oldest
-    describe_producers.py     who has appended them
+    produce.py                append record batches
+    produce_verification.py   verify partitions with the transaction coordinator (KIP-890)
+    delayed_produce.py        delay the response until followers or the disk have the records
+    produce_responses.py      fill in the errors of partitions
+    offloaded_validation.py   validate record batches outside of the event loop before the append
+    fetch.py                  read record batches, or wait for them
+    list_offsets.py           look up offsets by timestamp
+    offset_for_leader_epoch.py  look up the end offset of a leader epoch
+    delete_records.py         delete the oldest records of partitions
+    describe_producers.py     list the active producers of partitions
 
 Log directories:
 
-    describe_log_dirs.py      what lies in them
-    alter_replica_log_dirs.py  move replicas between them
+    describe_log_dirs.py      list the logs and the disk space of the log directories
+    alter_replica_log_dirs.py  move replicas between log directories
 
-The cluster:
+Cluster metadata:
 
-    api_versions.py           which APIs are served
-    metadata.py               brokers, leaders and replicas
-    describe_cluster.py       brokers alone
-    describe_topic_partitions.py  topics page by page
+    api_versions.py           list the supported APIs, versions and features
+    metadata.py               list brokers, topics, leaders and replicas
+    describe_cluster.py       list the brokers only
+    describe_topic_partitions.py  list topics page by page
 
 Groups:
 
-    find_coordinator.py       who coordinates them
-    join_group.py             enter one
-    sync_group.py             hand in and get assignments
-    heartbeat.py              stay in it
-    leave_group.py            leave it
-    offset_commit.py          store how far it has read
-    txn_offset_commit.py      as part of a transaction
-    offset_fetch.py           ask for that
-    offset_delete.py          forget it
-    describe_groups.py        state and members
-    list_groups.py            which there are
-    delete_groups.py          delete them
-    consumer_group_heartbeat.py  all that a member of the consumer protocol has to say
-    consumer_group_describe.py  state and members of a group of that protocol
+    find_coordinator.py       find the coordinator of a group or a transactional id
+    join_group.py             join a classic group
+    sync_group.py             send and receive the assignments of a classic group
+    heartbeat.py              keep a member of a classic group alive
+    leave_group.py            remove members from a group
+    offset_commit.py          commit offsets
+    txn_offset_commit.py      commit offsets in a transaction
+    offset_fetch.py           read committed offsets
+    offset_delete.py          delete committed offsets
+    describe_groups.py        show the state and the members of classic groups
+    list_groups.py            list groups
+    delete_groups.py          delete groups
+    consumer_group_heartbeat.py  join, stay in and leave a group of the consumer protocol (KIP-848)
+    consumer_group_describe.py  show the state and the members of groups of the consumer protocol
 
 Transactions:
 
-    init_producer_id.py       a producer gets its id and epoch
-    add_partitions_to_txn.py  partitions that it writes to
-    add_offsets_to_txn.py     offsets that it commits
-    end_txn.py                commit or abort
-    write_txn_markers.py      tell the partitions
-    describe_transactions.py  state and partitions
-    list_transactions.py      which there are
-    transaction_answers.py    what these have in common
+    init_producer_id.py       assign a producer id and epoch
+    add_partitions_to_txn.py  add partitions to a transaction, or verify them
+    add_offsets_to_txn.py     add the offsets of a group to a transaction
+    end_txn.py                commit or abort a transaction
+    write_txn_markers.py      append transaction markers to partitions
+    describe_transactions.py  show the state and the partitions of transactions
+    list_transactions.py      list transactions
+    transaction_responses.py  shared: responses of pending transitions, errors for old clients
 
 Topics:
 
-    create_topics.py          create them
-    create_partitions.py      let them grow
-    delete_topics.py          delete them
-    office.py                 only the controller's broker does, as long as it is that
+    create_topics.py          create topics
+    create_partitions.py      add partitions to topics
+    delete_topics.py          delete topics
+    controller_guard.py       shared: reject these requests unless this broker is the controller
 
 Configurations:
 
-    describe_configs.py       show them
-    alter_configs.py          replace them
-    incremental_alter_configs.py  change settings of them
+    describe_configs.py       show configurations
+    alter_configs.py          replace configurations
+    incremental_alter_configs.py  change single settings
 
-Asking the controller:
+Requests to the controller:
 
-    elect_leaders.py          who shall lead
-    alter_partition_reassignments.py  where replicas shall be
-    list_partition_reassignments.py   which are on their way
-    update_features.py        which features are in force
-    alter_partition.py        who is in sync
-    allocate_producer_ids.py  blocks of producer ids
-    controlled_shutdown.py    a broker is about to stop
+    elect_leaders.py          elect leaders
+    alter_partition_reassignments.py  start or cancel reassignments
+    list_partition_reassignments.py   list ongoing reassignments
+    update_features.py        change finalized feature levels
+    alter_partition.py        change the ISR of partitions
+    allocate_producer_ids.py  allocate a block of producer ids to a broker
+    controlled_shutdown.py    move leaders away from a broker that is about to stop
 
-What several need:
+Shared:
 
-    each_resource.py          changes of which each resource succeeds or fails alone
-    leader_hints.py           who should have been asked, and where that is
-    refusals.py               a failure in words
-    replicated.py             answers that wait until a group's log is replicated
+    alter_config_resources.py  apply configuration changes resource by resource
+    current_leaders.py        add the current leaders and their endpoints to responses (KIP-951)
+    error_messages.py         the error message that a client receives
+    replicated_response.py    delay a response until the group's log is replicated
 """

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn: a producer adds the offsets of a group to its transaction.
 
-They are kept in one partition of ``__consumer_offsets``, which is added like any other.
+The handler adds the partition of ``__consumer_offsets`` that stores the offsets of the group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class GroupPartitioner(Protocol):
-    """Which partition keeps the offsets of a group."""
+    """The mapping from a group to its partition of ``__consumer_offsets``."""
 
     def partition_for(self, group_id: str, /) -> int: ...
 
@@ -32,7 +32,7 @@ def handle(
 ) -> AddOffsetsToTxnResponse | DelayedOperation[AddOffsetsToTxnResponse]:
     body = request.body
     offsets_partition = TopicPartition(CONSUMER_OFFSETS, groups.partition_for(body.group_id))
-    # Who speaks version 2 does not ask: offsets that are committed are added by that.
+    # Producers with transaction version 2 do not send this: TxnOffsetCommit adds the partition.
     pending_append = transactions.add_partitions(
         body.transactional_id,
         ProducerIdAndEpoch(body.producer_id, body.producer_epoch),

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn: partitions become part of a transaction before anything is written to them.
+"""AddPartitionsToTxn: add partitions to a transaction before the producer writes to them.
 
-Clients add for one transaction (v0-3).  Brokers ask for many at once, and may ask only whether the
-partitions are in it (KIP-890).  One partition that cannot be added keeps out all others of its
-transaction.
+Clients name one transaction (v0-3).  Brokers name many (v4+), and may set ``verify_only`` to check
+whether the partitions are in the transaction (KIP-890).  If one partition of a transaction cannot
+be added, none is: the others get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ ErrorCodes = Mapping[TopicPartition, int]
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """What is told of partitions by name, and of all others."""
+    """The error codes of one transaction: ``default_error_code`` applies to unlisted partitions."""
 
     error_codes: ErrorCodes
     default_error_code: int = ErrorCode.NONE.code
-    #: May say otherwise of all.
+    #: If the append fails, its error replaces the codes of all partitions.
     pending_append: PendingAppend | None = None
 
 
 class TransactionRequest(NamedTuple):
-    """What is asked for one transaction, in any version."""
+    """The part of a request that concerns one transaction, independent of the version."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch
@@ -125,7 +125,7 @@ async def _respond_when_replicated(
     transaction_requests: Sequence[TransactionRequest],
     results: Sequence[TransactionResult],
 ) -> Response:
-    """Each in turn: what the first waited for, the others had time for as well."""
+    """Wait for the appends one after the other; all of them are already in progress."""
     final_results = []
     for result in results:
         error = None if result.pending_append is None else await result.pending_append
@@ -162,7 +162,7 @@ def _transaction_requests(request: Request[Body]) -> list[TransactionRequest]:
 def _check_partitions(
     metadata_cache: ClusterMetadata, transaction_request: TransactionRequest, request: Request[Body]
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """What stands against each partition: that it is not there, or may not be written to."""
+    """Yield each partition with its error code: unknown, not writable for clients, or none."""
     is_client = request.version < _FIRST_BROKER_VERSION
     for topic in transaction_request.topics:
         is_forbidden = is_client and topic.name in INTERNAL_TOPICS
@@ -191,7 +191,7 @@ def _add_or_verify(
             return TransactionResult(
                 {partition: code_of(error) for partition, error in errors.items()}
             )
-        # A broker adds for whoever speaks version 2, and does not add for itself.
+        # Brokers add partitions only for producers that use transaction version 2.
         is_client = request.version < _FIRST_BROKER_VERSION
         pending_append = transactions.add_partitions(
             transactional_id,
@@ -207,7 +207,7 @@ def _add_or_verify(
 def _partition_results(
     transaction_requests: Sequence[TransactionRequest], results: Iterable[TransactionResult]
 ) -> Iterator[PartitionResult]:
-    """Of all partitions, in the order in which they were asked for."""
+    """Yield the results of all partitions in the order of the request."""
     for transaction_request, result in zip(transaction_requests, results, strict=True):
         error_codes, default_error_code = result.error_codes, result.default_error_code
         for topic in transaction_request.topics:
@@ -242,7 +242,6 @@ def _build_response(
 
 
 def error_response(request: Request[Body], error: KafkaError) -> AddPartitionsToTxnResponse:
-    """All of it, for one reason."""
     if request.version >= _FIRST_BROKER_VERSION:
         return Response(throttle_time_ms=0, error_code=code_of(error))
     transaction_requests, result = (

@@ -15,7 +15,7 @@ from odradek.protocol.error_codes import ErrorCode
 
 
 class Controller(Protocol):
-    """The part of the controller that gives producer ids away."""
+    """The part of the controller that allocates producer ids."""
 
     async def allocate_producer_ids(
         self, broker_id: int, /, *, broker_epoch: int

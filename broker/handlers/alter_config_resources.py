@@ -1,6 +1,7 @@
-"""What is changed resource by resource: each succeeds or fails alone.
+"""Configuration changes of AlterConfigs and IncrementalAlterConfigs, resource by resource.
 
-One that is named twice in a request is refused both times.
+Each resource succeeds or fails independently.  A resource that occurs twice in a request is
+rejected both times.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from odradek.protocol.errors import InvalidRequest, KafkaError, code_of
 
 
 class AlterConfigsResource(Protocol):
-    """One resource in a request."""
+    """A resource of a request, with its new settings."""
 
     resource_type: int
     resource_name: str
@@ -23,7 +24,7 @@ class AlterConfigsResource(Protocol):
 
 
 class AlterConfigsBody(Protocol):
-    """One that names resources."""
+    """The body of AlterConfigs or IncrementalAlterConfigs."""
 
     @property
     def resources(self) -> Sequence[AlterConfigsResource]: ...
@@ -32,7 +33,7 @@ class AlterConfigsBody(Protocol):
     def validate_only(self) -> bool: ...
 
 
-#: An entry of the response: code and words of an error, type and name of the resource.
+#: A response entry: error code and message, type and name of the resource.
 ResourceResponse = TypeVar("ResourceResponse")
 
 
@@ -41,9 +42,10 @@ async def alter_resources(
     alter: Callable[..., Awaitable[None]],
     response_type: Callable[..., ResourceResponse],
 ) -> list[ResourceResponse]:
-    """An answer for each.
+    """Apply the changes and return one response entry per resource.
 
-    ``change`` takes kind, name, configs and whether only to look; it raises a KafkaError.
+    ``alter`` takes the resource type, the name, the configs and ``validate_only``.  It raises a
+    KafkaError to reject the change.
     """
     entries = body.resources
     counts = Counter((each.resource_type, each.resource_name) for each in entries)
@@ -52,7 +54,7 @@ async def alter_resources(
         error: KafkaError | None = None
         try:
             if counts[entry.resource_type, entry.resource_name] > 1:
-                raise InvalidRequest("A resource can be named once in a request.")
+                raise InvalidRequest("Each resource must appear at most once.")
             await alter(
                 ResourceType.for_id(entry.resource_type),
                 entry.resource_name,
@@ -68,7 +70,7 @@ async def alter_resources(
 def error_responses(
     body: AlterConfigsBody, error: KafkaError, response_type: Callable[..., ResourceResponse]
 ) -> list[ResourceResponse]:
-    """All of them, for one reason."""
+    """Return one entry with the same error for each resource."""
     return [_resource_response(entry, error, response_type) for entry in body.resources]
 
 

@@ -1,7 +1,7 @@
-"""AlterConfigs: all settings of topics and brokers are replaced.
+"""AlterConfigs: replace all settings of topics and brokers.
 
-What a resource was set to and is not named goes back to its default; for this, and because it races
-with whoever else does so, clients should use IncrementalAlterConfigs.
+A setting that the request does not name returns to its default.  For this reason, and because
+concurrent requests overwrite each other, clients should use IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ResourceResponse = AlterConfigsResponse.Resource
 
 
 class ConfigManager(Protocol):
-    """What replaces them."""
+    """The part of the config manager that replaces configurations."""
 
     async def alter_configs(
         self,
@@ -30,7 +30,7 @@ class ConfigManager(Protocol):
         *,
         validate_only: bool,
     ) -> None:
-        """Raises a KafkaError."""
+        """Raise a KafkaError if the change is rejected."""
 
 
 async def handle(

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader asks the controller to shrink or grow its in-sync replicas."""
+"""AlterPartition: a leader asks the controller to shrink or expand the ISR of partitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPar
 
 
 class Controller(Protocol):
-    """The part of the controller that decides who is in sync."""
+    """The part of the controller that changes the ISR."""
 
     async def alter_partition(
         self, request: AlterPartitionRequest, /, *, version: int

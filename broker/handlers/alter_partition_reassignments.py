@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move partitions to other replicas, or stop moving them."""
+"""AlterPartitionReassignments: start or cancel reassignments of partitions to other replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.protocol.api.alter_partition_reassignments import (
 
 
 class Controller(Protocol):
-    """The part of the controller that reassigns on request."""
+    """The part of the controller that starts and cancels reassignments."""
 
     async def alter_partition_reassignments(
         self, reassignments: ReassignmentTargets, /, *, allow_replication_factor_change: bool

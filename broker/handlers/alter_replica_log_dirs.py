@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs: move replicas of this broker to other log directories.
 
-The answer says that a move has begun, not that it is done.  A partition that has no log here is
-REPLICA_NOT_AVAILABLE, whatever else knows of it, and is remembered: its log will be made there.
+The response says that a move has started, not that it is complete.  A partition without a log on
+this broker gets REPLICA_NOT_AVAILABLE, even if the cluster knows the partition.  The broker
+remembers the directory and creates the log there later.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PartitionResponse = Topic.Partition
 
 
 class AlterLogDirsManager(Protocol):
-    """Who moves logs."""
+    """Starts moves of logs between directories.  Kafka: ReplicaAlterLogDirsManager."""
 
     async def move(self, partition: TopicPartition, path: str, /) -> None: ...
 
@@ -39,7 +40,7 @@ async def handle(
 
 
 def _requested_log_dirs(body: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """Of a partition that is named twice, the last."""
+    """Return the target directory of each partition; the last one counts if there are several."""
     return {
         TopicPartition(topic.name, index): directory.path
         for directory in body.dirs
@@ -71,5 +72,4 @@ def _build_response(errors: dict[TopicPartition, KafkaError | None]) -> AlterRep
 def error_response(
     request: Request[AlterReplicaLogDirsRequest], error: KafkaError
 ) -> AlterReplicaLogDirsResponse:
-    """All of it, for one reason."""
     return _build_response(dict.fromkeys(_requested_log_dirs(request.body), error))

@@ -1,8 +1,8 @@
-"""ApiVersions: which APIs, and which versions of them, are served here.
+"""ApiVersions: list the supported APIs with their versions, and the features.
 
-From version 3 on clients name their software (KIP-511), in letters, digits, dots and hyphens.
-Features whose lowest version is 0 are kept from clients before version 4, which cannot read them
-(KAFKA-17492).
+From version 3 on clients send the name and version of their software (KIP-511), in letters, digits,
+dots and hyphens.  Clients before version 4 cannot read features whose minimum version is 0, so the
+response omits these (KAFKA-17492).
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def handle(
 def _record_client_software(request: Request[ApiVersionsRequest]) -> None:
     name, version = request.body.client_software_name, request.body.client_software_version
     if not (_SOFTWARE_PATTERN.fullmatch(name) and _SOFTWARE_PATTERN.fullmatch(version)):
-        raise InvalidRequest("That is no name or version of a client's software.")
+        raise InvalidRequest(
+            "The client software name and version must consist of letters, digits, dots and "
+            "hyphens, and must begin and end with a letter or a digit."
+        )
     request.context.client_software_name = name
     request.context.client_software_version = version

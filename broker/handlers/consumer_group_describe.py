@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe: state, members and assignments of groups of the consumer protocol.
 
-Topics that are gone are not shown, as in Kafka.  What is much is shown in turns, each group as it
-was when its turn began.
+Deleted topics are omitted, as in Kafka.  A large response is built in time slices.  It shows each
+group as it was when the handler reached the group.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def _respond_sliced(
 
 
 def _entry_count(groups: GroupCoordinator, group_id: str) -> int:
-    """How much there is to show."""
+    """Estimate the cost of describing a group."""
     shard = groups.find_shard(group_id)
     runtime = None if shard is None else shard.groups.get(group_id)
     if not isinstance(runtime, ConsumerGroupRuntime):
@@ -78,7 +78,7 @@ def _entry_count(groups: GroupCoordinator, group_id: str) -> int:
 def _describe_group(
     groups: GroupCoordinator, group_id: str, request: Request[ConsumerGroupDescribeRequest]
 ) -> tuple[DescribedGroup, Iterable[DescribedGroup.Member]]:
-    """Without its members, and those."""
+    """Return the group without its members, and the members separately."""
     settings = groups.context.consumer_settings
     try:
         check_consumer_protocol_enabled(settings)
@@ -107,7 +107,7 @@ def _described_group(group: ConsumerGroup, assignor: str) -> DescribedGroup:
 def _describe_members(
     group: ConsumerGroup, topics: TopicsSnapshot
 ) -> Iterable[DescribedGroup.Member]:
-    """As they are now, whenever they are looked at."""
+    """Take a snapshot of the members now and build their descriptions lazily."""
     snapshot = [
         (member, group.target_assignment_of(member.id)) for member in group.members.values()
     ]
@@ -162,7 +162,6 @@ def _group_error(group_id: str, error: KafkaError) -> DescribedGroup:
 def error_response(
     request: Request[ConsumerGroupDescribeRequest], error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
-    """All of it, for one reason."""
     return ConsumerGroupDescribeResponse(
         throttle_time_ms=0,
         groups=[_group_error(group_id, error) for group_id in request.body.group_ids],

@@ -1,6 +1,7 @@
-"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, is assigned, stays, leaves.
+"""ConsumerGroupHeartbeat: a member of a consumer group joins, stays, gets partitions or leaves.
 
-Where many names have to be matched with an expression, that is done in turns before.
+If a regular expression has to be matched against many topic names, the handler matches them first,
+in time slices.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ async def _handle_sliced(
     request: Request[ConsumerGroupHeartbeatRequest],
     regexes: Iterable[str],
 ) -> Response | DelayedOperation[Response]:
-    """Names that come meanwhile are few: they are matched at once, or this might never end."""
+    """Match the expressions in time slices, then handle the request.
+
+    Topics that are created meanwhile are few.  They are matched inline: matching them in time
+    slices as well might never end.
+    """
     await groups.context.topics_provider.match_sliced(regexes)
     return _handle_inline(groups, request)
 
@@ -55,7 +60,7 @@ def _handle_inline(
     groups: GroupCoordinator, request: Request[ConsumerGroupHeartbeatRequest]
 ) -> Response | DelayedOperation[Response]:
     body, shard = request.body, groups.shard_for_nonempty_id(request.body.group_id)
-    # As Java shows an address.
+    # Java writes an address with a leading slash.
     client = ClientIdentity(request.client_id or "", f"/{request.context.client_host}")
     result = heartbeat(shard, body, client)
     group_settings = groups.context.group_settings_for(body.group_id)
@@ -64,7 +69,7 @@ def _handle_inline(
 
 
 def _build_response(result: HeartbeatResult, *, heartbeat_interval_ms: int) -> Response:
-    """Whoever leaves need not know when to come again."""
+    """Build the response; a member that leaves (negative epoch) gets no heartbeat interval."""
     return Response(
         throttle_time_ms=0,
         error_code=0,

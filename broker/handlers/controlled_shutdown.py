@@ -1,7 +1,7 @@
-"""ControlledShutdown: a broker that will stop asks the controller to move its leaders away.
+"""ControlledShutdown: a broker that is about to stop asks the controller to move its leaders away.
 
-A controller that is not in office says STALE_CONTROLLER_EPOCH, and not NOT_CONTROLLER as to all
-other requests: brokers know this one from the time before that code.
+A broker that is not the active controller answers STALE_CONTROLLER_EPOCH, and not NOT_CONTROLLER as
+to all other requests: this API is older than NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class Controller(Protocol):
-    """The part of the controller that lets brokers go."""
+    """The part of the controller that handles controlled shutdown."""
 
     async def controlled_shutdown(
         self, broker_id: int, /, *, broker_epoch: int

@@ -1,9 +1,10 @@
-"""Who may be asked about topics: only the controller, for as long as it is in office.
+"""Checks of requests that change topics: only the active controller handles them.
 
-If its session ends while it is at work, its office has ended too, and nobody knows what has become
-of what it wrote.  Kafka answers UNKNOWN_SERVER_ERROR, and clients give up.  Here they are told to
-ask the next controller, as whoever asks for elections or reassignments is: nearly always nothing
-was written, as the store was away; and else they are told that the topic is there, or gone.
+If the session with the store expires during such a request, this broker is no longer the
+controller, and it is unknown whether its writes took effect.  Kafka answers UNKNOWN_SERVER_ERROR,
+and clients give up.  Odradek answers NOT_CONTROLLER, as for elections and reassignments, and
+clients retry with the next controller.  Nearly always nothing was written, because the store was
+unreachable.  Otherwise the retry reports that the topic already exists, or no longer exists.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Protocol, TypeVar
 from odradek.controller.store.base import SessionExpired
 from odradek.protocol.errors import NotController
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 Result = TypeVar("Result")
 
 
 class ControllerGuard(Protocol):
-    """Whether this broker's controller is the one in office."""
+    """Whether this broker is the active controller."""
 
     @property
     def is_active(self) -> bool: ...
@@ -36,5 +37,7 @@ async def run_as_controller(work: Awaitable[Result]) -> Result:
     try:
         return await work
     except SessionExpired as error:
-        log.warning("What was asked of the controller may be done or not: %r", error)
+        log.warning(
+            "Session expired during a controller request; its outcome is unknown: %r", error
+        )
         raise NotController from error

@@ -1,6 +1,6 @@
-"""CreatePartitions: give topics more partitions, and answer when all of them have leaders.
+"""CreatePartitions: add partitions to topics, and respond when all partitions have leaders.
 
-Each topic succeeds or fails alone.  Time is given as in CreateTopics.
+Each topic succeeds or fails independently.  The timeout has the same meaning as in CreateTopics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odradek.protocol.errors import KafkaError, RequestTimedOut, code_of
 
 
 class Admin(Protocol):
-    """The part of the administration of topics that lets them grow."""
+    """The part of the topic administration that adds partitions."""
 
     async def plan_partitions(
         self, entries: Sequence[CreatePartitionsTopic], /

@@ -1,7 +1,7 @@
-"""CreateTopics: create topics, and answer when they have leaders.
+"""CreateTopics: create topics, and respond when they have leaders.
 
-Each succeeds or fails alone.  A topic that is created, but has no leaders when the time is over, is
-answered REQUEST_TIMED_OUT; so is every one if the client gives no time at all.
+Each topic succeeds or fails independently.  A topic that was created but has no leaders when the
+timeout expires gets REQUEST_TIMED_OUT.  With a timeout of 0 or less every created topic does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TopicPlans = Mapping[str, NewTopic | KafkaError]
 
 
 class ClusterMetadata(Protocol):
-    """Where it is seen that topics have leaders."""
+    """The part of the metadata cache that waits for leaders."""
 
     async def wait_for_leaders(
         self, partitions: Mapping[str, Collection[int]], /, *, timeout_s: float

@@ -1,7 +1,7 @@
-"""Where the leaders are that should have been asked (KIP-951).
+"""The current leaders in Produce and Fetch responses (KIP-951).
 
-A client that came to the wrong broker is spared the question of who leads: the line of the
-partition says it, and the end of the response how each of those brokers is reached.
+A client that sent its request to the wrong broker needs no Metadata request: the response of the
+partition names the current leader, and the end of the response lists the endpoints of the leaders.
 
 Owner: the event loop.
 """
@@ -20,7 +20,7 @@ Endpoint = TypeVar("Endpoint")
 
 
 class LeaderMetadata(Protocol):
-    """The part of the cluster's picture that hints need."""
+    """The part of the metadata cache that this module needs."""
 
     def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
 
@@ -28,14 +28,14 @@ class LeaderMetadata(Protocol):
 
 
 class Leader(NamedTuple):
-    """NOBODY, if it is not known."""
+    """The leader of a partition; ``id`` is UNKNOWN_LEADER_ID if it is not known."""
 
     id: int
     epoch: int
 
 
 class CurrentLeaders:
-    """Those of one response, to a client of one listener."""
+    """The current leaders of one response, with their endpoints on the client's listener."""
 
     def __init__(self, metadata_cache: LeaderMetadata, listener: str) -> None:
         self._metadata_cache = metadata_cache
@@ -43,7 +43,7 @@ class CurrentLeaders:
         self._leader_nodes: dict[int, Node] = {}
 
     def current_leader(self, topic: str, index: int, partition: Partition | None) -> Leader:
-        """As the controller told us, if the partition is here, or else as it told everybody."""
+        """Return the leader that the hosted partition knows, else the one in the metadata cache."""
         leader = self._find_leader(topic, index, partition)
         node = self._alive_nodes.get(leader.id)
         if node is not None:
@@ -59,7 +59,7 @@ class CurrentLeaders:
         return Leader(state.leader, state.leader_epoch)
 
     def node_endpoints(self, endpoint_type: Callable[..., Endpoint]) -> list[Endpoint]:
-        """Each of the leaders once, as an entry of the response."""
+        """Return one response entry for each distinct leader."""
         return [
             endpoint_type(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in self._leader_nodes.values()

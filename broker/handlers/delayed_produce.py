@@ -1,4 +1,4 @@
-"""Answers to Produce that have to wait: for the followers, or for the disk.
+"""Produce responses that wait for the followers or for a flush.  Kafka: DelayedProduce.
 
 Owner: the event loop.
 """
@@ -21,7 +21,7 @@ PartitionResponse = ProduceResponse.Topic.Partition
 
 
 class ProducePartitionStatus(NamedTuple):
-    """A line that tells of success, once that is certain."""
+    """An append whose partition response reports success once the append is acknowledged."""
 
     partition_response: PartitionResponse
     topic: Topic
@@ -30,7 +30,7 @@ class ProducePartitionStatus(NamedTuple):
 
 
 class AttemptedAppends(Protocol):
-    """The appends of one request, all of which have been tried."""
+    """The appends of one request after all of them were attempted."""
 
     unacknowledged: list[ProducePartitionStatus]
     current_leaders: CurrentLeaders | None
@@ -48,7 +48,7 @@ class AttemptedAppends(Protocol):
 def delay_response(
     appends: AttemptedAppends, body: ProduceRequest, response: ProduceResponse
 ) -> DelayedOperation[ProduceResponse]:
-    """Without a task where one partition is waited for, until it is replicated."""
+    """Delay the response; no task is created if one partition waits only for its replication."""
     if len(appends.unacknowledged) == 1 and body.acks == ACKS_ALL:
         _, _, partition, append_info = appends.unacknowledged[0]
         future = partition.replication_future(append_info, timeout_s=body.timeout_ms / 1000)
@@ -82,7 +82,7 @@ def add_node_endpoints(appends: AttemptedAppends, response: ProduceResponse) -> 
 async def _respond_when_acknowledged(
     appends: AttemptedAppends, body: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse:
-    """Each in turn: what the first waited for, the others had time for as well."""
+    """Wait for the partitions one after the other, with a common deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + body.timeout_ms / 1000
     for partition_response, topic, partition, append_info in appends.unacknowledged:

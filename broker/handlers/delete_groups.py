@@ -1,6 +1,7 @@
-"""DeleteGroups: groups without members are deleted, with their offsets.
+"""DeleteGroups: delete groups without members, and their offsets.
 
-Groups are in several logs.  Where one of these is not replicated, that is said of its groups alone.
+Groups are stored in several partitions of ``__consumer_offsets``.  If the replication of one
+partition fails, only its groups get the error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ GroupResult = DeleteGroupsResponse.Group
 def handle(
     groups: GroupCoordinator, request: Request[DeleteGroupsRequest]
 ) -> DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]:
-    """Each name once, however often it is given."""
+    """Delete each group once, even if the request names it several times."""
     response = DeleteGroupsResponse(throttle_time_ms=0, results=[])
     unreplicated: dict[GroupCoordinatorShard, list[GroupResult]] = {}
     for group_id in dict.fromkeys(request.body.groups_names):
@@ -59,7 +60,6 @@ async def _respond_when_replicated(
 def error_response(
     request: Request[DeleteGroupsRequest], error: KafkaError
 ) -> DeleteGroupsResponse:
-    """All of it, for one reason."""
     code = code_of(error)
     return DeleteGroupsResponse(
         throttle_time_ms=0,

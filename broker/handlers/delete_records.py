@@ -1,7 +1,7 @@
-"""DeleteRecords: drop the oldest records by moving the start of a log forward.
+"""DeleteRecords: delete the oldest records of partitions by incrementing the log start offset.
 
-Each partition succeeds or fails alone.  The answer waits until all replicas have followed, or the
-time is over.
+Each partition succeeds or fails independently.  The response waits until all live replicas have
+reached the new log start offset, or until the timeout expires.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ PartitionResponse = Topic.Partition
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that is needed here."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 class FutureLogs(Protocol):
-    """Logs on their way to other directories."""
+    """The future logs: copies of logs that move to another log directory."""
 
     def find_future(self, partition: TopicPartition, /) -> HostedLog | None: ...
 
 
 class ClusterMetadata(Protocol):
-    """The part of the cluster's picture that is needed here."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
@@ -51,7 +51,7 @@ class ClusterMetadata(Protocol):
 
 @dataclass(slots=True)
 class DeleteRecordsPartitionStatus:
-    """What became of one partition; changed while it waits, and then told."""
+    """The result of one partition; updated while the request waits."""
 
     index: int
     deletion: DelayedDeleteRecords | None = None
@@ -59,7 +59,7 @@ class DeleteRecordsPartitionStatus:
 
 
 HandlerResult = DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]
-#: Of each topic, in the order of the request.
+#: One list per topic, in the order of the request.
 PartitionStatuses = list[list[DeleteRecordsPartitionStatus]]
 
 
@@ -95,7 +95,7 @@ def _respond(body: DeleteRecordsRequest, statuses: PartitionStatuses) -> Handler
 
 
 class RecordsDeleter:
-    """Deletes on this broker."""
+    """Increments the log start offset of partitions that this broker leads."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ async def _respond_when_deleted(
     statuses: PartitionStatuses,
     pending: list[DeleteRecordsPartitionStatus],
 ) -> DeleteRecordsResponse:
-    """One after the other: what the first waited for, the others had time for as well."""
+    """Wait for the partitions one after the other, with a common deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + body.timeout_ms / 1000
     for status in pending:
@@ -180,7 +180,6 @@ def _partition_response(status: DeleteRecordsPartitionStatus) -> PartitionRespon
 def error_response(
     request: Request[DeleteRecordsRequest], error: KafkaError
 ) -> DeleteRecordsResponse:
-    """All of it, for one reason."""
     statuses = [
         [
             DeleteRecordsPartitionStatus(partition_request.partition_index, error=error)

@@ -1,7 +1,7 @@
-"""DeleteTopics: mark topics to be deleted, and answer when they are gone from the picture.
+"""DeleteTopics: mark topics for deletion, and respond when the metadata no longer contains them.
 
-A topic is given by its name or, from version 6 on, by its id.  One that is not gone when the time
-is over is answered REQUEST_TIMED_OUT; so is every one if the client gives no time at all.
+The request gives the name of a topic or, from version 6 on, its id.  A topic that still exists when
+the timeout expires gets REQUEST_TIMED_OUT.  With a timeout of 0 or less every topic does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from odradek.protocol.errors import (
 from odradek.protocol.types import ZERO_UUID, Uuid
 
 FIRST_VERSION_WITH_TOPIC_IDS = 6
-#: Before it, clients do not know that deletion can be disabled.
+#: Earlier clients do not know TOPIC_DELETION_DISABLED and get INVALID_REQUEST.
 FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
 TopicRequest = DeleteTopicsRequest.Topic
@@ -35,13 +35,13 @@ TopicResponse = DeleteTopicsResponse.Topic
 
 
 class Admin(Protocol):
-    """The part of the administration of topics that deletes them."""
+    """The part of the topic administration that deletes topics."""
 
     async def request_deletions(self, names: Collection[str], /) -> Mapping[str, KafkaError]: ...
 
 
 class ClusterMetadata(Protocol):
-    """Where it is seen which topics there are."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_topic(self, name: str, /) -> bool: ...
 
@@ -59,7 +59,7 @@ def handle(
     is_deletion_enabled: bool,
     request: Request[DeleteTopicsRequest],
 ) -> DeleteTopicsResponse | Awaitable[DelayedOperation[DeleteTopicsResponse]]:
-    """``is_enabled`` is delete.topic.enable."""
+    """``is_deletion_enabled`` is delete.topic.enable."""
     check_active(controller)
     if not is_deletion_enabled:
         raise (
@@ -136,10 +136,10 @@ def _topic_requests(request: Request[DeleteTopicsRequest]) -> list[TopicRequest]
 
 
 def _resolve_topic(metadata_cache: ClusterMetadata, topic_request: TopicRequest) -> TopicResponse:
-    """What is to be deleted; with an error if it cannot be."""
+    """Return the response entry of a topic, with an error code if the topic cannot be deleted."""
     name, topic_id = topic_request.name, topic_request.topic_id
     if name is not None and topic_id != ZERO_UUID:
-        raise InvalidRequest("A topic is given by its name or by its id, not by both.")
+        raise InvalidRequest("Topic name and topic ID can not both be specified.")
     if topic_id != ZERO_UUID:
         name = metadata_cache.topic_name(topic_id)
     return TopicResponse(
@@ -153,7 +153,7 @@ def _topic_error_code(
     metadata_cache: ClusterMetadata, name: str | None, topic_id: Uuid
 ) -> ErrorCode:
     if name is None:
-        # Without an id either, Kafka takes it for a topic that the client may not touch.
+        # Kafka treats an entry with neither name nor id as an unauthorized topic.
         has_neither = topic_id == ZERO_UUID
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED if has_neither else ErrorCode.UNKNOWN_TOPIC_ID
     if not metadata_cache.has_topic(name):

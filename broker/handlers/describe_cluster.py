@@ -1,6 +1,6 @@
-"""DescribeCluster: the cluster's id, its controller and its brokers.
+"""DescribeCluster: the cluster id, the controller and the brokers.
 
-No broker of a ZooKeeper cluster is fenced, and none of its listeners is a controller's.
+A ZooKeeper cluster has no fenced brokers and no controller endpoints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BROKER_ENDPOINTS, CONTROLLER_ENDPOINTS = 1, 2
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -61,7 +61,8 @@ def handle(
 def _check_endpoint_type(endpoint_type: int) -> None:
     if endpoint_type == CONTROLLER_ENDPOINTS:
         raise KafkaError(
-            "Brokers listen here, and no controllers.",
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            "CONTROLLER",
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
         )
     if endpoint_type != BROKER_ENDPOINTS:

@@ -1,7 +1,7 @@
-"""DescribeConfigs: what is set, of topics, brokers and loggers, and where it was written.
+"""DescribeConfigs: the settings of topics, brokers and loggers, and the source of each value.
 
-Version 0 has a field for whether a value is the default.  Kafka 3.9 leaves it false, always, and so
-does this.
+Version 0 has a field that says whether a value is the default.  Kafka 3.9 always sends false, and
+so does this handler.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ ResourceResponse = DescribeConfigsResponse.Resource
 
 
 class ConfigDescriber(Protocol):
-    """What a broker knows of configurations."""
+    """Describes the settings of one resource."""
 
     async def describe_configs(
         self, resource_type: ResourceType, name: str
     ) -> Sequence[ResourceResponse.Config]:
-        """Raises a KafkaError."""
+        """Raise a KafkaError if the resource cannot be described."""
 
 
 async def handle(
@@ -62,13 +62,13 @@ async def _describe_resource(
         configs = await config_describer.describe_configs(resource_type, resource.resource_name)
     except KafkaError as error:
         return _resource_error(resource, error)
-    # No keys at all are those of a client that means every one.
+    # A null or empty list of keys means all settings.
     keys = set(resource.configuration_keys or ())
     selected = [config for config in configs if not keys or config.name in keys]
     for config in selected:
         if not body.include_synonyms:
             config.synonyms = []
-        # Empty where there is none to be had, as for loggers.
+        # An empty documentation stays: resources without any, such as loggers, send "" not null.
         if not body.include_documentation and config.documentation:
             config.documentation = None
     return ResourceResponse(

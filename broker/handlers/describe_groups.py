@@ -1,7 +1,8 @@
 """DescribeGroups: the state and the members of classic groups.
 
-A group that is not there is shown as dead, and from version 6 on as not found.  Where there are
-many members, others have their turns between two groups: each is shown as it is at one moment.
+A group that does not exist is shown in the state Dead; from version 6 on it also has the error
+GROUP_ID_NOT_FOUND.  A large response is built in time slices that end between groups, so each group
+is shown as it is at one moment.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, code_of
 
-#: Which also has words for it.
+#: This version also adds the error message.
 _FIRST_VERSION_WITH_NOT_FOUND = 6
 
 DescribedGroup = DescribeGroupsResponse.Group
@@ -40,7 +41,7 @@ async def _respond_sliced(described_groups: Iterable[DescribedGroup]) -> Describ
 
 
 def _entry_count(groups: GroupCoordinator, group_id: str) -> int:
-    """How much there is to show."""
+    """Estimate the cost of describing a group."""
     shard = groups.find_shard(group_id)
     group = None if shard is None else shard.groups.get(group_id)
     return 1 + len(group.metadata.members) if isinstance(group, ClassicGroup) else 1
@@ -73,7 +74,7 @@ def _describe_group(
 
 
 def _described_group(group: ClassicGroup) -> DescribedGroup:
-    """What members told one another is shown only once it is settled."""
+    """Describe a group; only a stable one shows its protocol, member metadata and assignments."""
     metadata = group.metadata
     protocol = metadata.protocol if metadata.state is ClassicGroupState.STABLE else None
     return DescribedGroup(
@@ -113,7 +114,6 @@ def _group_without_members(
 def error_response(
     request: Request[DescribeGroupsRequest], error: KafkaError
 ) -> DescribeGroupsResponse:
-    """All of it, for one reason."""
     return DescribeGroupsResponse(
         groups=[
             _group_without_members(group_id, "", error, version=request.version)

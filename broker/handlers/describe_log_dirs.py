@@ -1,6 +1,6 @@
-"""DescribeLogDirs: what lies in the log directories of this broker, and how much space is left.
+"""DescribeLogDirs: the logs in the log directories of this broker, and the disk space.
 
-A directory that has failed is told with its error, and without what was in it.
+An offline directory is listed with its error and without its logs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Topic = Directory.Topic
 
 
 class DirectoryExecutor(Protocol):
-    """Where calls are made that may sleep in the kernel."""
+    """Runs blocking system calls."""
 
     def run_in(
         self, directory: LogDirectory, function: Callable[[], DirectorySpace], /
@@ -105,5 +105,5 @@ async def _add_space(
 def error_response(
     request: Request[DescribeLogDirsRequest], error: KafkaError
 ) -> DescribeLogDirsResponse:
-    """All of it, for one reason; versions before 3 see only that nothing is there."""
+    """Build an empty response; versions before 3 have no error code in it."""
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code_of(error), results=[])

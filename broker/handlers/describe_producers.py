@@ -1,4 +1,4 @@
-"""DescribeProducers: the idempotent producers that a partition remembers."""
+"""DescribeProducers: the active idempotent and transactional producers of partitions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PartitionResponse = Topic.Partition
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that is needed here."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 class ClusterMetadata(Protocol):
-    """The part of the cluster's picture that is needed here."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_topic(self, name: str, /) -> bool: ...
 
@@ -64,7 +64,7 @@ def _describe_topics(
     topics: Iterable[TopicRequest],
     response: DescribeProducersResponse,
 ) -> Iterator[None]:
-    """Go on by one partition or producer at a time."""
+    """Fill in the response; each step of the iterator adds one partition or one producer."""
     for topic_request in topics:
         topic = Topic(name=topic_request.name, partitions=[])
         response.topics.append(topic)
@@ -89,7 +89,7 @@ def _describe_topics(
                 partition_response, states = _partition_error(index, error), {}
             topic.partitions.append(partition_response)
             yield
-            # Who comes or goes meanwhile may be missed, or shown.
+            # Producers that appear or expire during the iteration may or may not be listed.
             for producer_id, state in [*states.items()]:
                 partition_response.active_producers.append(_producer_state(producer_id, state))
                 yield
@@ -121,7 +121,6 @@ def _partition_error(
 def error_response(
     request: Request[DescribeProducersRequest], error: KafkaError
 ) -> DescribeProducersResponse:
-    """All of it, for one reason."""
     return DescribeProducersResponse(
         throttle_time_ms=0,
         topics=[

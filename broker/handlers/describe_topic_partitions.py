@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: topics page by page, in the order of their names.
 
-A page ends where it has as many partitions as the client wants, or as this broker gives away at
-once; the next begins where the cursor says.  A partition without a leader is no error here.
+A page ends when it reaches the partition limit of the request or of this broker.  The next page
+begins at the cursor.  A partition without a leader is not an error here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _States = dict[str | None, list[PartitionState]]
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     @property
     def snapshot(self) -> MetadataSnapshot: ...
@@ -65,7 +65,7 @@ async def _fill_page_sliced(page: Response, states_by_topic: _States, nodes: _No
 def _build_page(
     body: Body, snapshot: MetadataSnapshot, partitions_max: int
 ) -> tuple[Response, _States]:
-    """With its topics, and what is to be shown of their partitions, by the topics' names."""
+    """Return the page with its topics, still without partitions, and the states to fill in."""
     cursor = body.cursor
     page = Response(throttle_time_ms=0, topics=[])
     states_by_topic: _States = {}
@@ -103,13 +103,19 @@ def error_response(request: Request[Body], error: KafkaError) -> Response:
 
 
 def _requested_topics(body: Body, snapshot: MetadataSnapshot) -> list[str]:
-    """Those that are asked for, from the cursor on."""
+    """Return the requested topics from the cursor on, in the order of their names."""
     cursor = body.cursor
     requested = {each.name for each in body.topics}
     if cursor is not None and requested and cursor.topic_name not in requested:
-        raise InvalidRequest(f"The cursor's topic is not asked for: {cursor.topic_name}.")
+        raise InvalidRequest(
+            "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
+            f"{cursor.topic_name}"
+        )
     if cursor is not None and cursor.partition_index < 0:
-        raise InvalidRequest(f"There is no partition {cursor.partition_index} to begin with.")
+        raise InvalidRequest(
+            "DescribeTopicPartitionsRequest cursor partition must be valid: "
+            f"{cursor.partition_index}"
+        )
     first = "" if cursor is None else cursor.topic_name
     return sorted(name for name in requested or snapshot.topics if name >= first)
 
@@ -146,7 +152,7 @@ def _topic_without_partitions(topic: Topic) -> Response.Topic:
 
 
 def _partition_response(state: PartitionState, nodes: _Nodes) -> Response.Topic.Partition:
-    """Leaders that are eligible though not in sync are known to KRaft alone."""
+    """Describe one partition; only KRaft has eligible leader replicas (ELR)."""
     return Response.Topic.Partition(
         error_code=ErrorCode.NONE.code,
         partition_index=state.partition_index,

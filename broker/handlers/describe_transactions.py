@@ -1,4 +1,7 @@
-"""DescribeTransactions: the state of transactional ids, each alone."""
+"""DescribeTransactions: the transaction state of transactional ids.
+
+Each id succeeds or fails independently.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,6 @@ def _transaction_error(transactional_id: str, error: KafkaError) -> TransactionD
 
 
 def error_response(request: Request[DescribeTransactionsRequest], error: KafkaError) -> Response:
-    """All of it, for one reason."""
     return Response(
         throttle_time_ms=0,
         transaction_states=[

@@ -1,7 +1,8 @@
-"""ElectLeaders: have the controller elect leaders, and answer when they are seen to lead.
+"""ElectLeaders: let the controller elect leaders, and respond when the metadata shows them.
 
-Each partition succeeds or fails alone.  If all are asked for, those that need no election are left
-out.  A leader that is elected, but not seen when the time is over, is answered REQUEST_TIMED_OUT.
+Each partition succeeds or fails independently.  If the request is for all partitions, the response
+omits those that need no election.  A partition whose new leader is not in the metadata when the
+timeout expires gets REQUEST_TIMED_OUT.  Kafka: DelayedElectLeader.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError, NotController, RequestTimedOut, code_of
 from odradek.protocol.types import TopicPartition
 
-#: Of the whole response.
+#: The top-level error code.
 FIRST_VERSION_WITH_ERROR_CODE = 1
 
 ElectionErrors = Mapping[TopicPartition, KafkaError | None]
 
 
 class Controller(Protocol):
-    """The part of the controller that elects on request."""
+    """The part of the controller that elects leaders on request."""
 
     async def elect_leaders(
         self, election_type: ElectionType, partitions: Collection[TopicPartition] | None, /
@@ -35,7 +36,7 @@ class Controller(Protocol):
 
 
 class ClusterMetadata(Protocol):
-    """Where it is seen who leads."""
+    """The part of the metadata cache that this handler needs."""
 
     def partitions(self) -> Collection[TopicPartition]: ...
 
@@ -51,7 +52,7 @@ def handle(
     try:
         election_type = ElectionType(body.election_type)
     except ValueError as error:
-        # Kafka's answer too: it has not thought of this.
+        # Kafka does not handle this case either and also answers UNKNOWN_SERVER_ERROR.
         raise KafkaError(
             f"election_type={body.election_type}: must be 0 (preferred) or 1 (unclean)"
         ) from error
@@ -77,7 +78,7 @@ async def _elect(
     try:
         results = await controller.elect_leaders(election_type, partitions)
     except NotController as error:
-        # The first version has nowhere else to say it.
+        # Version 0 has no top-level error code, so each partition gets the error.
         return _build_response(
             dict.fromkeys(metadata_cache.partitions() if partitions is None else partitions, error)
         )
@@ -103,7 +104,7 @@ async def _respond_when_elected(
 
 
 def _requested_partitions(body: ElectLeadersRequest) -> list[TopicPartition] | None:
-    """Each once; None: all that there are."""
+    """Return the distinct partitions of the request; None means all partitions."""
     if body.topic_partitions is None:
         return None
     partitions = (

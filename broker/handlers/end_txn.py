@@ -1,6 +1,7 @@
 """EndTxn: a producer commits or aborts its transaction.
 
-Answered once it is certain how the transaction ends; the partitions learn of it afterwards.
+The response is sent when the decision (PrepareCommit or PrepareAbort) is replicated.  The
+coordinator writes the markers to the partitions afterwards.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What a client is told of a failure in words."""
+"""Error messages in responses to clients."""
 
 from __future__ import annotations
 
 from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 
-#: Characters.  What a failure quotes may be as long as a request; a string has 32 KB at most.
+#: In characters.  A message may quote a value as long as a request; a string has 32 KB at most.
 ERROR_MESSAGE_LENGTH_MAX = 2000
 
 
 def error_message(error: KafkaError | None) -> str | None:
-    """None where they would say no more than the code does, and of mistakes of our own."""
+    """Return None for an unexpected error, or if the message says no more than the code."""
     if error is None or error.error_code is ErrorCode.UNKNOWN_SERVER_ERROR:
         return None
     message = error.message

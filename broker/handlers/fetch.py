@@ -1,9 +1,10 @@
 """Fetch: consumers and followers read record batches, or wait for them.
 
-Records are not touched: the response has regions of files.  Only for clients that do not know their
-format are they read and converted.
+The handler does not read the records: the response refers to regions of the log files.  Records are
+read and converted only for clients that do not know their format (down-conversion).
 
-A session that is not there, or a request out of its order, is refused as a whole, without a line.
+A request for an unknown session, or out of order within its session, is rejected as a whole: the
+response has no partitions.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Endpoint = FetchResponse.NodeEndpoint
 
 
 class ClusterMetadata(TopicMetadata, Leaders, Protocol):
-    """The part of the cluster's picture that fetching needs."""
+    """The part of the metadata cache that this handler needs."""
 
 
 def handle(
@@ -114,7 +115,7 @@ def _fetch_params(request: Request[FetchRequest], max_bytes: int) -> FetchParams
 
 
 class FetchResponder:
-    """From what was found to the response of one call."""
+    """Builds the response of one request from the result of its reads."""
 
     __slots__ = ("_fetch_context", "_metadata_cache", "_partition_reader", "_request")
 
@@ -133,14 +134,15 @@ class FetchResponder:
     async def respond_sliced(
         self, fetch_reader: FetchReader
     ) -> FetchResponse | Awaitable[FetchResponse]:
-        """What wants much to be read."""
+        """Read many partitions in time slices, then respond."""
         await fetch_reader.read_sliced()
         return self.respond(fetch_reader)
 
     def respond(self, fetch_reader: FetchReader) -> FetchResponse | Awaitable[FetchResponse]:
-        """From what was read, now or when there is more."""
+        """Respond with the result of the read, or delay the response until there is more."""
         if self._request.body.max_wait_ms > 0 and not fetch_reader.is_satisfied():
-            fetch_reader.discard_responses()  # it may be dropped before it begins to wait
+            # The delayed operation may be dropped before it starts: keep no file open.
+            fetch_reader.discard_responses()
             return self._delay(fetch_reader)
         if (
             down_conversion.needs_down_conversion(self._request.version)
@@ -155,14 +157,15 @@ class FetchResponder:
             return DelayedOperation(partial(self._convert_when_complete, fetch_reader, timeout_s))
         delayed_fetch = DelayedFetch(fetch_reader, timeout_s)
         if fetch_reader.is_large:
-            delayed_fetch.notify()  # others had their turn while it was read
+            # The partitions may have changed between the time slices of the read.
+            delayed_fetch.notify()
         return DelayedFuture(delayed_fetch.completion, partial(self._on_complete, fetch_reader))
 
     async def _convert_when_complete(
         self, fetch_reader: FetchReader, timeout_s: float
     ) -> FetchResponse:
         delayed_fetch = DelayedFetch(fetch_reader, timeout_s)
-        delayed_fetch.notify()  # it was read before it was parked
+        delayed_fetch.notify()  # the partitions may have changed since they were read
         error = await delayed_fetch.completion
         if error is not None:
             raise error
@@ -172,7 +175,8 @@ class FetchResponder:
     def _on_complete(self, fetch_reader: FetchReader, error: Exception | None) -> FetchResponse:
         if error is not None:
             raise error
-        fetch_reader.drop_discarded()  # since the turn in which it was read
+        # Another request of the session may have removed partitions since they were read.
+        fetch_reader.drop_discarded()
         return self.build_response(fetch_reader)
 
     async def build_converted_response(self, fetch_reader: FetchReader) -> FetchResponse:
@@ -218,7 +222,7 @@ class FetchResponder:
         )
 
     def _set_current_leaders(self, partitions: list[FetchPartition]) -> list[Endpoint]:
-        """Their lines name the leaders; where those are."""
+        """Set the current leader in each partition response, and return the leaders' endpoints."""
         current_leaders = CurrentLeaders(self._metadata_cache, self._request.context.listener)
         for fetch_partition in partitions:
             assert fetch_partition.partition_response is not None, fetch_partition
@@ -235,14 +239,15 @@ class FetchResponder:
 
 
 def _group_by_topic(partitions: Iterable[FetchPartition]) -> list[Topic]:
-    """In order: a topic that comes up again later is named again."""
+    """Keep the order of the partitions; a topic that appears again later gets another entry."""
     topics: list[Topic] = []
     previous_key: tuple[str | None, bytes] | None = None
     for fetch_partition in partitions:
+        # Keep no reference: the partition response would hold a file open.
         partition_response, fetch_partition.partition_response = (
             fetch_partition.partition_response,
             None,
-        )  # it would hold a file open
+        )
         assert partition_response is not None, fetch_partition
         topic_key = (fetch_partition.topic, fetch_partition.topic_id)
         if topic_key != previous_key:
@@ -259,7 +264,10 @@ def _group_by_topic(partitions: Iterable[FetchPartition]) -> list[Topic]:
 
 
 def error_response(request: Request[FetchRequest], error: KafkaError) -> FetchResponse:
-    """All of it, for one reason: by lines too in versions whose clients may look only there."""
+    """Return the error as top-level error, and per partition as well in versions before 13.
+
+    Clients of these versions may check only the partitions.
+    """
     body, code = request.body, code_of(error)
     has_partition_errors = request.version < _FIRST_VERSION_WITH_TOPIC_IDS
     return FetchResponse(

@@ -1,6 +1,6 @@
-"""FindCoordinator: which broker coordinates a group, or a transactional id?
+"""FindCoordinator: find the broker that coordinates a group or a transactional id.
 
-The topic in which coordinators keep their state is created when it is first asked for one.
+The first request creates the internal topic in which the coordinators store their state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Coordinator = FindCoordinatorResponse.Coordinator
 
 
 class Lookup(Protocol):
-    """Who coordinates what, by one internal topic."""
+    """Maps a key to its coordinator, by the partitions of one internal topic."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -42,7 +42,7 @@ class Lookup(Protocol):
 def handle(
     lookups: Mapping[int, Lookup], request: Request[FindCoordinatorRequest]
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """``lookups`` are by the type of the key."""
+    """``lookups`` maps a key type to its lookup."""
     lookup = lookups.get(request.body.key_type)
     if lookup is not None and not lookup.is_ready and _keys(request):
         return _respond_when_topic_created(lookup, request)
@@ -94,7 +94,7 @@ def _coordinator_node(
     if lookup is not None:
         return lookup.coordinator(key, listener=request.context.listener)
     if request.body.key_type == SHARE and request.version >= _FIRST_VERSION_WITH_SHARE_GROUPS:
-        raise CoordinatorNotAvailable("there are no share groups here")
+        raise CoordinatorNotAvailable("share groups are not supported")
     raise InvalidRequest(f"unknown coordinator key type {request.body.key_type}")
 
 
@@ -112,7 +112,7 @@ def _coordinator_response(key: str, node: Node, error: KafkaError | None = None)
 def error_response(
     request: Request[FindCoordinatorRequest], error: KafkaError
 ) -> FindCoordinatorResponse:
-    """All of it, for one reason."""
+    """Return the same error for every key."""
     coordinators = [_coordinator_response(key, _NO_NODE, error) for key in _keys(request)]
     if request.version >= _FIRST_BATCHED_VERSION:
         return FindCoordinatorResponse(coordinators=coordinators)

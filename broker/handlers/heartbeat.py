@@ -1,6 +1,6 @@
-"""Heartbeat: a member of a classic group is alive, and hears whether it has to join again.
+"""Heartbeat: keep a member of a classic group alive, and tell it whether it has to rejoin.
 
-While groups are being loaded it is believed.
+While the group is being loaded, the response has no error, as in Kafka.
 """
 
 from __future__ import annotations

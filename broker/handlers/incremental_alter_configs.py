@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single settings of topics, brokers and loggers are changed."""
+"""IncrementalAlterConfigs: change single settings of topics, brokers and loggers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ResourceResponse = IncrementalAlterConfigsResponse.Resource
 
 
 class ConfigManager(Protocol):
-    """What changes them."""
+    """The part of the config manager that changes single settings."""
 
     async def incremental_alter_configs(
         self,
@@ -29,7 +29,7 @@ class ConfigManager(Protocol):
         *,
         validate_only: bool,
     ) -> None:
-        """Raises a KafkaError."""
+        """Raise a KafkaError if the change is rejected."""
 
 
 async def handle(

@@ -1,6 +1,7 @@
-"""InitProducerId: an idempotent producer gets an id of its own, a transactional one its epoch.
+"""InitProducerId: give an idempotent producer an id, and a transactional producer its epoch.
 
-A transactional id has one producer: whoever comes gets the next epoch, and all before are fenced.
+A transactional id has one producer: the newest one gets the next epoch, and all earlier ones are
+fenced.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def handle(
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     body = request.body
     if body.transactional_id == "":
-        raise InvalidRequest("an empty transactional id")
+        raise InvalidRequest("transactional id must not be empty")
     if (body.producer_id == UNSET) != (body.producer_epoch == UNSET):
-        raise InvalidRequest("a producer id without its epoch, or the other way round")
+        raise InvalidRequest("producer id and producer epoch must both be set, or neither")
     if body.transactional_id is not None:
         return _init_transactional(transactions, body.transactional_id, body)
     producer_id = producer_id_manager.generate_producer_id_nowait()

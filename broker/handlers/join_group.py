@@ -1,4 +1,4 @@
-"""JoinGroup: a member enters a classic group, and waits for the rebalance that this starts."""
+"""JoinGroup: a member joins a classic group and waits for the rebalance that this triggers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _to_join_request(request: Request[JoinGroupRequest]) -> JoinRequest:
     return JoinRequest(
         member_id=body.member_id,
         instance_id=body.group_instance_id,
-        # As Java shows an address.
+        # Java writes an address with a leading slash.
         client=ClientIdentity(request.client_id or "", f"/{request.context.client_host}"),
         timeouts=Timeouts(session_timeout_ms, rebalance_timeout_ms),
         protocol_type=body.protocol_type,
@@ -77,7 +77,7 @@ def _build_response(
         protocol_type=result.protocol_type,
         protocol_name=protocol,
         leader=result.leader,
-        # Only a client of an age to know it is ever told to.
+        # True only for clients whose version supports it.
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
         members=[

@@ -1,10 +1,12 @@
 """LeaderAndIsr: the controller says which partitions this broker leads and follows.
 
-A request of an old controller, or for an earlier life of this broker, is refused whole; else each
-partition obeys or is refused alone.
+Kafka: ReplicaManager.becomeLeaderOrFollower.
 
-Many partitions take many turns on the loop.  A new controller may come up in between, and then the
-rest is refused.
+A request from an old controller, or for an earlier registration of this broker, is rejected as a
+whole.  Otherwise each partition becomes leader or follower, or is rejected individually.
+
+Many partitions take several time slices.  If a newer controller appears in between, the rest is
+rejected.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _TopicPartitionState = tuple[str, Uuid, LeaderAndIsrPartitionState]
 
 
 class ControlRequest(Protocol):
-    """A request of the controller."""
+    """A request from the controller."""
 
     @property
     def controller_epoch(self) -> int: ...
@@ -39,7 +41,7 @@ class ControlRequest(Protocol):
 
 
 class Fence(Protocol):
-    """Which controller, and which life of this broker, requests must be of, and their order."""
+    """Checks the controller epoch and broker epoch of requests, and serializes state changes."""
 
     @property
     def state_change_lock(self) -> asyncio.Lock: ...
@@ -48,7 +50,7 @@ class Fence(Protocol):
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that this needs."""
+    """The part of the replica manager that this handler needs."""
 
     def has_log(self, partition: TopicPartition, /) -> bool: ...
 
@@ -62,7 +64,7 @@ class HostedPartitions(Protocol):
 
 
 class TopicConfigLoader(Protocol):
-    """How topics are configured, which nobody has told us of new ones."""
+    """Reads the configs of new topics, of which the broker was not notified yet."""
 
     async def read(self, topics: Collection[str], /) -> None: ...
 
@@ -121,7 +123,7 @@ def _build_response(
     top_level_error_code: int,
     results: Iterable[tuple[str, Uuid, LeaderAndIsrPartitionState, int]],
 ) -> LeaderAndIsrResponse:
-    """An outcome ends with its error code."""
+    """The last element of each result is its error code."""
     response = LeaderAndIsrResponse(error_code=top_level_error_code)
     errors_by_topic_id: dict[Uuid, list[LeaderAndIsrPartitionError]] = {}
     for topic, topic_id, state, error_code in results:
@@ -142,7 +144,7 @@ def _build_response(
 def error_response(
     request: Request[LeaderAndIsrRequest], error: KafkaError
 ) -> LeaderAndIsrResponse:
-    """All of it, for one reason."""
+    """Return the same error for the request and for every partition."""
     code = code_of(error)
     return _build_response(request, code, ((*each, code) for each in _states(request.body)))
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave their group, and the others share what they had."""
+"""LeaveGroup: members leave their group, which then rebalances."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""ListGroups: the groups that this broker coordinates, all of them or those in some states.
+"""ListGroups: list the groups that this broker coordinates, filtered by state and type.
 
-Offsets that are kept under an id make a group of it too: an empty one, that never had members.
-While some groups are being loaded those that are there are listed, with an error.
+Committed offsets without a group are listed as an empty classic group.  While some groups are being
+loaded, the response lists the groups that are loaded and has the error
+COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.code
 
 
 class GroupFilter(NamedTuple):
-    """In lower case; empty for any."""
+    """The filters of a request, in lower case; an empty set matches every group."""
 
     states: frozenset[str]
     types: frozenset[str]
@@ -66,7 +67,7 @@ def _matching_groups(groups: GroupCoordinator, group_filter: GroupFilter) -> Ite
 
 
 def _list_groups(shard: GroupCoordinatorShard) -> Iterator[ListedGroup]:
-    """What comes or goes meanwhile may be missed, or shown."""
+    """Yield all groups; groups that are added or removed meanwhile may be missing or included."""
     for group in [*shard.groups.values()]:
         yield ListedGroup(
             group_id=group.id,

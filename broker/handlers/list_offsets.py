@@ -1,11 +1,11 @@
-"""ListOffsets: the offset of a partition at a time, at its start or at its end.
+"""ListOffsets: find the offset of a partition by timestamp, or its earliest or latest offset.
 
-Consumers see as much as they may read: up to the high watermark, or the last stable offset if they
-read committed records only.  Brokers and debugging consumers see the whole log, the latter on any
-replica.
+Consumers see what they may read: up to the high watermark, or up to the last stable offset if they
+read committed records only.  Brokers and debugging consumers see the whole log, debugging consumers
+on any replica.
 
-A leader whose high watermark has not come to where its epoch began does not know yet what may be
-read: OFFSET_NOT_AVAILABLE, which is LEADER_NOT_AVAILABLE before version 5.
+A leader whose high watermark is below the start offset of its leader epoch does not know yet what
+consumers may read.  It returns OFFSET_NOT_AVAILABLE, or LEADER_NOT_AVAILABLE before version 5.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PartitionResponse = Topic.Partition
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that looking for offsets needs."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
@@ -122,7 +122,7 @@ class OffsetLookups:
             for topic in request.body.topics
             for partition_request in topic.partitions
         )
-        # The oldest version has no rule about it.
+        # Version 0 allows duplicates.
         self._duplicates = {
             key for key, count in counts.items() if count > 1 and request.version > 0
         }
@@ -143,7 +143,7 @@ class OffsetLookups:
     def partition_response(
         self, topic: str, partition_request: PartitionRequest
     ) -> PartitionResponse:
-        """ManyRecords, if it would take too long."""
+        """Raise SearchTooLarge if the search would take too long."""
         try:
             self._check(topic, partition_request)
             partition = self._replica_manager.partition(topic, partition_request.partition_index)
@@ -185,7 +185,7 @@ class OffsetLookups:
         )
         if result is None:
             return PartitionResponse(partition_index=index, error_code=0)
-        # What is not known is -1 here as it is there.
+        # Unknown values are -1 both in the lookup and in the response.
         offset, timestamp, leader_epoch = result
         return PartitionResponse(
             partition_index=index,
@@ -209,7 +209,7 @@ def _partition_error(partition_request: PartitionRequest, error: KafkaError) -> 
 
 
 def error_response(request: Request[ListOffsetsRequest], error: KafkaError) -> ListOffsetsResponse:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     return ListOffsetsResponse(
         topics=[
             Topic(

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the reassignments under way."""
+"""ListPartitionReassignments: list the reassignments in progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class Controller(Protocol):
-    """The part of the controller that knows what is under way."""
+    """The part of the controller that lists reassignments."""
 
     async def list_partition_reassignments(
         self, partitions: Collection[TopicPartition] | None, /

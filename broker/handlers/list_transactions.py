@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this broker coordinates, all or some of them."""
+"""ListTransactions: list the transactional ids that this broker coordinates, with filters."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Response = ListTransactionsResponse
 
 
 class TransactionFilter(NamedTuple):
-    """Empty for any."""
+    """The filters of a request; an empty set matches every transaction."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]
-    #: Running for longer than this; negative for any.
+    #: Matches transactions that have run for longer than this; negative matches all.
     min_duration_ms: int
-    #: Of their ids, by the rules of RE2.
+    #: Matches transactional ids by the rules of RE2.
     transactional_id_pattern: RegexMatcher | None
     now_ms: int
 
@@ -84,9 +84,9 @@ async def _respond_sliced(
 def _filter_transactions(
     transactions: TransactionCoordinator, transaction_filter: TransactionFilter
 ) -> Iterator[TransactionListing | None]:
-    """One by one, None for what is not wanted: to find that out takes its time as well.
+    """Yield None for a transaction that does not match: the check takes time, too.
 
-    What comes or goes meanwhile may be missed, or shown.
+    Transactions that are added or removed meanwhile may be missing or included.
     """
     for shard in transactions:
         for txn in [*shard.transactions.values()]:

@@ -1,10 +1,10 @@
-"""Metadata: the brokers, and the leaders and replicas of topics.
+"""Metadata: return the brokers, and the leaders and replicas of topics.
 
-    all topics      a null list; in version 0 an empty one
-    by id           as soon as one topic has an id, those that have none are passed over
+    all topics      a null list; in version 0 an empty list
+    by id           if any topic has an id, the topics without one are ignored
     unknown names   are created if the client, the settings and the name allow it
 
-The answer does not wait for the leaders of what it creates: clients ask again.
+The response does not wait for the leaders of the topics that it creates: clients retry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 12
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -49,7 +49,7 @@ class ClusterMetadata(Protocol):
 
 
 class TopicCreator(Protocol):
-    """Creates topics because they were asked for."""
+    """Creates topics on first use.  Kafka: AutoTopicCreationManager."""
 
     @property
     def is_enabled_for_clients(self) -> bool: ...
@@ -79,7 +79,7 @@ async def _respond_sliced(
 
 
 class _RequestedTopics:
-    """Those that are asked for: there, or missing."""
+    """The topics of a request: known topics, missing names and unknown ids."""
 
     def __init__(self, request: Request[MetadataRequest], snapshot: MetadataSnapshot) -> None:
         self._brokers = snapshot.brokers
@@ -104,7 +104,7 @@ class _RequestedTopics:
     async def topic_responses_sliced(
         self, topic_creator: TopicCreator | None
     ) -> list[TopicResponse]:
-        """What is missing is created, where there is a creator."""
+        """Create the missing topics if there is a creator."""
         time_slice, options, missing = TimeSlice(), self._options, self.missing
         responses = await time_slice.collect(map(_unknown_topic_id_response, self._unknown_ids))
         responses += await topic_responses_sliced(self._known, self._brokers, options)
@@ -168,7 +168,7 @@ def _response_without_topics(
 def _requested_topics(
     request: Request[MetadataRequest], snapshot: MetadataSnapshot
 ) -> tuple[Collection[str], Collection[Uuid]]:
-    """Names, and the ids that are no topic's; each once."""
+    """Return the names, and the ids of unknown topics, each once."""
     topics = request.body.topics
     if topics is None or (request.version == 0 and not topics):
         return snapshot.topics.keys(), ()
@@ -178,7 +178,7 @@ def _requested_topics(
         names = [snapshot.topic_names[each] for each in ids if each in snapshot.topic_names]
         return names, [each for each in ids if each not in snapshot.topic_names]
     if any(each.name is None for each in topics):
-        # Kafka's answer too: it has not thought of this.
+        # Kafka does not handle this case and returns the same error (UNKNOWN_SERVER_ERROR).
         raise KafkaError("A topic has neither a name nor an id.")
     return dict.fromkeys(each.name for each in topics if each.name is not None), ()
 

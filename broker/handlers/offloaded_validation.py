@@ -1,7 +1,8 @@
-"""The entries of a Produce request whose records have to be read first, elsewhere.
+"""Validation of the records of a Produce request in the worker process, before the append.
 
-Each is replaced by what was found.  As settings may change meanwhile, those that were checked by
-other rules than count now are checked again; if that goes on, the append does it in one go.
+The validated batch replaces the records of an entry.  Settings may change meanwhile: a batch that
+was validated by outdated rules is validated again.  After VALIDATION_ATTEMPTS_MAX attempts the
+append validates it, on the event loop.
 
 Owner: the event loop.
 """
@@ -23,7 +24,7 @@ VALIDATION_ATTEMPTS_MAX = 3
 
 
 class RecordValidator(Protocol):
-    """Whoever reads records."""
+    """Validates records without blocking the event loop."""
 
     async def validate(
         self, records: memoryview, rules: AppendRules, /, *, now_ms: int
@@ -31,15 +32,15 @@ class RecordValidator(Protocol):
 
 
 class UnvalidatedRecords:
-    """An entry of a request, and where its records are to be appended."""
+    """An entry of a request, with the partition that its records are appended to."""
 
     def __init__(
         self, entry: ProduceRequest.Topic.Partition, partition: Partition, records: memoryview
     ) -> None:
-        self._entry: Any = entry  # its records are replaced by what is found
+        self._entry: Any = entry  # a ValidatedBatch replaces its records
         self._partition = partition
         self._records = records
-        #: In records that have to be read.
+        #: The number of records that the validation reads, by the batch headers.
         self.cost = validation_cost(records, partition.log.append_rules)
 
     @property
@@ -51,7 +52,7 @@ class UnvalidatedRecords:
         )
 
     def decompressed_cost(self, *, max_cost: int) -> int:
-        """What comes to that by what they hold, once unpacked."""
+        """Return the cost by the decompressed size of the records."""
         return decompressed_cost(self._records, max_cost=max_cost)
 
     async def validate(self, record_validator: RecordValidator, now_ms: int) -> None:
@@ -64,7 +65,7 @@ class UnvalidatedRecords:
 
 
 def select_for_worker(unvalidated: Iterable[UnvalidatedRecords]) -> list[UnvalidatedRecords]:
-    """Those that have records to be read, if all of these do not fit into a turn."""
+    """Return the entries with records to read, or none if all of them fit into a time slice."""
     candidates = [each for each in unvalidated if each.cost]
     remaining = INLINE_RECORDS_MAX - sum(each.cost for each in candidates)
     for each in candidates:

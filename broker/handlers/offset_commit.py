@@ -1,7 +1,8 @@
-"""OffsetCommit: a group, or somebody who is in none, stores how far it has read.
+"""OffsetCommit: a group, or a consumer without a group, commits offsets.
 
-Version 0 keeps offsets in the metadata store, all others in the group's log.  A line that cannot be
-committed is refused alone; what the group, or its log, says against it is said to all lines.
+Version 0 stores offsets in the metadata store, all others in the log of the group.  An unknown
+partition, or one with too much metadata, is rejected individually.  An error of the group or of its
+log is the error of all known partitions.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 class ZooKeeperOffsets(Protocol):
-    """What the oldest clients have committed."""
+    """The offsets in the metadata store, which version 0 commits."""
 
     async def commit(
         self, group_id: str, partition: TopicPartitionTuple, offset: int, /
@@ -108,7 +109,7 @@ def _commit(
     partition_responses: list[PartitionResponse],
     response: Response,
 ) -> Response | DelayedOperation[Response]:
-    """``lines`` are those of partitions that there are."""
+    """``partition_responses`` are those of the known partitions."""
     body = request.body
     group_id = body.group_id
     committer = Committer(
@@ -189,7 +190,7 @@ async def _commit_to_zookeeper(
 
 
 def error_response(request: Request[OffsetCommitRequest], error: KafkaError) -> Response:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     code = code_of(error)
     return Response(
         topics=[

@@ -1,6 +1,6 @@
-"""OffsetDelete: a group's offsets of topics that it no longer reads are deleted.
+"""OffsetDelete: delete committed offsets of topics that a group no longer reads.
 
-What the group says against it is said to all of it; else each partition has a line of its own.
+An error of the group is the error of the whole request; otherwise each partition has an error code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Topic = OffsetDeleteResponse.Topic
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 

@@ -1,8 +1,9 @@
-"""OffsetFetch: how far have groups read?
+"""OffsetFetch: return the committed offsets of groups.
 
-Version 0 looks into the metadata store, all others into the groups' log.  Before version 8 a
-request is about one group, and its answer has another form.  What is told is replicated: until then
-the answer waits.  One about many partitions is made in turns, of what there is at one moment.
+Version 0 reads the metadata store, all others read the offsets of the group coordinator.  Before
+version 8 a request names one group, and the response has another layout.  The response waits until
+the offsets in it are replicated.  A response with many partitions is built in time slices from a
+snapshot of the offsets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from odradek.protocol.errors import KafkaError, code_of
 
 Response = OffsetFetchResponse
 Group = OffsetFetchResponse.Group
-#: As later versions tell it, and as earlier ones do.
+#: In responses from version 8 on, and in earlier ones.
 Topic = Group.Topic | Response.Topic
 PartitionResponse = Response.Topic.Partition
 GroupRequest = OffsetFetchRequest.Group
@@ -40,13 +41,13 @@ _EMPTY_OFFSETS = GroupOffsets()
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
 
 class ZooKeeperOffsets(Protocol):
-    """What the oldest clients have committed."""
+    """The offsets in the metadata store, which version 0 fetches."""
 
     async def fetch(
         self, group_id: str, partitions: Sequence[TopicPartitionTuple], /
@@ -86,7 +87,7 @@ def _group_ids(group_requests: Iterable[GroupRequest]) -> Iterable[str]:
 
 
 def _group_requests(request: Request[OffsetFetchRequest]) -> Sequence[GroupRequest]:
-    """As the later versions ask."""
+    """Return the groups of the request in the layout of version 8."""
     body = request.body
     if request.version >= _FIRST_BATCHED_VERSION:
         return body.groups
@@ -99,11 +100,11 @@ def _group_requests(request: Request[OffsetFetchRequest]) -> Sequence[GroupReque
     return [GroupRequest(group_id=body.group_id, topics=topics)]
 
 
-# What is told
+# Offsets of groups
 
 
 class _GroupFetch(NamedTuple):
-    """What is known of a group, and is to be told of it."""
+    """The requested topics of a group, and its offsets or its error."""
 
     group_id: str
     topics: Iterable[TopicRequest]
@@ -115,7 +116,7 @@ class _GroupFetch(NamedTuple):
         return sum(len(topic.partition_indexes) for topic in self.topics)
 
     def snapshot(self) -> _GroupFetch:
-        """Whatever is committed meanwhile."""
+        """Copy the offsets, because commits may change them meanwhile."""
         return self._replace(offsets=self.offsets.copy())
 
 
@@ -124,7 +125,10 @@ def _prepare_response(
     request: Request[OffsetFetchRequest],
     group_requests: Iterable[GroupRequest],
 ) -> Response | Callable[[], Awaitable[Response]]:
-    """Of what there is now, whenever it is sent: what comes later may not be replicated then."""
+    """Build the response from the offsets as they are now, or return a function that does.
+
+    The response must not contain later commits, which may not be replicated when it is sent.
+    """
     group_fetches = [_fetch_group(groups, each) for each in group_requests]
     if sum(each.size for each in group_fetches) > INLINE_ENTRIES_MAX:
         return partial(_build_response_sliced, request, [each.snapshot() for each in group_fetches])
@@ -192,7 +196,7 @@ def _all_topics(offsets: GroupOffsets) -> Iterable[TopicRequest]:
 def _partition_responses(
     group_fetch: _GroupFetch, topic: TopicRequest, topic_class: type[Topic], require_stable: bool
 ) -> Iterator[Any]:
-    """Of the class that is in a topic of this kind."""
+    """Yield partition responses of the class that belongs to ``topic_class``."""
     name, offsets, partition_class = topic.name, group_fetch.offsets, topic_class.Partition
     for index in topic.partition_indexes:
         topic_partition = (name, index)
@@ -207,7 +211,7 @@ def _partition_responses(
         )
 
 
-# The form of each version
+# Response layout by version
 
 
 def _topic_class(request: Request[OffsetFetchRequest]) -> type[Topic]:
@@ -219,7 +223,7 @@ def _build_response(
     group_fetches: Sequence[_GroupFetch],
     topics: Sequence[list[Any]],
 ) -> Response:
-    """``topics`` are those of each group, of the kind that the version has."""
+    """``topics`` has the topic responses of each group, in the class for the version."""
     if request.version >= _FIRST_BATCHED_VERSION:
         return Response(
             groups=[
@@ -256,7 +260,7 @@ def _partition_response(index: int, offset: int, error_code: int) -> PartitionRe
     )
 
 
-# What the oldest clients ask for
+# Version 0
 
 
 async def _fetch_from_zookeeper(
@@ -284,7 +288,7 @@ def _zookeeper_partition_response(index: int, offset: int | None) -> PartitionRe
 
 
 def error_response(request: Request[OffsetFetchRequest], error: KafkaError) -> Response:
-    """All of it, for one reason."""
+    """Return the same error for every group."""
     group_fetches = [
         _GroupFetch(each.group_id, (), _EMPTY_OFFSETS, error) for each in _group_requests(request)
     ]

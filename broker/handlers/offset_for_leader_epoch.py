@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: where did a leader epoch end in the log of its present leader?
+"""OffsetForLeaderEpoch: return the end offset of a leader epoch in the log of the current leader.
 
-Followers and consumers ask it to find out where their log, or what they have read, parts from the
-leader's.  An epoch that is not known is answered without an error, by end offset -1.
+Followers and consumers use it to find the offset at which their log, or their position, diverges
+from the log of the leader.  For an unknown epoch the end offset is -1, without an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PartitionResponse = Topic.Partition
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that is needed here."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
@@ -89,7 +89,7 @@ def _partition_error(partition_request: PartitionRequest, error: KafkaError) -> 
 def error_response(
     request: Request[OffsetForLeaderEpochRequest], error: KafkaError
 ) -> OffsetForLeaderEpochResponse:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             Topic(

@@ -1,14 +1,16 @@
 """Produce: append batches to the partitions that this broker leads.
 
-Each partition succeeds or fails alone; the response has a line for each.  With acks=0 there is no
-response; if a partition failed, the connection is closed, so that the client asks for metadata.
+Each partition succeeds or fails individually; the response has an entry for each.  With acks=0
+there is no response; if a partition fails, the connection is closed, which makes the client refresh
+its metadata.
 
-Where more records have to be read than fit into a turn on the loop, another process reads them
-first; then all batches are appended, those that nobody had to read among them.  Before that, the
-coordinator of a transaction is asked about the partitions in which this request would begin it.
+If more records have to be validated than fit into a time slice, the worker process validates them
+first.  Then all batches are appended, including those that needed no validation.  Before that, the
+transaction coordinator verifies the partitions in which this request would begin a transaction.
 
-Invariant: nothing but that, and turns on the loop, is awaited before every batch is in its log.  A
-connection is busy meanwhile, so its requests reach the logs in the order in which they were sent.
+Invariant: only the worker process, the transaction coordinator and time slices are awaited before
+every batch is in its log.  The connection is busy meanwhile, so its requests reach the logs in the
+order in which they were sent.
 """
 
 from __future__ import annotations
@@ -72,14 +74,14 @@ __all__ = ["error_response", "handle"]
 
 ACKS_LEADER = 1
 VALID_ACKS = frozenset({ACKS_NONE, ACKS_LEADER, ACKS_ALL})
-#: The one client that may write to internal topics: what Kafka's own tools call themselves.
+#: The only client id that may write to internal topics: Kafka's own tools use it.
 ADMIN_CLIENT_ID = "__admin_client"
-#: Of a client that may have sent thousands.
+#: A request may have thousands of errors.
 ERRORS_SHOWN_MAX = 10
 _FIRST_VERSION_WITH_CURRENT_LEADER = 10
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-#: Size, magic, attributes and count of a batch, from the position of its size on.  What is less
-#: than none is a great many.
+#: Size, magic, attributes and record count of a batch, starting at the size.  The count is read as
+#: unsigned, so a negative count means too many records to validate inline.
 _FIRST_BATCH_STRUCT = Struct(">i4xb4xh34xI")
 _SIZE_POSITION = 8
 _COMPRESSION_CODEC_MASK = 0x07
@@ -94,13 +96,13 @@ HandlerResult = ProduceResponse | DelayedOperation[ProduceResponse] | None
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that producing needs."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 class ClusterMetadata(Leaders, Protocol):
-    """The part of the cluster's picture that producing needs."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
@@ -122,8 +124,8 @@ def handle(
         assert appender.verification is not None
         verify = appender.verification.verify(add_partitions_to_txn_manager)
         if verify is not None:
-            # Parked: it must not count as in progress, as the coordinator may wait for requests of
-            # other brokers that are to be read yet.
+            # A delayed operation does not count as a request in progress.  The coordinator may wait
+            # for requests of other brokers that this broker has yet to read.
             append_later = partial(_append_verified, appender, verify, record_validator, now_ms)
             return DelayedOperation(append_later, needs_frame=True)
     if may_take_long and (delayed := _maybe_append_sliced(appender, record_validator, now_ms)):
@@ -149,7 +151,7 @@ async def _append_verified(
 def _maybe_append_sliced(
     appender: ProduceAppender, record_validator: RecordValidator, now_ms: Callable[[], int]
 ) -> Awaitable[HandlerResult] | None:
-    """None if it takes no longer than a turn after all."""
+    """Return None if one time slice is enough after all."""
     unvalidated: list[UnvalidatedRecords] = []
     if not appender.has_many_entries:
         unvalidated = select_for_worker(appender.unvalidated())
@@ -181,7 +183,7 @@ async def _append_sliced(
 def _respond(
     appender: ProduceAppender, body: ProduceRequest, response: ProduceResponse
 ) -> HandlerResult:
-    """Once all is appended that can be."""
+    """Respond after every batch was appended or rejected."""
     if body.acks == ACKS_NONE:
         if appender.errors:
             errors = "; ".join(appender.errors[:ERRORS_SHOWN_MAX])
@@ -223,19 +225,19 @@ class ProduceAppender:
         self._acks = request.body.acks
         self._version = request.version
         self.now_ms = now_ms
-        #: Whether no more has to be looked at than the first batches.
+        #: Whether the check of the first batches is sufficient.
         self._is_fast_path = False
         self.errors: list[str] = []
         self.unacknowledged: list[ProducePartitionStatus] = []
-        #: Made if there is any.
+        #: Created for the first partition that has another leader.
         self.current_leaders: CurrentLeaders | None = None
-        #: Of partitions in which a transaction would begin.
+        #: For partitions in which a transaction would begin.
         self.verification: TransactionVerification | None = None
 
     def check_first_batches(self) -> bool:
-        """One that is no batch, or of a transaction that nobody named, spoils the whole request.
+        """Reject the request if a first batch is corrupt, or needs a transactional id and has none.
 
-        Whether it may take longer than a turn to append them all.
+        Return whether appending all batches may take longer than a time slice.
         """
         count, cost, body = 0, 0, self.request.body
         has_transactional_id = body.transactional_id is not None
@@ -251,7 +253,7 @@ class ProduceAppender:
                 size, magic, attributes, record_count = _FIRST_BATCH_STRUCT.unpack_from(
                     records, _SIZE_POSITION
                 )
-                # No less than the cost of reading will be.  Nothing tells what is compressed.
+                # An upper bound of the validation cost.  For compressed records it is unknown.
                 cost += (
                     UNKNOWN_RECORD_COUNT
                     if attributes & _COMPRESSION_CODEC_MASK
@@ -270,7 +272,7 @@ class ProduceAppender:
         return cost > INLINE_RECORDS_MAX or self.has_many_entries
 
     def needs_verification(self) -> bool:
-        """Whether somebody has to be asked about the transaction.
+        """Return whether the coordinator has to verify the transaction.
 
         Raises InvalidProducerIdMapping.
         """
@@ -288,7 +290,7 @@ class ProduceAppender:
         return True
 
     def unvalidated(self) -> Iterator[UnvalidatedRecords]:
-        """One by one, those to which nothing is opposed but what their records may show."""
+        """Yield the entries that pass all checks other than the validation of their records."""
         return (UnvalidatedRecords(*each) for each in self._valid_entries())
 
     def _valid_entries(self) -> Iterator[tuple[Topic.Partition, Partition, memoryview]]:
@@ -301,28 +303,28 @@ class ProduceAppender:
                     if not self._is_fast_path or partition.is_internal:
                         records = self._validate(partition, records)
                 except KafkaError:
-                    continue  # which is told when it is appended
+                    continue  # the append returns the error
                 yield entry, partition, records
 
     def append_all(self, topics: Iterable[Topic]) -> list[ProduceResponse.Topic]:
-        """Append the records of all topics; their lines, of which some may have to wait."""
+        """Append the records of all topics.  Some of the returned responses may have to wait."""
         topic_responses = []
         for topic in topics:
             if topic.partition_data:
                 partition_responses = []
                 for entry in topic.partition_data:
-                    partition_responses.append(self._append(topic, entry))  # noqa: PERF401 - a call less
+                    partition_responses.append(self._append(topic, entry))  # noqa: PERF401 - faster
                 topic_responses.append(topic_response(topic, partition_responses))
         return topic_responses
 
     def append_topic(self, topic: Topic) -> Iterator[PartitionResponse]:
-        """The same lines of one topic, one by one."""
+        """Append the records of one topic, and yield the partition responses."""
         return (self._append(topic, entry) for entry in topic.partition_data)
 
     def _append(self, topic: Topic, entry: Topic.Partition) -> PartitionResponse:
         index, checked_partition = entry.index, None
-        records: Any = entry.records  # a view, if they are usual, or what was found in them
-        entry.records = None  # only offsets are kept while the answer waits
+        records: Any = entry.records  # a memoryview, or a ValidatedBatch of the worker process
+        entry.records = None  # a delayed response needs only the offsets
         try:
             partition = self._partition(topic, index)
             guard = None
@@ -360,7 +362,7 @@ class ProduceAppender:
         partition: Partition | None,
         error: KafkaError,
     ) -> None:
-        """The line tells of it; without a partition, nothing was asked of one."""
+        """``partition`` is None if the entry was rejected before the append."""
         self.errors.append(f"{topic.name}-{partition_response.index}: {error}")
         set_error(partition_response, partition, error)
         if (
@@ -376,7 +378,7 @@ class ProduceAppender:
             self.current_leaders = CurrentLeaders(
                 self._metadata_cache, self.request.context.listener
             )
-        # It may have been deleted while the answer waited.
+        # The topic may have been deleted while the response was delayed.
         name = topic.name or self._metadata_cache.topic_name(topic.topic_id) or ""
         leader = self.current_leaders.current_leader(name, partition_response.index, partition)
         partition_response.current_leader = PartitionResponse.LeaderIdAndEpoch(
@@ -409,7 +411,7 @@ class ProduceAppender:
 
 
 def _check_short_batch(records: object, *, has_transactional_id: bool) -> None:
-    """The first batch of what is too short for one of today's, but perhaps not for an old one."""
+    """Check the first message of records that are too short for a batch of magic 2."""
     if not isinstance(records, memoryview) or len(records) < _FIRST_MESSAGE_BYTES_MIN:
         return
     size, magic, attributes = _FIRST_MESSAGE_STRUCT.unpack_from(records, _SIZE_POSITION)

@@ -1,4 +1,4 @@
-"""What a Produce response tells of each partition that something went wrong with.
+"""The errors of partitions in a Produce response.
 
 Owner: none; any thread.
 """
@@ -23,9 +23,9 @@ from odradek.protocol.errors import (
 from odradek.storage.validation.errors import InvalidRecords, InvalidTimestamps
 
 ACKS_NONE = 0
-#: Offsets and times that a line has only if all went well.
+#: Offset, append time and log start offset of a partition that failed.
 INVALID_OFFSET = -1
-#: What is told without the start of the log.
+#: Errors that are returned without the log start offset.
 _ERRORS_WITHOUT_LOG_START_OFFSET = (
     UnknownTopicOrPartition,
     NotLeaderOrFollower,
@@ -49,7 +49,7 @@ def topic_response(
 def set_error(
     partition_response: PartitionResponse, partition: Partition | None, error: KafkaError
 ) -> None:
-    """Without a partition, nothing was asked of one."""
+    """``partition`` is None if the entry was rejected before the append."""
     partition_response.error_code = code_of(error)
     partition_response.base_offset = partition_response.log_append_time_ms = (
         partition_response.log_start_offset
@@ -68,7 +68,7 @@ def set_error(
 
 
 def error_response(request: Request[ProduceRequest], error: KafkaError) -> ProduceResponse:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     if request.body.acks == ACKS_NONE:
         raise Disconnect(f"error during produce request with acks=0: {error}")
     topic_responses = []

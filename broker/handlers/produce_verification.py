@@ -1,11 +1,12 @@
-"""The batches of a Produce request that begin a transaction in their partition (KIP-890).
+"""Verification of the batches of a Produce request that begin a transaction (KIP-890).
 
-Their producer's coordinator is asked whether the transaction is open and the partition in it, or to
-add it (broker/transactions/verification.py).  What is in an open transaction already needs nobody's
-word, so that this is asked once for each partition of a transaction.
+The transaction coordinator verifies that the transaction is ongoing and contains the partition, or
+adds the partition (broker/transactions/add_partitions_to_txn_manager.py).  A batch of a transaction
+that is already open in its partition needs no verification, so each partition of a transaction is
+verified once.
 
-Between the question and the append a marker may come.  It takes the guards away that were made when
-the question was asked, and the batch is refused.
+A marker may be appended between the verification and the append.  It removes the guards that were
+created when the verification started, and the batch is rejected.
 
 Owner: the event loop.
 """
@@ -39,8 +40,8 @@ _CLIENT_CAPABILITIES = ClientCapabilities.by_versions(
 #: Attributes, producer id, epoch and base sequence, from the position of the attributes on.
 _PRODUCER_STRUCT = Struct(">h20xqhi")
 
-#: Errors that old producers may not know to be passing are told as one that they do know, and for
-#: which they do not look for another leader.
+#: Old producers may not treat these errors as retriable.  They are returned as an error that every
+#: producer retries, without a search for another leader.
 _RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
@@ -51,16 +52,16 @@ _RETRIABLE_ERRORS = frozenset(
 )
 
 
-#: Where a transaction would begin, and from which sequence on.
+#: A partition in which a transaction would begin, and the sequence of its first batch.
 PartitionAndSequence = tuple[Partition, int]
 
 
 class NotVerified(KafkaError):
-    """A batch that was not appended because of what its coordinator said; told with these words."""
+    """A batch was not appended because of its coordinator.  Clients get the message."""
 
 
 class TransactionVerification:
-    """Of the partitions of one request in which a transaction would begin."""
+    """The verification of the partitions of one request in which a transaction would begin."""
 
     __slots__ = ("_capabilities", "_errors", "_guards", "_now_ms", "_partitions", "_transaction")
 
@@ -79,7 +80,7 @@ class TransactionVerification:
         self._errors: PartitionErrors = {}
 
     def start_verification(self) -> VerificationGuards:
-        """None, if nobody has to be asked."""
+        """Return a guard for each partition that needs verification."""
         guards = {}
         for partition, sequence in self._partitions:
             guard = partition.log.producer_state_manager.start_verification(
@@ -96,7 +97,7 @@ class TransactionVerification:
     def verify(
         self, add_partitions_to_txn_manager: AddPartitionsToTxnManager
     ) -> Callable[[], Awaitable[None]] | None:
-        """None, if the answer is there; else what is to be called and awaited."""
+        """Return None if the result is known, else a function to call and await."""
         result = verify_with_retries(
             self.start_verification,
             lambda partitions: add_partitions_to_txn_manager.add_or_verify_transaction(
@@ -112,7 +113,7 @@ class TransactionVerification:
         self._guards, self._errors = await verify()
 
     def verification_guard(self, topic_partition: TopicPartition) -> VerificationGuard | None:
-        """What an append there has to present, if anything; raises what the client is told."""
+        """Return the guard that an append must present, if any; raises the error for the client."""
         error = self._errors.get(topic_partition)
         if error is not None:
             raise _to_client_error(error, self._capabilities)
@@ -126,20 +127,22 @@ def create_verification(
     version: int,
     now_ms: int,
 ) -> TransactionVerification | None:
-    """None if nobody has to be asked.  Raises InvalidProducerIdMapping."""
+    """Return None if no partition needs verification.  Raises InvalidProducerIdMapping."""
     capabilities = _CLIENT_CAPABILITIES[version]
     producer: tuple[int, int] | None = None
     partitions: list[PartitionAndSequence] = []
     for partition, records in batches:
         if len(records) < HEADER_BYTES:
-            continue  # no batch of a producer: which is told when it is appended
+            continue  # not a valid batch: the append returns the error
         attributes, producer_id, epoch, sequence = _PRODUCER_STRUCT.unpack_from(
             records, ATTRIBUTES_POSITION
         )
         if producer_id < 0 or not attributes & TRANSACTIONAL_FLAG:
             continue
         if producer not in (None, (producer_id, epoch)):
-            raise InvalidProducerIdMapping("Transactional records of more than one producer.")
+            raise InvalidProducerIdMapping(
+                "Transactional records contained more than one producer ID"
+            )
         producer = producer_id, epoch
         states = partition.log.producer_state_manager
         needs_verification = (

@@ -1,4 +1,4 @@
-"""Answers that tell of what is in a group's log: they wait until it is replicated.
+"""Responses that wait until the log of a group coordinator is replicated.
 
 Owner: the event loop.
 """
@@ -18,7 +18,7 @@ Response = TypeVar("Response")
 
 
 class CoordinatorLog(Protocol):
-    """What is to be replicated."""
+    """The log of a coordinator."""
 
     @property
     def is_fully_replicated(self) -> bool: ...
@@ -31,7 +31,7 @@ def respond_when_replicated(
     response: Response,
     error_map: Mapping[ErrorCode, ErrorCode] = GROUP_UPDATE_ERRORS,
 ) -> Response | DelayedOperation[Response]:
-    """Once all that is in the log is; raises what the client is told if it is not."""
+    """Respond when all records of the log are replicated; raises the mapped error on failure."""
     if log.is_fully_replicated:
         return response
     return DelayedOperation(

@@ -1,7 +1,7 @@
 """StopReplica: the controller says which partitions this broker no longer serves, or deletes.
 
-The answer comes when what was deleted is out of the way, so that a topic of the same name may be
-made at once.
+The response is sent when the deleted logs are out of the way.  A topic of the same name can then be
+created at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that this needs."""
+    """The part of the replica manager that this handler needs."""
 
     def stop(
         self, partition: TopicPartition, /, *, leader_epoch: int, is_deleted: bool
@@ -33,7 +33,7 @@ class HostedPartitions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StopPartition:
-    """What is to be done with one partition."""
+    """A partition to stop, and whether to delete it."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -63,7 +63,7 @@ async def _stop_sliced(
     stop_partitions: Iterable[StopPartition],
 ) -> StopReplicaResponse:
     codes: dict[TopicPartition, int] = {}
-    # Not while logs are deleted, for which a disk may take its time.
+    # The lock is not held while logs are deleted, because a disk may be slow.
     async with controller_fence.state_change_lock:
         check_epochs(controller_fence, body)
         time_slice = TimeSlice()

@@ -1,7 +1,8 @@
-"""SyncGroup: the leader hands in the assignment, and every member gets its part.
+"""SyncGroup: the leader sends the assignment, and every member receives its part.
 
-While groups are being loaded a rebalance that was under way is lost: members are told to join
-again, as clients that are older than the error for loading do not expect it here.
+A rebalance that was in progress is lost when the group is loaded.  While groups are being loaded,
+members get REBALANCE_IN_PROGRESS and rejoin: clients older than COORDINATOR_LOAD_IN_PROGRESS do not
+expect that error here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What handlers of transactions have in common: steps that must be waited for, producers fenced.
+"""Shared by the transaction handlers: delayed responses, and the error of fenced producers.
 
-Clients before KIP-588 know no PRODUCER_FENCED: to them, any epoch but the present one is invalid.
+Clients before KIP-588 do not know PRODUCER_FENCED.  They get INVALID_PRODUCER_EPOCH for any epoch
+but the current one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from odradek.protocol.schema import Message
 
 Response = TypeVar("Response", bound=Message)
 
-#: The first version in which producers are told that they are fenced.
+#: The first version whose clients know PRODUCER_FENCED.
 _FIRST_VERSION_WITH_PRODUCER_FENCED = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.ADD_PARTITIONS_TO_TXN: 2,
@@ -31,7 +32,7 @@ def respond_when_complete(
     result: ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch],
     build_response: Callable[[ProducerIdAndEpoch], Response],
 ) -> Response | DelayedOperation[Response]:
-    """At once, if the step has taken effect; what waits does so whether or not the client stays."""
+    """Respond now, or when the transition is complete, which does not depend on the client."""
     if isinstance(result, ProducerIdAndEpoch):
         return build_response(result)
 
@@ -42,7 +43,7 @@ def respond_when_complete(
 
 
 def to_supported_error(error: KafkaError, request: Request[Any]) -> KafkaError:
-    """In words that the client knows."""
+    """Replace PRODUCER_FENCED if the client does not know it."""
     is_new = (
         error.error_code is ErrorCode.PRODUCER_FENCED
         and request.version < _FIRST_VERSION_WITH_PRODUCER_FENCED[request.api_key]

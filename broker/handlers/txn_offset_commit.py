@@ -1,9 +1,10 @@
-"""TxnOffsetCommit: a producer stores, as part of its transaction, how far a group has read.
+"""TxnOffsetCommit: a producer commits offsets of a group as part of its transaction.
 
-The offsets are pending until the transaction ends.  Its coordinator is asked first whether it is
-open and has the group's partition in it, or to add that, if the client leaves it to the broker.
-A line that cannot be committed is refused alone; what the transaction's coordinator, the group or
-its log says against it is said to all lines.
+The offsets are pending until the transaction ends.  First the transaction coordinator verifies that
+the transaction is ongoing and contains the group's partition of ``__consumer_offsets``, or adds the
+partition, if the client leaves this to the broker.  An unknown partition, or one with too much
+metadata, is rejected individually.  An error of the transaction coordinator, of the group or of its
+log is the error of all known partitions.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _CLIENT_CAPABILITIES = ClientCapabilities.by_versions(
 _NONE = ErrorCode.NONE.code
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.code
 _TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE.code
-#: Clients before it stop for good at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
+#: Earlier clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal (KAFKA-7296).
 _FIRST_VERSION_WITH_LOAD_IN_PROGRESS = 2
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this handler needs."""
 
     def has_partition(self, topic: str, partition: int, /) -> bool: ...
 
@@ -99,14 +100,15 @@ def _commit_verified(
     if partition in errors:
         return txn_commit.error_response(verification_error(errors[partition]))
     try:
-        shard = txn_commit.groups.shard(body.group_id)  # it may be another by now
+        # The shard may have been replaced during the verification.
+        shard = txn_commit.groups.shard(body.group_id)
     except KafkaError as error:
         return txn_commit.error_response(error)
     return txn_commit.commit(shard, guards.get(partition))
 
 
 class TxnOffsetCommit:
-    """One request, and its answer as far as it is known."""
+    """One request, and its response so far."""
 
     def __init__(
         self, groups: GroupCoordinator, metadata_cache: ClusterMetadata, request: Request[Body]
@@ -115,7 +117,7 @@ class TxnOffsetCommit:
         self.request = request
         self.capabilities = _CLIENT_CAPABILITIES[request.version]
         self.response = Response(throttle_time_ms=0, topics=[])
-        #: Of the partitions that there are.
+        #: The responses of the known partitions.
         self.partition_responses: list[PartitionResponse] = []
         self._commits: list[OffsetCommitEntry] = []
         for topic in request.body.topics:
@@ -154,7 +156,7 @@ class TxnOffsetCommit:
         return self.request.body.producer_id, self.request.body.producer_epoch
 
     def start_verification(self, shard: GroupCoordinatorShard) -> VerificationGuards:
-        """None, if nobody has to be asked about the transaction."""
+        """Return no guard if the transaction needs no verification."""
         producer_id, epoch = self.producer
         guard = shard.log.start_verification(
             producer_id,
@@ -207,7 +209,7 @@ def _error_code(error: KafkaError, version: int) -> int:
 
 
 def error_response(request: Request[Body], error: KafkaError) -> Response:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     code = _error_code(error, request.version)
     return Response(
         throttle_time_ms=0,

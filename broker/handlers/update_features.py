@@ -1,7 +1,8 @@
-"""UpdateFeatures: the cluster agrees on other levels of features (KIP-584).
+"""UpdateFeatures: change the finalized feature levels of the cluster (KIP-584).
 
-Up to version 1 each feature is changed or refused alone; from version 2 on all are, or none.  The
-answer is given when this broker, which is the controller's, tells its clients of the new levels.
+Up to version 1 each feature is updated or rejected individually; from version 2 on either all are
+updated or none.  The response is sent when this broker, the active controller, reports the new
+levels to its clients.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FIRST_ATOMIC_VERSION = 2
 
 
 class Controller(Protocol):
-    """The part of the controller that keeps features."""
+    """The part of the controller that updates features."""
 
     async def update_features(
         self, updates: Collection[FeatureUpdate], /, *, is_atomic: bool, should_write: bool
@@ -29,7 +30,7 @@ class Controller(Protocol):
 
 
 class FinalizedFeatures(Protocol):
-    """What clients are told of features."""
+    """The finalized features that this broker reports to clients."""
 
     async def refresh(self) -> None: ...
 

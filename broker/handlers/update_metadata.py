@@ -1,9 +1,10 @@
-"""UpdateMetadata: the controller sends the picture of the cluster, or what has changed in it.
+"""UpdateMetadata: the controller sends the cluster metadata, or changes of it.
 
-Kafka obeys ``type`` FULL only where a cluster moves to KRaft; here it means what it says.
+Kafka honours ``type`` FULL only in a migration to KRaft; this broker always honours it.
 
-A broker whose session was over, and that lives on, was not there to be told to stop what was given
-to others meanwhile: the picture tells it.  (Kafka's goes on to lead it, in an epoch that is over.)
+A broker whose session expired, but which keeps running, did not receive StopReplica for partitions
+that were reassigned meanwhile.  UpdateMetadata tells it to drop them.  (A Kafka broker continues to
+lead them, in an old leader epoch.)
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 
 class ClusterMetadata(Protocol):
-    """Where the picture is kept."""
+    """The part of the metadata cache that this handler updates."""
 
     def update(self, request: UpdateMetadataRequest, /) -> Sequence[TopicPartition]: ...
 
 
 class HostedPartitions(Protocol):
-    """Whoever has to know which of its partitions are others' by now."""
+    """The part of the replica manager that drops reassigned partitions."""
 
     def drop_if_reassigned(
         self,
@@ -47,7 +48,7 @@ def handle(
     on_partitions_deleted: Callable[[Sequence[TopicPartition]], None],
     request: Request[UpdateMetadataRequest],
 ) -> UpdateMetadataResponse:
-    """``partitions_deleted`` is told what is gone, if anything is."""
+    """``on_partitions_deleted`` is called with the deleted partitions, if there are any."""
     body = request.body
     check_epochs(controller_fence, body)
     deleted = metadata_cache.update(body)
@@ -61,7 +62,7 @@ def handle(
 def _states(
     body: UpdateMetadataRequest,
 ) -> Iterator[tuple[TopicPartition, Uuid | None, UpdateMetadataPartitionState]]:
-    """Each with the id of its topic, if that is told."""
+    """Yield each state with the id of its topic, if the request has it."""
     for state in body.ungrouped_partition_states:
         yield TopicPartition(state.topic_name, state.partition_index), None, state
     for topic in body.topic_states:

@@ -1,8 +1,8 @@
 """WriteTxnMarkers: coordinators end their transactions in the partitions that this broker leads.
 
-Each partition gets a control batch for each marker, or refuses it alone.  The answer waits until
-all in-sync replicas have them.  In ``__consumer_offsets`` a marker also decides about the offsets
-that groups have pending, which are applied as soon as it is in the log.
+Each partition appends a control batch for each marker, or rejects it individually.  The response
+waits until all in-sync replicas have the markers.  In ``__consumer_offsets`` a marker also
+completes the pending offsets of groups, as soon as the marker is in the log.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Response = WriteTxnMarkersResponse
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that is needed here."""
+    """The part of the replica manager that this handler needs."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
 
 class PendingOffsets(Protocol):
-    """Whoever has offsets pending in transactions."""
+    """The pending offsets of groups in transactions."""
 
     def on_transaction_completed(
         self, partition_index: int, producer_id: int, /, *, is_commit: bool
@@ -43,20 +43,20 @@ class PendingOffsets(Protocol):
 
 
 class TxnMarkerContext(NamedTuple):
-    """What writing markers needs beside the partitions."""
+    """The dependencies of the handler besides the replica manager."""
 
     groups: PendingOffsets
     now_ms: Callable[[], int]
-    #: How long replicas may take.
+    #: How long replication may take.
     timeout_ms: int
 
 
-#: By producer id and partition; of two markers of a producer for a partition, the last one's.
+#: By producer id and partition.  The last marker of a producer for a partition counts.
 MarkerErrorCodes = dict[int, dict[TopicPartition, int]]
 
 
 class UnreplicatedMarker(NamedTuple):
-    """A marker that is in the log, but perhaps not yet in those of the replicas."""
+    """A marker in the log of the leader that may not be replicated yet."""
 
     error_codes: dict[TopicPartition, int]
     partition: Partition
@@ -104,7 +104,7 @@ async def _respond_when_replicated(
     marker_context: TxnMarkerContext,
     error_codes: MarkerErrorCodes,
 ) -> Response:
-    """Each in turn: what the first waited for, the others had time for as well."""
+    """Wait for the markers one after the other, with a common deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + marker_context.timeout_ms / 1000
     for partition_errors, partition, append_info in unreplicated:
@@ -124,7 +124,7 @@ def _write_markers(
     markers: list[Marker],
     error_codes: MarkerErrorCodes,
 ) -> Iterator[UnreplicatedMarker | None]:
-    """Write one by one; None where there is nothing to wait for."""
+    """Write the markers one by one; yield None for a marker that needs no wait."""
     for marker in markers:
         partition_errors = error_codes.setdefault(marker.producer_id, {})
         for topic in marker.topics:
@@ -160,7 +160,7 @@ def _write_marker(
     try:
         partition = replica_manager.partition(*topic_partition)
     except KafkaError as error:
-        # Whatever the reason is that it is not here, as in Kafka; coordinators ask again.
+        # As in Kafka, whatever the reason is.  Coordinators retry after this error.
         raise UnknownTopicOrPartition(error.message) from error
     now_ms, is_commit = marker_context.now_ms(), marker.transaction_result
     batch = build_marker_batch(
@@ -205,7 +205,7 @@ def _topic_results(error_codes: Mapping[TopicPartition, int]) -> list[MarkerResu
 
 
 def error_response(request: Request[WriteTxnMarkersRequest], error: KafkaError) -> Response:
-    """All of it, for one reason."""
+    """Return the same error for every partition."""
     code = code_of(error)
     error_codes: MarkerErrorCodes = {}
     for marker in request.body.markers:

@@ -1,12 +1,14 @@
-"""What this broker knows of the cluster, and how topics come into it by being asked for.
+"""Cluster metadata of this broker, and automatic topic creation.
 
-picture.py                brokers, topics and partitions at one moment
-picture_update.py         the picture after an UpdateMetadata
-metadata_cache.py         the picture of now, and waiting for another
-topic_waiting.py          who waits for which topics to change
-topic_view.py             a topic as Metadata answers show it
-topic_creator.py          automatic creation on first use
-agreed_features.py        what the whole cluster has agreed on
-internal_topics.py        the topics that are the broker's own
-authorized_operations.py  what anyone may do where nobody forbids anything
+Kafka: ZkMetadataCache, AutoTopicCreationManager, FinalizedFeatureChangeListener.
+
+metadata_snapshot.py            brokers, topics and partitions at one moment
+metadata_update.py              applies an UpdateMetadata request to a snapshot
+metadata_cache.py               the current snapshot, and waiting for changes
+topic_waiters.py                waits for conditions on topics
+topic_metadata.py               topics in Metadata responses
+auto_topic_creation_manager.py  automatic topic creation on first use
+finalized_feature_cache.py      the finalized features of the cluster (KIP-584)
+internal_topics.py              names of the internal topics
+authorized_operations.py        operations that are allowed without an authorizer
 """

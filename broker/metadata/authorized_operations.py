@@ -1,7 +1,7 @@
-"""What anyone may do where there is no authorizer: everything that there is to do (KIP-430).
+"""Authorized operations without an authorizer: every operation that applies (KIP-430).
 
-A set of operations is a number with a bit for each; those that do not apply to a kind of resource
-are not among them.
+A set of operations is a bit field with one bit per operation; operations that do not apply to a
+resource type are not included.
 
 Owner: none; immutable, any thread.
 """
@@ -10,12 +10,12 @@ from enum import IntEnum
 from functools import reduce
 from operator import or_
 
-#: Nobody asked.
+#: The value of the field if the request does not ask for authorized operations.
 AUTHORIZED_OPERATIONS_OMITTED = -(2**31)
 
 
 class AclOperation(IntEnum):
-    """As ``describe_acls.py`` numbers them."""
+    """Operations, numbered as in ``describe_acls.py``."""
 
     READ = 3
     WRITE = 4
@@ -44,7 +44,7 @@ TOPIC_OPERATIONS = to_bit_field(
     AclOperation.ALTER_CONFIGS,
 )
 GROUP_OPERATIONS = to_bit_field(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE)
-#: Which has settings of its own.
+#: A consumer group (KIP-848) also has configs.
 CONSUMER_GROUP_OPERATIONS = GROUP_OPERATIONS | to_bit_field(
     AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
 )

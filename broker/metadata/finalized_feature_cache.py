@@ -1,7 +1,7 @@
-"""The features that the cluster has agreed on, as the store has them (KIP-584).
+"""Finalized feature cache: the finalized features of the cluster, as in the store (KIP-584).
 
-Every broker watches the node /feature, which the controller writes; its version is the epoch that
-clients are told.  What is not in force, is not there or cannot be read is no agreement.
+Every broker watches the znode /feature, which the controller writes; its version is the epoch that
+clients receive.  If the znode is missing, disabled or unreadable, no feature is finalized.
 
 Owner: the event loop.
 """
@@ -28,14 +28,14 @@ from odradek.controller.store.payloads.cluster import FeatureStatus, FinalizedFe
 from odradek.controller.store.payloads.json_object import CorruptPayload
 from odradek.protocol.field import Versions
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 UNKNOWN_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What this broker supports, and the level that the cluster has agreed on."""
+    """The features that this broker supports, and the finalized levels of the cluster."""
 
     supported: Mapping[str, Versions] = field(default_factory=lambda: SUPPORTED_FEATURES)
     finalized: Mapping[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Features:
 
 
 class FinalizedFeatureCache:
-    """``current`` is as of the last look, over as many sessions as there are."""
+    """``current`` is the last value read; it is kept across sessions."""
 
     def __init__(self, store: MetadataStore, *, start_task: StartTask) -> None:
         self.current = Features()
@@ -55,12 +55,12 @@ class FinalizedFeatureCache:
         self._start_task = start_task
 
     async def start(self) -> None:
-        """The store's session is open."""
+        """Read the features and watch them.  The session of the store must be open."""
         self._store.add_session_listener(self._on_session_state_change)
         await self.refresh()
 
     def _on_session_state_change(self, state: SessionState) -> None:
-        """The watch has gone with the session, if it was another."""
+        """Read again: the watch is lost if this is a new session."""
         if state is SessionState.CONNECTED:
             self._schedule_refresh()
 
@@ -71,13 +71,13 @@ class FinalizedFeatureCache:
         self._start_task(self.refresh(), name="finalized-features")
 
     async def refresh(self) -> None:
-        """``current`` is what the store has by now."""
+        """Set ``current`` to the value in the store."""
         try:
             _, node = await self._store.run(
                 [Exists(paths.FEATURE, self._on_node_change), GetData(paths.FEATURE)]
             )
         except SessionExpired:
-            log.info("The features of the cluster are looked for again in the next session")
+            log.info("Session expired while reading finalized features; retrying in the next one")
             return
         self.current = _decode_features(node) if isinstance(node, ZNode) else Features()
 
@@ -86,7 +86,7 @@ def _decode_features(node: ZNode) -> Features:
     try:
         features = FinalizedFeatures.decode(node.value)
     except CorruptPayload as error:
-        log.error("The features of the cluster cannot be read: %s", error)
+        log.error("Failed to decode finalized features: %s", error)
         return Features()
     if features.status is not FeatureStatus.ENABLED:
         return Features()

@@ -1,4 +1,4 @@
-"""The topics that are the broker's own: clients are shown which they are, and write to none.
+"""Internal topics: Metadata responses mark them, and clients may not write to them.
 
 Owner: none; immutable, any thread.
 """
@@ -6,5 +6,5 @@ Owner: none; immutable, any thread.
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
-#: The last is of share groups, which are not served; Kafka of this version counts it all the same.
+#: The last belongs to share groups, which are not supported; this version of Kafka lists it anyway.
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})

@@ -1,17 +1,18 @@
-"""What this broker knows of the cluster: the picture that UpdateMetadata brings.
+"""Metadata cache: the cluster metadata that the controller sends with UpdateMetadata requests.
 
-The picture is replaced by one assignment.  Whoever looks twice must keep it in between, or see two
-of them; whoever waits until topics have leaders, or are gone, is woken by the update that says so.
+Kafka: ZkMetadataCache.
 
-A broker whose session was over was told of nothing meanwhile, and nobody tells it later of a topic
-that was deleted: the controller names all that there is to each broker that registers, but nothing
-that is not, and on ZooKeeper it does not say (by ``type``) that this is all.  Kafka's brokers show
-such a topic until they are restarted.  Here, the first update in a new life of this broker that
-names any topic is taken for the whole.  (One without topics precedes it where a controller has just
-taken office.)  To drop the picture at the registration would be simpler, but the broker would tell
-clients that topics do not exist which do; this way they see the old picture until there is the new.
-A new controller of Kafka's names topics of which no replica is alive in a second request: until
-then, they are missing.
+The snapshot is replaced by one assignment.  A caller that reads it twice must keep a reference, or
+it may see two snapshots.  A caller that waits until topics have leaders, or are deleted, is
+notified by the update that says so.
+
+A broker without a session receives no updates, and does not learn later which topics were deleted
+meanwhile.  The controller sends all existing topics to a broker that registers, but in ZooKeeper
+mode the request does not say (by ``type``) that it is complete.  Kafka's brokers show a deleted
+topic until they restart.  Here, the first update with topics in a new broker epoch counts as
+complete.  A newly elected controller sends an update without topics before that one, which does not
+count.  Clients see the old snapshot until the complete update arrives.  A Kafka controller sends
+topics without a live replica in a second request: they are missing until then.
 
 Owner: the event loop.
 """
@@ -29,37 +30,38 @@ from odradek.broker.metadata.topic_waiters import TopicWaiters
 from odradek.protocol.api.update_metadata import UpdateMetadataRequest
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: In requests of versions that do not tell.
+#: In requests of versions without a broker epoch.
 UNKNOWN_BROKER_EPOCH = -1
 
 Item = TypeVar("Item")
 
 
 class MetadataCache:
-    """Empty until the controller has spoken."""
+    """Empty until the controller sends the first update."""
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.snapshot = MetadataSnapshot()
         self._topic_waiters = TopicWaiters()
         self._has_brokers = asyncio.Event()
-        #: In which life of this broker it was told of all topics.
+        #: The broker epoch in which the last complete update was received.
         self._last_full_update_epoch = UNKNOWN_BROKER_EPOCH
-        #: Called when brokers have come, gone or moved.
+        #: Called when the live brokers or their endpoints change.
         self.broker_change_listeners: list[Callable[[], None]] = []
-        #: Called when the controller has told of the topic, which may be gone.
+        #: Called when an update names the topic; the topic may be deleted.
         self.topic_listeners: dict[str, Callable[[], None]] = {}
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
-        """The partitions that are gone."""
+        """Apply an update; return the deleted partitions."""
         before, is_first = self.snapshot, self._is_first_full_update(request)
         update = apply_update(before, request, is_after_reconnect=is_first)
         self.snapshot = update.snapshot
         if is_first and (deleted_topics := before.topics.keys() - update.snapshot.topics.keys()):
             log.info(
-                "Topics are gone that were there in an earlier life: %s", sorted(deleted_topics)
+                "Removed topics that were deleted while this broker was disconnected: %s",
+                sorted(deleted_topics),
             )
         if update.changed_topics:
             log_args = (
@@ -67,7 +69,10 @@ class MetadataCache:
                 len(update.changed_topics),
                 len(update.deleted_partitions),
             )
-            log.debug("Controller %d told of %d topics; %d partitions are gone", *log_args)
+            log.debug(
+                "UpdateMetadata from controller %d changed %d topic(s), deleted %d partition(s)",
+                *log_args,
+            )
         self._topic_waiters.notify(update.changed_topics)
         if self.snapshot.brokers.ids:
             self._has_brokers.set()
@@ -98,7 +103,7 @@ class MetadataCache:
         return self.snapshot.topic_names.get(topic_id)
 
     def topic_id(self, name: str, /) -> Uuid:
-        """ZERO_UUID if the topic is not known, or has none."""
+        """Return ZERO_UUID if the topic is unknown, or has no id."""
         topic = self.snapshot.topics.get(name)
         return ZERO_UUID if topic is None else topic.id
 
@@ -113,7 +118,7 @@ class MetadataCache:
         return None if known is None else known.partitions.get(partition)
 
     def partitions(self) -> list[TopicPartition]:
-        """All of them."""
+        """Return the partitions of all topics."""
         return [
             TopicPartition(topic.name, number)
             for topic in self.snapshot.topics.values()
@@ -130,24 +135,24 @@ class MetadataCache:
         return broker_id in self.snapshot.brokers.ids
 
     def nodes(self, listener: str) -> Mapping[int, Node]:
-        """The live brokers that have this listener, by their ids."""
+        """Return the live brokers that have this listener, by id."""
         return self.snapshot.brokers.nodes_for_listener(listener)
 
     def leader_node(self, topic: str, partition: int, *, listener: str) -> Node | None:
         state = self.partition(topic, partition)
         return None if state is None else self.nodes(listener).get(state.leader)
 
-    # Waiting
+    # Waiting for changes
 
     async def wait_for_metadata(self, *, timeout_s: float) -> None:
-        """Until the controller has told of brokers.  Raises TimeoutError."""
+        """Wait until the controller has sent the live brokers.  Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             await self._has_brokers.wait()
 
     async def wait_for_leaders(
         self, partitions: Mapping[str, Collection[int]], *, timeout_s: float
     ) -> set[str]:
-        """The topics that lack a leader when the time has run out; empty as soon as none does."""
+        """Wait until all have leaders; return the topics that lack one at the timeout."""
         return await self._wait_for(
             partitions,
             lambda name: self._has_leaders(name, partitions[name]),
@@ -156,7 +161,7 @@ class MetadataCache:
         )
 
     async def wait_until_deleted(self, topics: Collection[str], *, timeout_s: float) -> set[str]:
-        """Those that are still there when the time has run out."""
+        """Wait until all are deleted; return the topics that still exist at the timeout."""
         return await self._wait_for(
             topics, lambda name: not self.has_topic(name), topics=topics, timeout_s=timeout_s
         )
@@ -164,7 +169,7 @@ class MetadataCache:
     async def wait_for_elections(
         self, leaders: Mapping[TopicPartition, int], *, timeout_s: float
     ) -> set[TopicPartition]:
-        """The partitions that are led by another when the time has run out."""
+        """Wait for these leaders; return the partitions with another leader at the timeout."""
         return await self._wait_for(
             leaders,
             lambda partition: self._is_led_by(partition, leaders[partition]),

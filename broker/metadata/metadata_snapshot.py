@@ -1,12 +1,14 @@
-"""The cluster as its controller last told of it: brokers, topics and partitions at one moment.
+"""Metadata snapshot: the brokers, topics and partitions of the cluster at one moment.
 
-A picture is never changed: an UpdateMetadata makes another, which shares with it whatever has
-stayed as it was.  So whoever holds one may look at it as long as they like, and sees no mixture.
+Kafka: MetadataSnapshot of ZkMetadataCache.
 
-Invariant: the partitions of a topic are in the order of their numbers, and there is at least one.
-Invariant: whoever has not changed is the same object; brokers too, if none came, went or moved.
+A snapshot never changes.  An UpdateMetadata request creates another one, which shares all unchanged
+objects with it.  A caller may keep a snapshot as long as it likes, and always sees consistent data.
 
-Owner: none; immutable, but for what is remembered of how a topic was shown.
+Invariant: the partitions of a topic are ordered by number, and there is at least one.
+Invariant: an unchanged topic is the same object; so are the brokers if none of them changed.
+
+Owner: none; immutable, except for the cached responses of a topic.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from odradek.protocol.types import Uuid
 
 NO_CONTROLLER = -1
 
-#: As it came in the request; read, never changed.
+#: As received in the request; never modified.
 PartitionState = UpdateMetadataPartitionState
 
 
@@ -39,7 +41,7 @@ _NO_NODES: Mapping[int, Node] = {}
 
 @dataclass(frozen=True, slots=True)
 class AliveBrokers:
-    """Those that are alive; ``nodes`` by listener and id, since not all may have every listener."""
+    """Live brokers; ``nodes`` by listener and id, since a broker may lack a listener."""
 
     ids: frozenset[int] = frozenset()
     nodes: Mapping[str, Mapping[int, Node]] = field(default_factory=dict)
@@ -50,17 +52,17 @@ class AliveBrokers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topic:
-    """``id`` is ZERO_UUID where brokers speak a protocol older than topic ids."""
+    """``id`` is ZERO_UUID if the inter-broker protocol is older than topic ids."""
 
     name: str
     id: Uuid
     partitions: Mapping[int, PartitionState]
-    #: How it was shown, by what it depends on; see topic_view.py.
+    #: Its Metadata responses, by the options they depend on; see topic_metadata.py.
     cached_responses: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @property
     def known_partition_count(self) -> int:
-        """How many it has at least: nobody is told of those that never had a leader."""
+        """The lowest possible count: partitions that never had a leader are not in updates."""
         return max(self.partitions) + 1
 
     def has_leader(self, partition: int) -> bool:
@@ -70,7 +72,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class MetadataSnapshot:
-    """``names`` are those of the topics that have an id."""
+    """``topic_names`` has the topics with an id."""
 
     controller_id: int = NO_CONTROLLER
     brokers: AliveBrokers = field(default_factory=AliveBrokers)

@@ -1,13 +1,13 @@
-"""The picture of the cluster after an UpdateMetadata.
+"""Applies an UpdateMetadata request to a metadata snapshot.
 
-    live_brokers        all of them, each time
-    topics              those that have changed, and of these the partitions that have
-    leader -2           the partition is gone, or going; a topic goes with its last one
-    type FULL           what is not named is gone (a KRaft controller says so, from version 8 on)
-    after an absence    what is not named was deleted meanwhile; see metadata_cache.py
+    live_brokers        all live brokers, in every request
+    topics              the changed topics, each with its changed partitions
+    leader -2           the partition is or will be deleted; a topic is deleted with its last one
+    type FULL           other topics are deleted (set by a KRaft controller, from version 8 on)
+    after a reconnect   other topics were deleted meanwhile; see metadata_cache.py
 
-An update costs a copy of the table of topics (0.2 ms for 10,000 of them, measured) and a new table
-of partitions for each topic that it names; all others are shared with the picture before.
+An update copies the table of topics (0.2 ms for 10,000 topics, measured) and creates a new table of
+partitions for each topic that it names; all others are shared with the previous snapshot.
 
 Owner: none; pure.
 """
@@ -36,7 +36,7 @@ LiveBroker = UpdateMetadataRequest.LiveBroker
 
 @dataclass(frozen=True, slots=True)
 class MetadataUpdate:
-    """``topics`` are the names of those that came, went or changed."""
+    """``changed_topics`` are the topics that were added, deleted or changed."""
 
     snapshot: MetadataSnapshot
     changed_topics: frozenset[str]
@@ -45,7 +45,7 @@ class MetadataUpdate:
 
 @dataclass(slots=True)
 class _TopicUpdate:
-    """What a request says of one topic; without an id, the one that it has stays."""
+    """The part of a request for one topic; without an id, the topic keeps its id."""
 
     topic_id: Uuid | None
     states: list[PartitionState] = field(default_factory=list)
@@ -54,9 +54,10 @@ class _TopicUpdate:
 def apply_update(
     before: MetadataSnapshot, request: UpdateMetadataRequest, *, is_after_reconnect: bool = False
 ) -> MetadataUpdate:
-    """``deleted`` names nothing that was only not mentioned after an absence.
+    """Return the new snapshot, the changed topics and the deleted partitions.
 
-    Whoever is told of what is deleted forgets it for good, as groups do their offsets.
+    Topics that are only missing in the first update after a reconnect do not count as deleted:
+    the callers forget deleted partitions for good, as groups forget their offsets.
     """
     updates = _group_by_topic(request)
     is_full = request.type == FULL_UPDATE or is_after_reconnect
@@ -87,7 +88,7 @@ def apply_update(
 
 
 def _with_topics(before: MetadataSnapshot, changed: Collection[Topic]) -> MetadataSnapshot:
-    """Those of which no partition is left are gone."""
+    """Replace the changed topics; those without partitions are removed."""
     topics = dict(before.topics)
     for topic in changed:
         if topic.partitions:
@@ -100,7 +101,7 @@ def _with_topics(before: MetadataSnapshot, changed: Collection[Topic]) -> Metada
 def _topic_names(
     before: MetadataSnapshot, topics: Mapping[str, Topic], changed: Iterable[Topic]
 ) -> Mapping[Uuid, str]:
-    """The same table if no topic came, went or got another id, which is the most usual."""
+    """Return the same table if no topic was added, deleted or got a new id (the usual case)."""
     changed_ids = [
         (topic.name, old_id, new_id)
         for topic in changed
@@ -147,7 +148,7 @@ def _update_topic(name: str, old: Topic | None, update: _TopicUpdate, *, is_full
 def _deleted_partitions(
     old: Topic | None, new: Topic, states: Iterable[PartitionState]
 ) -> Iterable[TopicPartition]:
-    """Also what was never known here: whoever is told may know it from elsewhere."""
+    """Return also partitions that were unknown here: the caller may know them."""
     deleted = {state.partition_index for state in states if state.leader == LEADER_DURING_DELETE}
     known: Mapping[int, PartitionState] = {} if old is None else old.partitions
     return [
@@ -167,7 +168,7 @@ def _alive_brokers(live: Iterable[LiveBroker]) -> AliveBrokers:
 
 
 def _endpoints(broker: LiveBroker) -> Iterable[tuple[str, str, int]]:
-    """Before version 3 listeners are called as their protocols are; version 0 has one address."""
+    """Before version 3 a listener has the name of its protocol; version 0 has one address."""
     if not broker.endpoints and broker.v0_host:
         return [(SecurityProtocol.PLAINTEXT.name, broker.v0_host, broker.v0_port)]
     return [

@@ -1,10 +1,10 @@
-"""A topic as Metadata answers show it.
+"""Topics in Metadata responses.
 
-A leader is shown only if it is alive and has the listener that the client has come by.  What was
-shown is kept with the topic, and shown again as long as the same brokers are alive: then an answer
-costs a look-up for each topic, and its encoding.
+A leader is included only if it is alive and has the listener of the client.  A response is cached
+with its topic, and reused while the same brokers are alive: then a Metadata response costs one
+lookup per topic, and its encoding.
 
-Invariant: what is returned is shared between answers and must not be changed.
+Invariant: the returned objects are shared between responses and must not be changed.
 
 Owner: the event loop.
 """
@@ -32,12 +32,12 @@ REPLICA_NOT_AVAILABLE = ErrorCode.REPLICA_NOT_AVAILABLE.code
 
 
 class TopicMetadataOptions(NamedTuple):
-    """What an answer depends on beside the topic."""
+    """What a topic's response depends on besides the topic."""
 
     listener: str
-    #: Whether replicas are left out that clients cannot reach, and missed, as in version 0.
+    #: Whether to leave out replicas that the client cannot reach, with an error, as in version 0.
     error_unavailable_endpoints: bool = False
-    #: Whether clients know that a leader may lack a listener, as from version 6 on.
+    #: Whether clients know the error LISTENER_NOT_FOUND, as from version 6 on.
     error_unavailable_listeners: bool = True
     authorized_operations: int = AUTHORIZED_OPERATIONS_OMITTED
 
@@ -62,7 +62,7 @@ def topic_response(
 async def topic_responses_sliced(
     topics: Iterable[Topic], brokers: AliveBrokers, options: TopicMetadataOptions
 ) -> list[TopicResponse]:
-    """The same, of many, or of such as have many partitions."""
+    """Like ``topic_response``, in time slices for many topics or many partitions."""
     time_slice, responses = TimeSlice(), []
     for topic in topics:
         cached = topic.cached_responses.get(options)
@@ -116,7 +116,7 @@ def _partition_responses(
 def _partition_response(
     state: PartitionState, nodes: Mapping[int, Node], unavailable_error: int
 ) -> PartitionResponse:
-    """``absent`` is what to say if the leader is not among the nodes."""
+    """``unavailable_error`` is the error if the leader is not among the nodes."""
     has_leader = state.leader in nodes
     return PartitionResponse(
         error_code=NONE if has_leader else unavailable_error,

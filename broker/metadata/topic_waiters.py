@@ -1,7 +1,7 @@
-"""Who waits for which topics to change.
+"""Waits until a condition on topics is true.
 
-Each says what must have come about; that is looked at whenever one of their topics has changed, so
-that they also notice what lasts for a moment only.
+A condition is checked whenever one of its topics changes, so a waiter also notices a state that
+lasts only for a moment.
 
 Owner: the event loop.
 """
@@ -21,7 +21,7 @@ class _Waiter:
 
 
 class TopicWaiters:
-    """Costs nothing while nobody waits."""
+    """Costs nothing while there are no waiters."""
 
     def __init__(self) -> None:
         self._waiters: defaultdict[str, set[_Waiter]] = defaultdict(set)
@@ -39,7 +39,7 @@ class TopicWaiters:
     async def wait_until(
         self, condition: Callable[[], bool], topics: Iterable[str], *, timeout_s: float
     ) -> bool:
-        """False if the time ran out first; without any time it is looked at once."""
+        """Return False at the timeout; a timeout of 0 checks the condition once."""
         if condition():
             return True
         watched = frozenset(topics)

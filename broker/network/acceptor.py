@@ -1,8 +1,10 @@
-"""Accepts the connections of one listener and hands them to its processors in turn.
+"""Acceptor: accepts the connections of one listener and assigns them round-robin to its processors.
 
-A few at a time, so that a crowd at the door does not stop those who are in.  Without room, or
-faster than allowed, nothing is accepted: who comes waits in the backlog.  Without descriptors too,
-until one is closed or a moment has passed; asking again at once would only burn the processor.
+It accepts a few connections per wakeup, so a burst of new connections does not delay the existing
+ones.  When a connection quota or the creation rate is reached, it stops accepting, and new
+connections wait in the backlog.  When the process runs out of file descriptors or kernel memory, it
+pauses until a connection closes or ACCEPT_RETRY_S has passed, because an immediate retry would only
+burn CPU.
 
 Owner: the core loop.
 """
@@ -24,7 +26,7 @@ from odradek.broker.network.listener import USE_DEFAULT_BUFFER_SIZE, Listener
 from odradek.broker.network.local_connections import LocalConnections
 from odradek.broker.request import RequestContext
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
 ACCEPTS_PER_WAKEUP = 16
 ACCEPT_RETRY_S = 0.5
@@ -33,27 +35,27 @@ _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 class ConnectionReceiver(Protocol):
-    """The part of a processor that accepting needs."""
+    """The part of a processor that the acceptor uses."""
 
     def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptorServices:
-    """What the acceptors of all listeners share."""
+    """Dependencies that the acceptors of all listeners share."""
 
     connection_quotas: ConnectionQuotas
     local_connections: LocalConnections
     failure_log: FailureLog
     send_buffer_bytes: int
-    #: A number for each connection.
+    #: Returns a new index for each connection.
     next_connection_index: Callable[[], int]
-    #: Called when a privileged connection came in beyond the limit.
+    #: Called when a connection of a protected listener exceeds max.connections.
     close_excess_connections: Callable[[], None]
 
 
 class Acceptor:
-    """One listener's door."""
+    """Accepts the connections of one listener."""
 
     def __init__(
         self,
@@ -80,13 +82,13 @@ class Acceptor:
         self._loop.add_reader(self._listener.server_socket.fileno(), self._accept_pending)
 
     def stop(self) -> None:
-        """Close the door; who waits in the backlog is refused."""
+        """Close the listener.  The kernel resets the connections that wait in the backlog."""
         self._pause()
         self._is_waiting_for_slot = False
         self._listener.close()
 
     def resume(self) -> None:
-        """A connection was closed, the limits were changed, or one of our own is on its way."""
+        """Try again after a connection closed, a limit changed or a local connection began."""
         if self._is_waiting_for_slot:
             self._resume_accepting()
 
@@ -98,7 +100,10 @@ class Acceptor:
                 return
 
     def _pause_if_over_quota(self) -> bool:
-        """Whether none may come in now; it is seen to that they can later."""
+        """Pause if no connection may be accepted now; return whether it did.
+
+        The acceptor resumes when a slot is free or the throttle time is over.
+        """
         limits = self._services.connection_quotas
         if not limits.has_slot(self._listener_name):
             self._pause(until_slot_free=True)
@@ -109,19 +114,21 @@ class Acceptor:
         return delay_s > 0
 
     def _accept_one(self) -> bool:
-        """Whether to ask for another."""
+        """Accept one connection; return whether to try the next."""
         try:
             accepted, address = self._listener.server_socket.accept()
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
             if error.errno not in _OUT_OF_RESOURCES:
-                log.debug("A connection to %s was gone: %s", self._listener_name, error)
+                log.debug(
+                    "Failed to accept connection on listener %s: %s", self._listener_name, error
+                )
                 return True
             if not self._is_out_of_resources:
                 self._is_out_of_resources = True
                 log.warning(
-                    "%s accepts no connection for now: %s", self._listener_name, error.strerror
+                    "Pausing accepts on listener %s: %s", self._listener_name, error.strerror
                 )
             self._pause(until_slot_free=True, retry_s=ACCEPT_RETRY_S)
             return False
@@ -135,14 +142,16 @@ class Acceptor:
         if not is_local and not (
             limits.has_slot(self._listener_name) and limits.try_acquire(self._listener_name, host)
         ):
-            self._services.failure_log.warn("%s has too many connections: one is closed", host)
+            self._services.failure_log.warn(
+                "Rejected connection from %s, too many connections", host
+            )
             accepted_socket.close()
             return
         try:
             self._configure_socket(accepted_socket)
             local = accepted_socket.getsockname()
         except OSError as error:
-            log.debug("A connection from %s was gone: %s", host, error)
+            log.debug("Closing socket for %s because of error: %s", host, error)
             accepted_socket.close()
             if not is_local:
                 limits.release(host)

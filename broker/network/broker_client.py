@@ -1,8 +1,10 @@
-"""Requests to another broker: one connection, made when it is needed and again when it was lost.
+"""Client of another broker, with one connection that is opened on demand and reopened after a loss.
 
-Requests wait for one another, so the broker sees them in the order in which they were sent.  Every
-failure closes the connection: whatever is still on its way in it must not be taken for the answer
-to another request.
+Kafka: NetworkClient as InterBrokerSendThread uses it, with one request in flight.
+
+Requests are sent one at a time, so the broker receives them in the order of the calls.  Every error
+closes the connection: a response that arrives late on it must not be taken for the response to
+another request.
 
 Owner: the event loop.
 """
@@ -33,7 +35,7 @@ _CORRELATION_ID_MAX = 2**31
 
 
 class BrokerClient:
-    """A client of one broker."""
+    """Sends requests to one broker."""
 
     def __init__(
         self,
@@ -45,7 +47,10 @@ class BrokerClient:
         local_connections: LocalConnections | None = None,
         counter: ConnectionCounter | None = None,
     ) -> None:
-        """``own``, if the other broker is this one; ``tally`` counts the connection."""
+        """``local_connections`` is given if the other broker is this broker itself.
+
+        ``counter`` counts the connection.
+        """
         self._host = host
         self._port = port
         self._client_id = client_id
@@ -55,12 +60,15 @@ class BrokerClient:
         self._correlation_ids = count()
         self._lock = asyncio.Lock()
         self._connection: ClientConnection | None = None
-        #: Of the connection that is being made.
+        #: The timeout of the connection attempt in progress.
         self._connect_timeout: asyncio.Timeout | None = None
         self._is_closed = False
 
     async def send(self, request: Message, *, version: int) -> Message:
-        """Raises OSError, TimeoutError among them, or DecodeError; then it may be tried again."""
+        """Send a request and return its response.
+
+        Raises OSError (including TimeoutError) or DecodeError; the caller may retry.
+        """
         async with self._lock:
             is_complete = False
             try:
@@ -75,7 +83,7 @@ class BrokerClient:
         self._is_closed = True
         self._disconnect()
         if self._connect_timeout is not None and not self._connect_timeout.expired():
-            self._connect_timeout.reschedule(0)  # nothing else ends it
+            self._connect_timeout.reschedule(0)  # nothing else ends the connection attempt
 
     async def _send(self, request: Message, version: int) -> Message:
         loop = asyncio.get_running_loop()
@@ -103,7 +111,7 @@ class BrokerClient:
     async def _ensure_connected(self, deadline: float) -> ClientConnection:
         if self._is_closed:
             raise ConnectionAbortedError(f"the client for {self} is closed")
-        # One that is lost was closed since the last answer, most likely because it was idle.
+        # A lost connection was closed after the last response, usually because it was idle.
         if self._connection is None or self._connection.is_lost:
             try:
                 async with asyncio.timeout_at(deadline) as self._connect_timeout:
@@ -125,11 +133,11 @@ class BrokerClient:
                 await loop.create_connection(lambda: connection, sock=local_socket)
             is_connected = True
             return connection
-        except UnicodeError as error:  # of a..b, or of too long a name
+        except UnicodeError as error:  # raised for a..b, or for a name that is too long
             raise OSError(f"{host} is not a valid host name: {error}") from error
         finally:
             if not is_connected:
-                # uvloop does not say that a connection is lost if it is given up as it is made.
+                # uvloop does not call connection_lost for a connection attempt that is cancelled.
                 connection.decrement_counter()
 
     def _disconnect(self) -> None:

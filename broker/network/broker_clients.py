@@ -1,6 +1,7 @@
-"""Clients of the brokers of this cluster, one for each, made when it is first needed.
+"""Clients of the brokers of this cluster, one per broker, created on first use.
 
-Whoever sends requests to brokers has clients of its own: what waits in them holds up nobody else.
+Each component that sends requests to brokers has its own BrokerClients, so the pending requests of
+one component do not delay another component.
 
 Owner: the event loop.
 """
@@ -15,7 +16,7 @@ from odradek.protocol.schema import Message
 
 
 class Client(Protocol):
-    """Of one broker."""
+    """A client of one broker."""
 
     async def send(self, request: Message, /, *, version: int) -> Message: ...
 
@@ -23,7 +24,7 @@ class Client(Protocol):
 
 
 class BrokerClients:
-    """By the ids of brokers."""
+    """Clients by broker id."""
 
     def __init__(self, create_client: Callable[[Node], Client]) -> None:
         self._create_client = create_client
@@ -35,7 +36,7 @@ class BrokerClients:
         if cached is not None:
             if cached[0] == node:
                 return cached[1]
-            cached[1].close()  # it has moved
+            cached[1].close()  # the broker has a new address
         client = self._create_client(node)
         if self._is_closed:
             client.close()
@@ -43,12 +44,12 @@ class BrokerClients:
         return client
 
     def close_all_except(self, broker_id: int) -> None:
-        """Whoever waits for what any other might still answer is told at once that it will not."""
+        """Fail the requests that wait for a response of any other broker."""
         for other in [known_id for known_id in self._clients if known_id != broker_id]:
             self._clients.pop(other)[1].close()
 
     def close(self) -> None:
-        """Whoever still asks gets clients that are closed."""
+        """Close all clients.  ``client_for`` returns closed clients from now on."""
         self._is_closed = True
         for _, client in self._clients.values():
             client.close()

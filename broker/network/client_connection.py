@@ -1,10 +1,10 @@
-"""A connection to another broker: a request goes out, and its answer comes in as it may.
+"""Connection to another broker, with at most one request in flight.
 
-A protocol of the loop's, not a pair of streams: a follower asks after every record, and streams
-would be half of what that costs it.
+It is an asyncio.Protocol and not a pair of streams: a follower fetches after every record, and
+streams would be half of the cost of a fetch.
 
-Whatever is wrong ends it: an answer that nobody waits for, or one that is longer than it says, must
-not be taken for the answer to another request.
+Every protocol error closes the connection.  A response without a request, or with more bytes than
+its size states, must not be taken for the response to another request.
 
 Owner: the event loop.
 """
@@ -20,7 +20,7 @@ from odradek.protocol.header import SIZE
 
 
 class ClientConnection(asyncio.Protocol):
-    """To ``broker``, as it is called; ``is_lost`` as soon as it cannot be used any more."""
+    """A connection to ``broker``, a name for messages; ``is_lost`` once it is unusable."""
 
     def __init__(self, broker: str, counter: ConnectionCounter) -> None:
         self.is_lost = False
@@ -30,11 +30,15 @@ class ClientConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[memoryview] | None = None
-        #: What has come of an answer, while it is not all.
+        #: The bytes of an incomplete response.
         self._received = bytearray()
 
     def send(self, request: bytes) -> asyncio.Future[memoryview]:
-        """Brings the answer, without its size, or raises what the connection was lost by."""
+        """Send a request.
+
+        The future returns the response without its size, or raises the error that closed the
+        connection.
+        """
         assert self._transport is not None
         assert self._response is None
         self._response = self._loop.create_future()
@@ -42,7 +46,7 @@ class ClientConnection(asyncio.Protocol):
         return self._response
 
     def fail(self, error: Exception) -> None:
-        """Whoever waits for an answer is told why there is none."""
+        """Close the connection and fail the pending request with ``error``."""
         self.is_lost = True
         if self._transport is not None:
             self._transport.abort()
@@ -51,12 +55,12 @@ class ClientConnection(asyncio.Protocol):
             response_future.set_exception(error)
 
     def decrement_counter(self) -> None:
-        """It is gone, or about to go."""
+        """Count the connection as closed; further calls have no effect."""
         if self._is_counted:
             self._is_counted = False
             self._counter.count -= 1
 
-    # What the loop says
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._is_counted = True

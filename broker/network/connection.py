@@ -1,16 +1,20 @@
-"""One connection: frames in, answers out, in the order in which the frames came.
+"""One connection: reads requests and sends the responses in the order of the requests.
 
-A frame is four bytes of size, big-endian, and so many bytes.  The answer that comes at once is sent
-in the same call; while one is waited for, or does not go out, the connection is busy: nothing more
-is read.  What had been received already is answered next, without asking the kernel.  Of many that
-came at once some are answered, and the next after others have had their turn.
+Kafka: KafkaChannel, with the part of Processor that reads requests and sends responses.
 
-Waiting for an answer costs nothing: the loop goes on watching, and only if it reports something is
-it told to stop, after a look whether the peer is gone.  One that only ended its side gets answers.
-While one does not go out the loop watches for room alone, which a reset makes too.
+A request frame is four bytes of size (big-endian), then that many bytes.  A response that is
+available immediately is sent in the same call.  While the connection waits for a response, or for
+the socket to accept one, it is busy and reads nothing more.  Frames that are already received are
+processed next, without another system call.  Of many frames that were received together, the
+connection processes as many as fit into a time slice, then yields to the event loop.
 
-Invariant: a frame lies where it was received, untouched, until its answer is out or parked.
-Invariant: what is unsent is no more than GATHERED_BYTES and one answer.
+Waiting for a response needs no system call: the reader stays registered.  When it fires, the
+connection peeks for a reset, then unregisters the reader.  A client that closed only its sending
+side still gets its responses.  While a response cannot be sent, only the writer is registered; a
+reset fires it too.
+
+Invariant: a frame stays unchanged in its receive buffer until its response is sent or delayed.
+Invariant: at most GATHER_BYTES_MAX bytes and one response are unsent.
 Owner: the loop of the connection's processor.
 """
 
@@ -32,13 +36,13 @@ from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.header import SIZE
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
-# Copying so little costs less than lending the shared buffer while an answer is waited for.
+# Copying so few bytes costs less than detaching the shared buffer while a response is pending.
 COPY_BYTES_MAX = 16 * 1024
 
-# What begins in so many is answered without a look at the clock: the five small requests that most
-# producers have in flight should not pay for the few clients that send hundreds.
+# Frames that begin within so many bytes are processed without reading the clock.  Most producers
+# have five small requests in flight and should not pay for the few clients that send hundreds.
 UNTIMED_BYTES_MAX = 1280
 
 _SIZE_BYTES = SIZE.size
@@ -46,7 +50,7 @@ _unpack_size = SIZE.unpack_from
 
 
 class Connection:
-    """``used_at`` is when bytes last came or went."""
+    """``last_used_at`` is the time at which bytes were last received or sent."""
 
     __slots__ = (
         "_accounting",
@@ -78,18 +82,18 @@ class Connection:
         self._submit = services.submit
         self._transport = transport
         self._send_buffer = SendBuffer(transport)
-        #: Up to three bytes of a size.
+        #: The first bytes of a frame size, at most three.
         self._partial_size = b""
         self._incomplete_frame: IncompleteFrame | None = None
-        #: The buffer in which the frame lies that is being answered, to be given back.
+        #: The buffer of the frame that is being processed; it is released afterwards.
         self._held_buffer: memoryview | None = None
-        #: What was received beyond that frame.
+        #: Bytes received after that frame.
         self._buffered_input: memoryview | None = None
         self._accounting = RequestAccounting(services.memory_pool)
-        #: Whether a handler was waited for before, and so may be again.
+        #: Whether the last pending request needed its frame; the next one probably does too.
         self._may_be_delayed = False
         self.is_awaiting_response = False
-        #: Whether there is no room for what comes next, or others have their turn.
+        #: Whether processing is paused: no memory, a full request queue or the end of a time slice.
         self._is_blocked = False
         self._is_draining = False
         self._watcher = SocketWatcher(services.loop, transport.descriptor)
@@ -106,17 +110,17 @@ class Connection:
         self._run_guarded(self._resume_reading)
 
     def deliver(self, outcome: RequestOutcome) -> None:
-        """The answer that was waited for, or that it has been parked."""
+        """Take the response that the connection waits for, or note that it is delayed."""
         self._run_guarded(self._on_outcome, outcome)
 
     def resume(self) -> None:
-        """There may be room now, and others have had their turn."""
+        """Continue after a pause: memory or queue space may be free, or a new time slice began."""
         if self._is_blocked and not self.is_closed:
             self._is_blocked = False
             self._run_guarded(self._process_next)
 
     def drain(self) -> None:
-        """Close as soon as nothing is owed any more; read nothing until then."""
+        """Read nothing more, and close as soon as no response is owed."""
         self._is_draining = True
         self._watcher.stop_reading()
         self._close_if_drained()
@@ -130,25 +134,27 @@ class Connection:
         self._send_buffer = SendBuffer(self._transport)
         if not self._accounting.needs_frame:
             self._accounting.release()
-        # Not given back for others: a handler may be at work in them.
+        # Not released to the pool: a handler may still use them.
         self._incomplete_frame = self._held_buffer = self._buffered_input = None
         self._services.on_closed(self)
 
     def _run_guarded(self, step: Callable[..., None], *arguments: Any) -> None:
-        """The root of everything that happens here: a failure closes this connection alone."""
+        """Run ``step``; an error closes this connection only.  Every callback enters here."""
         try:
             step(*arguments)
         except (Disconnect, DecodeError) as error:
-            self._services.failure_log.warn("%s is closed: %s", self.context.connection_id, error)
+            self._services.failure_log.warn(
+                "Closing socket for %s because of error: %s", self.context.connection_id, error
+            )
             self.close()
         except PeerDisconnected as reason:
-            log.debug("%s is gone: %s", self.context.connection_id, reason)
+            log.debug("Connection with %s disconnected: %s", self.context.connection_id, reason)
             self.close()
         except Exception:
-            log.exception("%s is closed, since something failed", self.context.connection_id)
+            log.exception("Closing socket for %s because of error", self.context.connection_id)
             self.close()
 
-    # Frames in.
+    # Requests
 
     def _on_readable(self) -> None:
         if self.is_busy:
@@ -186,7 +192,7 @@ class Connection:
                 self._schedule_read()
 
     def _receive(self, buffer: memoryview) -> int:
-        """How many bytes came; 0 if none did, for now or for ever."""
+        """Return the number of bytes received; 0 if there are none now, or at the end of input."""
         try:
             received = self._transport.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
@@ -196,12 +202,12 @@ class Connection:
         if received:
             self.last_used_at = self._services.now()
             return received
-        log.debug("%s ended", self.context.connection_id)
+        log.debug("Connection with %s disconnected", self.context.connection_id)
         self.close()
         return 0
 
     def _process_input(self, view: memoryview, end: int) -> None:
-        """Answer what has come, and put aside what cannot be answered yet."""
+        """Process the received frames, and store the bytes that cannot be processed yet."""
         try:
             if end <= UNTIMED_BYTES_MAX:
                 position = self._process_frames(view, 0, end, end)
@@ -225,7 +231,7 @@ class Connection:
             self._release_buffer()
 
     def _process_frames_sliced(self, view: memoryview, end: int) -> int:
-        """As below, but what is left when its turn is over waits for the next."""
+        """Like ``_process_frames``, but pause when the time slice is used up."""
         position, after = 0, self._process_frames(view, 0, UNTIMED_BYTES_MAX, end)
         time_slice: TimeSlice | None = None
         while position < after <= end - _SIZE_BYTES and not self.is_busy:
@@ -238,7 +244,10 @@ class Connection:
         return after
 
     def _process_frames(self, view: memoryview, position: int, limit: int, end: int) -> int:
-        """Where the first frame begins that is not answered, not whole, or not before ``soon``."""
+        """Process the complete frames that begin before ``limit``, until one has to wait.
+
+        Return the position of the first frame that is not submitted.
+        """
         send_buffer, submit, context = self._send_buffer, self._submit, self.context
         while position + _SIZE_BYTES <= limit and not send_buffer.has_pending:
             (size,) = _unpack_size(view, position)
@@ -254,7 +263,7 @@ class Connection:
                 self._is_blocked = True
                 break
             elif response is not None:
-                # Before anything else can fail: a handler is at work in the frame.
+                # Do this first, before anything can fail: a handler uses the frame.
                 self._hold_buffer(view)
                 self._await_response(response, after - position)
                 return after
@@ -269,7 +278,7 @@ class Connection:
             self._services.watch(response, self.context, self.deliver)
 
     def _store_incomplete(self, remainder: memoryview) -> None:
-        """The beginning of a frame, whose size was looked at if it is there."""
+        """Store the beginning of a frame; its size, if received, is already validated."""
         if len(remainder) < _SIZE_BYTES:
             self._partial_size = bytes(remainder)
             return
@@ -283,7 +292,7 @@ class Connection:
         )
         self._accounting.reserve(size)
 
-    # Answers out.
+    # Responses
 
     def _flush(self) -> None:
         send_buffer = self._send_buffer
@@ -299,7 +308,7 @@ class Connection:
             return
         self._process_next()
         if not (self.is_busy or self.is_closed or self._is_draining):
-            # Whoever asks for much has often asked for the next already.
+            # A client that reads large responses has often sent its next request already.
             self._on_readable()
         if not self._send_buffer.has_pending:
             self._watch_readable()
@@ -334,7 +343,7 @@ class Connection:
             self._close_if_drained()
 
     def _process_next(self) -> None:
-        """After an answer: with what is here already, and then with what comes."""
+        """After a response: process the buffered input, then resume reading."""
         if self._is_draining:
             self._close_if_drained()
         elif not self.is_busy:
@@ -347,10 +356,10 @@ class Connection:
             if not (self.is_busy or self._watcher.is_writing):
                 self._resume_reading()
 
-    # Reading, and not reading.
+    # Read interest
 
     def _peek_for_reset(self) -> None:
-        """Something came while we are busy: a reset, or what will be read later."""
+        """The socket is readable while the connection is busy: a reset, or bytes to read later."""
         try:
             self._transport.peek()
         except (BlockingIOError, InterruptedError):
@@ -369,7 +378,7 @@ class Connection:
             self._watcher.watch_readable(self._run_guarded, self._on_readable)
 
     def _schedule_read(self) -> None:
-        """What the loop does not report, since the transport has it already."""
+        """Read bytes that the transport has buffered; the event loop does not report them."""
         if not self.is_closed and not self.is_busy:
             self._services.loop.call_soon(self._run_guarded, self._read_if_open)
 
@@ -386,7 +395,7 @@ class Connection:
             self.close()
 
     def _release_frame(self) -> None:
-        """What came after it must not lie in what another will be given."""
+        """Release the frame's buffer; copy the input behind the frame out of it first."""
         if self._buffered_input is not None and self._held_buffer is not None:
             self._buffered_input = memoryview(bytearray(self._buffered_input))
         self._accounting.release()

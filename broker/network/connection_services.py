@@ -1,6 +1,6 @@
-"""What a connection is given: the parts that all connections of one processor share.
+"""Dependencies that all connections of one processor share.
 
-Owner: none; the parts have theirs.
+Owner: none; each dependency has its own owner.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class EnqueueResult(Enum):
-    """What becomes of a request that another thread answers."""
+    """What happens to a request that another thread handles."""
 
-    ENQUEUED = "its answer will be delivered"
-    QUEUE_FULL = "it must be asked again; whoever has room then resumes the connection"
+    ENQUEUED = "its response will be delivered"
+    QUEUE_FULL = "it must be submitted again when the channel resumes the connection"
 
 
 SubmitRequest = Callable[[memoryview, RequestContext], Response | EnqueueResult]
@@ -36,16 +36,16 @@ WatchResponse = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ConnectionServices:
-    """A connection never closes any of this."""
+    """A connection never closes any of these."""
 
     loop: asyncio.AbstractEventLoop
-    #: Seconds, never jumping.
+    #: A monotonic clock in seconds.
     now: Callable[[], float]
     submit: SubmitRequest
     watch: WatchResponse
-    #: Told once of every connection, when it has closed.
+    #: Called once for every connection, after it closed.
     on_closed: Callable[[Connection], None]
-    #: Told of one that had closed before its last request was done: now it is.
+    #: Called when the last request of a closed connection is done.
     on_last_request_done: Callable[[Connection], None]
     frame_bytes_max: int
     receive_buffers: ReceiveBuffers

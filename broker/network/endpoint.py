@@ -1,8 +1,10 @@
-"""Where a broker listens and what it tells others of it: ``NAME://host:port``, between commas.
+"""Listener endpoints as the settings write them: ``NAME://host:port``, separated by commas.
 
-A name is in upper case, whatever was written, and stands for a security protocol by
-``listener.security.protocol.map``.  No host means every interface; port 0 means any that is free.
-IPv6 addresses stand in brackets.
+Kafka: EndPoint.  Used for ``listeners`` and ``advertised.listeners``.
+
+A listener name is converted to upper case, and ``listener.security.protocol.map`` maps it to a
+security protocol.  No host means every interface; port 0 means any free port.  IPv6 addresses are
+written in brackets.
 
 Owner: none; immutable, any thread.
 """
@@ -23,11 +25,11 @@ _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener, as it was written."""
+    """One listener, as the settings write it."""
 
     listener: str
     security_protocol: str
-    #: Empty: every interface.
+    #: Empty for every interface.
     host: str
     port: int
 
@@ -37,7 +39,7 @@ class Endpoint:
 
 
 def parse_endpoints(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Raises ValueError with the rule that the text breaks."""
+    """Parse endpoints.  Raises ValueError with the rule that the text breaks."""
     endpoints = tuple(_endpoint(entry.strip(), protocols) for entry in text.split(",") if entry)
     names = Counter(endpoint.listener for endpoint in endpoints)
     for name, count in names.items():
@@ -47,9 +49,9 @@ def parse_endpoints(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, 
 
 
 def check_distinct_ports(endpoints: Sequence[Endpoint]) -> None:
-    """Raises ValueError unless all can be bound side by side.
+    """Raise ValueError unless all endpoints can be bound at the same time.
 
-    Two may share a port if one has an IPv4 address and the other an IPv6 address.
+    Two endpoints may share a port if one has an IPv4 address and the other an IPv6 address.
     """
     for port, count in Counter(endpoint.port for endpoint in endpoints).items():
         if port and count > 1:
@@ -63,7 +65,7 @@ def check_distinct_ports(endpoints: Sequence[Endpoint]) -> None:
 
 
 def parse_protocols(text: str) -> dict[str, str]:
-    """Listener names and what each speaks, as ``NAME:PROTOCOL`` between commas."""
+    """Parse ``NAME:PROTOCOL``, separated by commas, into protocols by listener name."""
     protocols: dict[str, str] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
         name, colon, protocol = (part.strip().upper() for part in entry.rpartition(":"))
@@ -78,7 +80,7 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 
 def parse_counts(text: str) -> dict[str, int]:
-    """Hosts and a number for each, as ``host:number`` between commas."""
+    """Parse ``host:number``, separated by commas, into numbers by host."""
     counts: dict[str, int] = {}
     for entry in filter(None, map(str.strip, text.split(","))):
         host, colon, number = (part.strip() for part in entry.rpartition(":"))
@@ -105,7 +107,7 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def _is_host(text: str) -> bool:
-    """Whether it could be found: no part of a name is empty, or longer than 63 characters."""
+    """Whether it can be a host name: no label is empty or longer than 63 characters."""
     try:
         text.encode("idna")
     except UnicodeError:
@@ -114,7 +116,7 @@ def _is_host(text: str) -> bool:
 
 
 def _ip_version(host: str) -> int:
-    """0 for a name, and for none."""
+    """Return 4 or 6 for an address; 0 for a name or an empty host."""
     try:
         return ip_address(host).version
     except ValueError:

@@ -1,7 +1,7 @@
-"""A line for each connection that broke the protocol, but never more than a few in a second.
+"""Rate-limited warnings about connections that break the protocol.
 
-A flood of garbage must not fill the disk with its description; what was left out is counted, and
-told a second later.
+A flood of invalid requests must not fill the disk with log lines.  Warnings above the limit of a
+second are counted, and a second later one line states how many were suppressed.
 
 Owner: the loop of one processor.
 """
@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
 LINES_PER_SECOND = 10
 
 
 class FailureLog:
-    """``now`` is a clock in seconds that never jumps, ``call_later`` calls after so many."""
+    """``now`` is a monotonic clock in seconds; ``call_later`` calls back after some seconds."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FailureLog:
         self._suppressed = 0
 
     def warn(self, message: str, *arguments: object) -> None:
-        """As ``logging`` takes it, the arguments apart."""
+        """Log a warning; the arguments are those of ``logging.warning``."""
         second = int(self._now())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -44,5 +44,5 @@ class FailureLog:
         self._suppressed += 1
 
     def _log_suppressed(self) -> None:
-        log.warning("%d more like these were not written", self._suppressed)
+        log.warning("Suppressed %d similar warning(s)", self._suppressed)
         self._suppressed = 0

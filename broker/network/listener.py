@@ -1,7 +1,7 @@
-"""Listening sockets, and the addresses that clients and brokers are told.
+"""Server sockets of listeners, and the endpoints that the broker advertises.
 
-A socket listens as soon as it is bound: else another could take the port from us unnoticed.  Who
-connects before the broker accepts waits in the backlog.
+A socket listens as soon as it is bound: otherwise another process could take over the port
+unnoticed.  Clients that connect before the broker accepts wait in the backlog.
 
 Owner: the core loop.
 """
@@ -18,12 +18,12 @@ USE_DEFAULT_BUFFER_SIZE = -1
 
 
 class ListenerError(Exception):
-    """A listener cannot be opened; the text names it, and says why."""
+    """A listener cannot be opened; the message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """``endpoint`` has the port that was bound, where any was asked for."""
+    """``endpoint`` has the bound port, also if the settings say port 0."""
 
     endpoint: Endpoint
     server_socket: socket.socket
@@ -41,7 +41,7 @@ def open_listener(endpoint: Endpoint, *, backlog: int, receive_buffer_bytes: int
         except OSError:
             server_socket.close()
             raise
-    except (OSError, UnicodeError) as error:  # the latter of a..b, or of too long a name
+    except (OSError, UnicodeError) as error:  # UnicodeError: a..b, or a name that is too long
         reason = getattr(error, "strerror", None) or str(error)
         raise ListenerError(f"failed to bind to {endpoint}: {reason}") from error
     return Listener(replace(endpoint, port=server_socket.getsockname()[1]), server_socket)
@@ -53,7 +53,7 @@ def resolve_advertised(
     *,
     local_host: Callable[[], str] = socket.getfqdn,
 ) -> tuple[Endpoint, ...]:
-    """What others are told: ports that were bound in place of 0, our name in place of no host."""
+    """Return the endpoints to register: bound ports instead of 0, this host instead of none."""
     ports = {listener.endpoint.listener: listener.endpoint.port for listener in listeners}
     return tuple(
         replace(
@@ -71,10 +71,10 @@ def _listen(
     server_socket.setblocking(False)
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if server_socket.family == socket.AF_INET6:
-        # Also for IPv4, if it is for every interface.
+        # The wildcard address accepts IPv4 as well.
         server_socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
     if receive_buffer_bytes != USE_DEFAULT_BUFFER_SIZE:
-        # Before listening, so that connections have it from their first packet on.
+        # Set before listen(), so connections have it from their first packet on.
         server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
     server_socket.bind(address)
     server_socket.listen(backlog)
@@ -86,13 +86,13 @@ def _bind_address(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, 
             return socket.AF_INET6, ("::", endpoint.port)
         return socket.AF_INET, ("0.0.0.0", endpoint.port)
     addresses = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    # IPv4 first, as in Java, for a name such as localhost that is both.
+    # IPv4 first, as in Java, for a name such as localhost that has both.
     family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
     return family, (str(address[0]), int(address[1]))
 
 
 def _has_ipv6() -> bool:
-    """Whether it can be bound, which a kernel that knows it may still refuse."""
+    """Whether an IPv6 socket can be bound; a kernel with IPv6 support may still refuse."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::", 0))

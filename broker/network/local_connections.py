@@ -1,12 +1,14 @@
-"""Connections of a broker to itself: its own controller's, which no limit on connections keeps out.
+"""Connections of this broker to itself, from its own controller; the connection quotas ignore them.
 
-Kafka's limits hold for its controller too, which also comes by TCP, unless brokers have a listener
-of their own; who locks it out changes the setting back in ZooKeeper.  Where the store is embedded
-there is only the broker to change it by: it must at least start.
+Kafka applies its quotas to the controller too, because the controller also connects by TCP, unless
+brokers have a separate listener.  An operator who locks the controller out changes the setting back
+in ZooKeeper.  With an embedded store only the broker itself can change it, so the broker must at
+least start.
 
-A port that one of our sockets is bound to is no other process's.  So whoever comes from such a
-port, and from the address that it comes to, is one of ours.  Until it has come, the acceptors let
-in whoever comes before it, and turn those away again for whom there is no room.
+A port that a socket of this process is bound to belongs to no other process.  Therefore a
+connection is local if it comes from such a port, and from the same address that it connects to.
+Until an expected connection arrives, the acceptors accept every connection, and close those that
+exceed a quota.
 
 Owner: the core loop.
 """
@@ -17,12 +19,12 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-# By then it has come, unless what it was told to connect to is not this broker after all.
+# After this time it has arrived, unless the address was not one of this broker.
 ARRIVAL_TIMEOUT_S = 30.0
 
 
 class LocalConnections:
-    """Those that are on their way; ``on_expected`` is called when one sets out."""
+    """The expected local connections; ``on_expected`` is called when one begins to connect."""
 
     def __init__(self, on_expected: Callable[[], None]) -> None:
         self._on_expected = on_expected
@@ -33,7 +35,7 @@ class LocalConnections:
         return bool(self._expected_ports)
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """Raises OSError."""
+        """Connect to this broker.  Raises OSError."""
         loop = asyncio.get_running_loop()
         error = OSError(f"{host} does not resolve to an address")
         for family, kind, protocol, _, address in await loop.getaddrinfo(
@@ -56,11 +58,11 @@ class LocalConnections:
         raise error
 
     def claim(self, accepted_socket: socket.socket) -> bool:
-        """Whether this is one of them; it has come then."""
+        """Return whether this is an expected connection; if so, it is expected no longer."""
         try:
             host, port = accepted_socket.getpeername()[:2]
             is_local = port in self._expected_ports and host == accepted_socket.getsockname()[0]
-        except OSError:  # gone already
+        except OSError:  # already disconnected
             return False
         if is_local:
             self._expected_ports.discard(port)

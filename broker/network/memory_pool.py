@@ -1,12 +1,17 @@
-"""How many requests are in progress, how many bytes of them are in memory, and who waits for that.
+"""Limits on the requests in progress of a processor, and on their bytes in memory.
 
-Bytes are of frames that did not come whole, from when their buffer is allocated, and of frames in
-which a handler is at work, whether or not its peer is still there.  In progress is what a handler
-is at work at.  What is answered at once takes neither, nor does what is parked.
+Kafka: MemoryPool (SimpleMemoryPool) for ``queued.max.request.bytes``.
 
-As in Kafka, a request is let in while anything is left, however large it is: else one that is
-larger than the bound would wait for ever.  One that has begun to come is let in too, and so is what
-the broker asks itself: those who take the room may be waiting for its answer.
+    bytes         frames that were not received at once, from the allocation of their buffer on; and
+                  frames that a handler uses, also after the client disconnected
+    in progress   requests that a handler works on
+
+A request that is handled immediately uses neither, and a delayed request uses neither.
+
+As in Kafka, a request is admitted while anything is left, however large it is: otherwise a request
+larger than the limit would wait forever.  A frame that already has a buffer is received to its end.
+Requests of this broker itself are always admitted: the requests that use up the pool may wait for
+their responses.
 
 Owner: the loop of one processor.
 """
@@ -18,7 +23,7 @@ from collections.abc import Callable
 
 
 class MemoryPool:
-    """``is_exhausted`` says whether more may be read."""
+    """``is_exhausted`` says that nothing more may be read."""
 
     def __init__(
         self,
@@ -27,7 +32,7 @@ class MemoryPool:
         *,
         requests_max: int = 0,
     ) -> None:
-        """A bound of 0 or less is none."""
+        """A limit of 0 or less means no limit."""
         self._bytes_max = bytes_max
         self._requests_max = requests_max
         self._call_soon = call_soon
@@ -48,7 +53,7 @@ class MemoryPool:
         self._schedule_resume()
 
     def begin_request(self) -> None:
-        """A handler is at work."""
+        """Count a request that a handler works on."""
         self.requests_in_progress += 1
         self._update_exhausted()
 
@@ -59,7 +64,7 @@ class MemoryPool:
         self._schedule_resume()
 
     def call_when_available(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` when there is room; who came first is called first."""
+        """Call ``resume`` when the pool is not exhausted, in the order of these calls."""
         self._waiters.append(resume)
         self._schedule_resume()
 
@@ -70,14 +75,14 @@ class MemoryPool:
         )
 
     def _schedule_resume(self) -> None:
-        # Not at once: whoever gives back is in the middle of something.
+        # Not in this call: the caller is in the middle of releasing.
         if self._waiters and not self.is_exhausted and not self._is_resume_scheduled:
             self._is_resume_scheduled = True
             self._call_soon(self._resume_waiters)
 
     def _resume_waiters(self) -> None:
         self._is_resume_scheduled = False
-        # One that takes the last of the room, or finds none, leaves the others waiting.
+        # A waiter may exhaust the pool again; then the others go on waiting.
         for _ in range(len(self._waiters)):
             if self.is_exhausted:
                 return

@@ -1,4 +1,4 @@
-"""Connections to other brokers, counted by what they are for.
+"""Counters of the connections to other brokers, by purpose.
 
 Owner: the event loop.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 
 class ConnectionCounter:
-    """How many there are of one kind."""
+    """The number of open connections of one purpose."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
 class OutgoingConnections:
-    """By what they are for, and to whom: "markers to broker 2"."""
+    """Counters by purpose and broker, such as "markers to broker 2"."""
 
     def __init__(self) -> None:
         self._counters: dict[str, ConnectionCounter] = {}
@@ -23,5 +23,5 @@ class OutgoingConnections:
         return self._counters.setdefault(name, ConnectionCounter())
 
     def counts(self) -> dict[str, int]:
-        """Of those that there are."""
+        """Return the counters that are not zero."""
         return {name: counter.count for name, counter in self._counters.items() if counter.count}

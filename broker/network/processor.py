@@ -1,12 +1,12 @@
-"""Owns connections for as long as they last: begins, closes and drains them, and ends idle ones.
+"""Processor: owns connections, closes idle and dead ones, and drains them at shutdown.
 
-Idleness needs no timer per connection: one sweep looks at all of them, every second.  As in Kafka,
-who waits for an answer is idle too: a peer that has left, but for an end of its input that may mean
-less, would otherwise be kept for as long as it had asked us to wait.  The sweep also asks
-the kernel which of them are dead: uvloop (0.23) calls a reader once when a connection is reset, and
-never again, though it may first have to read what came before.
+A connection needs no idle timer: one sweep per second checks all of them.  As in Kafka, a
+connection that waits for a response is idle too.  Otherwise the connection of a client that left
+would stay for as long as the client asked to wait: the end of its input alone does not prove that
+it left.  The sweep also polls for dead connections: uvloop (0.23) calls a reader only once when a
+connection is reset, although the reader may have to read earlier bytes first.
 
-Owner: its loop.  ``connections`` may be asked from the core loop.
+Owner: its loop.  The core loop may call ``connections``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from odradek.broker.network.receive_buffers import ReceiveBuffers
 from odradek.broker.network.transport import PlainTransport
 from odradek.broker.request import RequestContext
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
-# How late an idle or dead connection may be closed; 2,000 are looked at in a millisecond.
+# The longest delay in closing an idle or dead connection; a sweep checks 2,000 in a millisecond.
 SWEEP_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorLimits:
-    """Of one processor; none is -1."""
+    """Limits of one processor; -1 means no limit."""
 
     frame_bytes_max: int
     request_bytes_max: int
@@ -48,7 +48,7 @@ class ProcessorLimits:
 
 
 class Processor:
-    """Connections by their ids, and what they share."""
+    """Connections by id, and their shared services."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Processor:
         loop: asyncio.AbstractEventLoop,
         now: Callable[[], float] | None = None,
     ) -> None:
-        """``ended`` is told of every connection that was adopted, once, when it has closed."""
+        """``on_closed`` is called once for every accepted connection, after it closed."""
         self._limits = limits
         self._loop = loop
         self._now = now or loop.time
         self._on_closed = on_closed
         self._connections: dict[str, Connection] = {}
-        #: Closed, but a handler is still at work for them.
+        #: Closed connections for which a handler still works.
         self._closed_in_progress: dict[str, Connection] = {}
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_draining = False
@@ -90,7 +90,7 @@ class Processor:
         return len(self._connections)
 
     def accept(self, accepted_socket: socket.socket, context: RequestContext) -> None:
-        """Serve it from now on; it must not block."""
+        """Serve the connection; its socket must be non-blocking."""
         connection = Connection(PlainTransport(accepted_socket), context, self._services)
         self._connections[context.connection_id] = connection
         if self._is_draining:
@@ -100,7 +100,7 @@ class Processor:
         self._schedule_sweep()
 
     def deliver(self, connection_id: str, outcome: RequestOutcome) -> None:
-        """An answer from another thread; dropped if the peer has gone."""
+        """Deliver a response from another thread; drop it if the client has disconnected."""
         connection = self._connections.get(connection_id) or self._closed_in_progress.get(
             connection_id
         )
@@ -108,7 +108,7 @@ class Processor:
             connection.deliver(outcome)
 
     def resume(self, connection_id: str) -> None:
-        """There is room for what could not be handed over."""
+        """Continue a connection whose request did not fit into the request channel."""
         connection = self._connections.get(connection_id)
         if connection is not None:
             connection.resume()
@@ -119,34 +119,37 @@ class Processor:
     def close(self, connection_id: str, reason: str) -> None:
         connection = self._connections.get(connection_id)
         if connection is not None:
-            log.info("%s is closed: %s", connection_id, reason)
+            log.info("Closing connection %s: %s", connection_id, reason)
             connection.close()
 
     def close_idle(self) -> None:
-        """Those on which nothing happened for too long."""
+        """Close the connections that were idle for longer than the limit."""
         if self._limits.idle_s_max < 0:
             return
         cutoff = self._now() - self._limits.idle_s_max
         for connection in list(self._connections.values()):
             if connection.last_used_at <= cutoff:
-                log.debug("%s was idle for too long", connection.context.connection_id)
+                log.debug("Closing idle connection %s", connection.context.connection_id)
                 connection.close()
 
     def close_dead(self) -> None:
-        """Those whose peers have reset them; one that only ended its side is none of them."""
+        """Close the connections that their peers reset; a half-closed connection stays open."""
         connections = {
             connection.descriptor: connection for connection in self._connections.values()
         }
         poll = select.poll()
         for descriptor in connections:
-            # Errors are reported although nothing is asked for.
+            # poll() reports errors although no event is requested.
             poll.register(descriptor, 0)
         for descriptor, _ in poll.poll(0):
-            log.debug("%s is gone", connections[descriptor].context.connection_id)
+            log.debug(
+                "Connection with %s disconnected: reset by peer",
+                connections[descriptor].context.connection_id,
+            )
             connections[descriptor].close()
 
     async def drain(self) -> None:
-        """Read nothing more; returns when all that was owed has gone out, and all is closed."""
+        """Read nothing more; return when all owed responses are sent and all is closed."""
         self._is_draining = True
         self._drained = asyncio.Event()
         for connection in list(self._connections.values()):

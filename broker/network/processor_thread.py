@@ -1,8 +1,9 @@
-"""A processor on a thread and a loop of its own: sockets are read and written here.
+"""Processor with its own thread and event loop, which read and write the sockets.
 
-Whole requests go to the core loop, and their answers come back, many at one waking.
+Kafka: a network thread (``num.network.threads``).  Complete requests go to the core loop through
+the request channel, and the responses come back, many per wakeup.
 
-Owner: the core loop, but for what runs on the thread itself.
+Owner: the core loop, except for the methods that run on the thread.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from odradek.broker.request import RequestContext
 
 
 class ProcessorThread:
-    """A processor as the core loop sees it."""
+    """A processor as the core loop uses it."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class ProcessorThread:
         loop: asyncio.AbstractEventLoop,
         name: str,
     ) -> None:
-        """``loop`` is a new one, for the thread; ``ended`` is called on the core loop."""
+        """``loop`` is a new event loop for the thread; ``on_closed`` is called on the core loop."""
         self._core_loop = asyncio.get_running_loop()
         self._on_closed = on_closed
         self._channel = channel
@@ -67,7 +68,7 @@ class ProcessorThread:
         await asyncio.wrap_future(draining)
 
     def close_all(self) -> None:
-        """Returns when the thread has ended."""
+        """Close all connections; return when the thread has ended."""
         self._loop.call_soon_threadsafe(self._shut_down)
         self._thread.join()
 
@@ -80,7 +81,7 @@ class ProcessorThread:
     def enqueue_resume(self, connection_id: str) -> None:
         self._loop.call_soon_threadsafe(self._resume, connection_id)
 
-    # On the thread.
+    # These methods run on the thread.
 
     def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -100,17 +101,17 @@ class ProcessorThread:
 
     def _resume(self, connection_id: str) -> None:
         self._processor.resume(connection_id)
-        # One that has gone, or cannot go on, leaves its place to the next.
+        # If the connection is closed or still blocked, the channel resumes the next one.
         self._channel.wakeup()
 
     def _shut_down(self) -> None:
         self._processor.close_all()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
-        # After what was cancelled has heard of it.
+        # Stop only after the cancelled tasks have handled their cancellation.
         self._loop.call_soon(self._loop.call_soon, self._loop.stop)
 
 
 def _reject_watch(response: object, context: RequestContext, deliver: object) -> None:
-    """The core loop waits for answers."""
+    """Reject the call: only the core loop waits for responses."""
     raise AssertionError(context)

@@ -1,14 +1,17 @@
-"""What becomes of requests on the core loop, and the answers that must be waited for.
+"""Purgatory of pending requests: runs and completes the responses that are not ready at once.
 
-Each of those has a task of its own, unless it only waits for a future.  Whatever fails ends here:
-it closes one connection.
+Kafka: DelayedOperationPurgatory, and the error handling of KafkaRequestHandler.
 
-A peer that goes away does not stop a handler at work: what the request began is done, as in Kafka,
-and only the answer is dropped.  What is parked has done all it was to do, and is cancelled: else
-whoever cuts one long poll after the other leaves us with more and more of them, and every append
-would wake them all.  When the broker stops, those at work are cancelled too if they take too long.
+Each pending response has a task, unless it only waits for a future.  Every error ends here and
+closes one connection.
 
-Invariant: a connection waits for one answer at a time, and is told what became of it.
+A client that disconnects does not stop a handler: the work that its request began is finished, as
+in Kafka, and only the response is dropped.  A delayed operation has finished its work and is
+cancelled: otherwise a client that aborts one long poll after another would leave more and more of
+them, and every append would notify them all.  At shutdown, handlers that take too long are
+cancelled too.
+
+Invariant: a connection waits for one response at a time, and always gets its outcome.
 
 Owner: the core loop.
 """
@@ -32,23 +35,23 @@ from odradek.broker.request import (
 )
 from odradek.protocol.errors import DecodeError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
-#: Parked: not yet an outcome, but the frame may be needed no more.
+#: A DelayedOperation is no final outcome; it says that the frame may no longer be needed.
 RequestOutcome = ResponseParts | DelayedOperation[Any] | Disconnect | DecodeError | None
 StartTask = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
-#: How the name of each task begins.
+#: The prefix of the names of request tasks.
 REQUEST_TASK_PREFIX = "request from "
-#: Of what was logged already.
+#: The outcome of a request whose error is already logged.
 REQUEST_FAILED = Disconnect("the request failed")
-_FAILED_MESSAGE = "A request from %s failed; its connection is closed"
+_FAILED_MESSAGE = "Exception while processing request from %s; closing its connection"
 
 
 def handle_frame(
     handler: RequestHandler, frame: memoryview, context: RequestContext
 ) -> RequestOutcome | Awaitable[Response]:
-    """The answer, or why there is none; for whoever cannot be raised to."""
+    """Return the response or the error; this never raises an error of the request."""
     try:
         return handler(frame, context)
     except (Disconnect, DecodeError) as error:
@@ -59,7 +62,7 @@ def handle_frame(
 
 
 class _PendingRequest:
-    """One of them."""
+    """A request whose response is pending."""
 
     __slots__ = ("context", "deliver", "is_delayed", "task")
 
@@ -78,10 +81,10 @@ class _PendingRequest:
 
 
 class DelayedOperationPurgatory:
-    """The handlers at work, and what is parked."""
+    """Handlers in progress, and delayed operations."""
 
     def __init__(self, start_task: StartTask) -> None:
-        """``start`` makes a task of what it is given, and names it."""
+        """``start_task`` starts a named task for a coroutine."""
         self._start_task = start_task
         self._pending: dict[str, _PendingRequest] = {}
 
@@ -94,7 +97,7 @@ class DelayedOperationPurgatory:
         context: RequestContext,
         deliver: Callable[[RequestOutcome], None],
     ) -> None:
-        """Call ``deliver`` with what becomes of it, and before, if it is parked meanwhile."""
+        """Call ``deliver`` with the outcome, and before that if the request becomes delayed."""
         is_delayed = isinstance(response, DelayedOperation)
         if is_delayed and context.is_closed:
             _discard(response)
@@ -112,13 +115,13 @@ class DelayedOperationPurgatory:
         pending.task.add_done_callback(partial(self._on_task_done, pending))
 
     def drop(self, connection_id: str) -> None:
-        """The peer has gone."""
+        """Cancel the delayed operation of a client that has disconnected."""
         pending = self._pending.get(connection_id)
         if pending is not None and pending.is_delayed:
             pending.task.cancel()
 
     async def cancel_all(self) -> None:
-        """Returns when all have ended."""
+        """Cancel all pending requests; return when they have ended."""
         tasks = [pending.task for pending in self._pending.values()]
         for task in tasks:
             task.cancel()
@@ -133,14 +136,14 @@ class DelayedOperationPurgatory:
         except Exception:
             log.exception(_FAILED_MESSAGE, pending.context.connection_id)
             outcome = REQUEST_FAILED
-        # First: with its answer a connection may bring its next request.
+        # Remove first: the connection may submit its next request as soon as it has the response.
         del self._pending[pending.context.connection_id]
         pending.deliver(outcome)
 
     async def _await_final(
         self, response: Awaitable[Response], pending: _PendingRequest
     ) -> ResponseParts | None:
-        """What comes after all waiting."""
+        """Await the response until it is neither a handler in progress nor delayed."""
         result = await response
         while isinstance(result, Awaitable):
             pending.is_delayed = isinstance(result, DelayedOperation)
@@ -158,26 +161,26 @@ class DelayedOperationPurgatory:
         build_response: Callable[[Any], ResponseParts | None],
         future: asyncio.Future[Any],
     ) -> None:
-        """What was promised is here, or is not to be."""
+        """Complete a request whose future is done or cancelled."""
         outcome: RequestOutcome = REQUEST_FAILED
         try:
             if not future.cancelled():
                 outcome = build_response(future.result())
         except Exception:
             log.exception(_FAILED_MESSAGE, pending.context.connection_id)
-        # First: with its answer a connection may bring its next request.
+        # Remove first: the connection may submit its next request as soon as it has the response.
         del self._pending[pending.context.connection_id]
         pending.deliver(outcome)
 
     def _on_task_done(self, pending: _PendingRequest, task: asyncio.Future[None]) -> None:
         name = pending.context.connection_id
-        # It may have come to its end although it was cancelled.
+        # The request may have completed although its task was cancelled.
         if task.cancelled() and self._pending.get(name) is pending:
             del self._pending[name]
             pending.deliver(REQUEST_FAILED)
 
 
 def _discard(response: Awaitable[Response]) -> None:
-    """Nobody waits for it: what would be kept for it need not be."""
+    """Cancel a delayed future that has no client any more; its resources can be released."""
     if isinstance(response, DelayedFuture):
         response.future.cancel()

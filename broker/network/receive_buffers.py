@@ -1,12 +1,13 @@
-"""Where frames are received: one buffer that all connections of a processor share, and others.
+"""Buffers into which the connections of a processor receive requests.
 
-    shared   what is read first, of any connection; free again as soon as its frames are answered
-    lent     the shared one, kept by a connection whose answer is not done: another takes its place
-    own      for one frame that did not come whole; allocated once its size was accepted
+    shared     every connection reads into it first; free again when its frames are processed
+    detached   a shared buffer that a connection keeps while its response is pending; a new shared
+               buffer replaces it
+    own        for one frame that was not received at once; allocated after its size is validated
 
-A large buffer is memory that the kernel gives page by page as bytes arrive, so that a peer that
-announces much and sends little costs little.  A few are kept for the next ones, since giving pages
-costs more than filling them.
+A large buffer is mapped memory, which the kernel provides page by page as bytes arrive: a client
+that announces a large request and sends little costs little.  A few buffers are pooled, because
+providing pages costs more than filling them.
 
 Owner: the loop of one processor.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import mmap
 
 SHARED_BYTES = 64 * 1024
-# Less than this is allocated as it is: a page or four matter to nobody.
+# Smaller buffers are plain byte arrays: up to four pages are not worth a mapping.
 MAPPED_BYTES_MIN = 16 * 1024
 # Just above the largest request that clients send by default (1 MiB and its header).
 POOLED_BUFFER_BYTES_MAX = 2 * 1024 * 1024
@@ -24,7 +25,7 @@ POOL_BYTES_MAX = 8 * 1024 * 1024
 
 
 class ReceiveBuffers:
-    """``shared`` is read into; whoever needs it for longer calls ``lend_shared``."""
+    """Connections read into ``shared``; ``detach_shared`` takes it away for longer use."""
 
     def __init__(self) -> None:
         self._free_buffers: dict[int, list[memoryview]] = {}
@@ -32,12 +33,12 @@ class ReceiveBuffers:
         self.shared = self.allocate(SHARED_BYTES)
 
     def detach_shared(self) -> memoryview:
-        """The shared buffer, no longer shared; to be given back."""
+        """Return the shared buffer and replace it; the caller must release it."""
         detached, self.shared = self.shared, self.allocate(SHARED_BYTES)
         return detached
 
     def allocate(self, size: int) -> memoryview:
-        """A buffer of at least so many bytes, with anything in it; to be given back."""
+        """Return a buffer of at least ``size`` bytes, not cleared; the caller must release it."""
         if size < MAPPED_BYTES_MIN:
             return memoryview(bytearray(size))
         rounded = 1 << (size - 1).bit_length() if size <= POOLED_BUFFER_BYTES_MAX else size
@@ -48,7 +49,7 @@ class ReceiveBuffers:
         return memoryview(mmap.mmap(-1, rounded))
 
     def release(self, buffer: memoryview) -> None:
-        """Nobody may use it any more: it will be another frame's."""
+        """Return a buffer to the pool.  The caller must not use it any more."""
         size = len(buffer)
         if size < MAPPED_BYTES_MIN or size > POOLED_BUFFER_BYTES_MAX:
             return
@@ -58,7 +59,7 @@ class ReceiveBuffers:
 
 
 class IncompleteFrame:
-    """A frame, from its size to ``end`` in ``view``; so many bytes as ``filled`` have come."""
+    """A frame with its size, from 0 to ``end`` of ``view``; ``filled`` bytes are received."""
 
     __slots__ = ("end", "filled", "view")
 

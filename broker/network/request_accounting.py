@@ -1,6 +1,6 @@
-"""The request that a connection receives or is busy with: what of it is counted, and for how long.
+"""Accounting of the request that a connection receives or waits for: its memory and its progress.
 
-Invariant: what a handler is at work at is counted, even after the connection has closed.
+Invariant: a request that a handler works on is counted, even after its connection has closed.
 Owner: the loop of the connection's processor.
 """
 
@@ -13,7 +13,7 @@ from odradek.broker.request import DelayedOperation
 
 
 class RequestAccounting:
-    """``counted_bytes`` of it are in memory."""
+    """``reserved_bytes`` are the bytes of the request that are reserved in the memory pool."""
 
     __slots__ = (
         "_is_in_progress",
@@ -27,13 +27,13 @@ class RequestAccounting:
         self._memory_pool = memory_pool
         self._is_in_progress = False
         self.reserved_bytes = 0
-        #: While an answer is waited for: may its handler still use the frame?
+        #: While the response is pending: whether the handler may still use the frame.
         self.needs_frame = False
-        #: And does the answer come although nothing is read any more?
+        #: While the response is pending: whether it completes although nothing more is read.
         self.completes_on_shutdown = False
 
     def begin(self, response: Any, size: int) -> None:
-        """The answer has to be waited for."""
+        """Count a request whose response is pending."""
         self._is_in_progress = self.needs_frame = self.completes_on_shutdown = True
         self._memory_pool.begin_request()
         if isinstance(response, DelayedOperation):
@@ -47,7 +47,7 @@ class RequestAccounting:
         self.completes_on_shutdown = operation.completes_on_shutdown
 
     def end(self) -> None:
-        """It is answered; its bytes may be counted for a little longer."""
+        """Count the request as done; its bytes may stay reserved a little longer."""
         self._end_progress()
         self.needs_frame = self.completes_on_shutdown = False
 

@@ -1,15 +1,16 @@
-"""Requests from the threads of processors to the core loop, and answers back.
+"""Request channel: requests from processor threads to the core loop, and responses back.
 
-At most ``queued.max.requests`` lie here before they are taken up; whoever comes with another is
-told to come again, and called in turn when there is room.  What was taken up is out of the queue,
-also while its answer is waited for: as in Kafka, any number of consumers may wait for new records.
+At most ``queued.max.requests`` requests wait in the queue.  A connection whose request does not fit
+is blocked, and resumed in order when there is space.  A request leaves the queue when its handler
+starts, also if its response is delayed: as in Kafka, any number of consumers may wait for records.
 
-Each plane has a channel of its own, and takes up only so many at a time, so that the controller's
-requests are never behind more than that of the others.
+The data plane and the control plane have a channel each.  A channel handles a limited number of
+requests per wakeup, so a request of the controller waits for no more data plane requests than that.
 
-Invariant: nothing is lost between two threads.  Both add to a queue before they look whether the
-other is awake; who wakes up first says so and then looks into the queue.
-Owner: the core loop; ``hand_over`` may be called by any thread.
+Invariant: no request and no response is lost between two threads.  The producer appends to the
+queue before it checks whether a wakeup is scheduled; the consumer clears that flag before it reads
+the queue.
+Owner: the core loop; any thread may call ``enqueue``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REQUESTS_PER_WAKEUP = 32
 
 
 class ProcessorHandle(Protocol):
-    """The thread that a request came from; its methods may be called by any other."""
+    """The processor thread of a request; any thread may call its methods."""
 
     def enqueue_response(self, connection_id: str, outcome: RequestOutcome) -> None: ...
 
@@ -51,7 +52,7 @@ class _BlockedConnection:
 
 
 class RequestChannel:
-    """A queue with a bound."""
+    """A bounded queue of requests."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class RequestChannel:
     def enqueue(
         self, processor: ProcessorHandle, frame: memoryview, context: RequestContext
     ) -> EnqueueResult:
-        """Called by the thread of ``home``, which hears of the answer by ``deliver_soon``."""
+        """Called on the thread of ``processor``; its ``enqueue_response`` gets the response."""
         if len(self._queue) < self._requests_max:
             mark_queued(context)
             self._queue.append(_QueuedRequest(frame, context, processor))
@@ -84,13 +85,13 @@ class RequestChannel:
         return EnqueueResult.QUEUE_FULL
 
     def close(self) -> None:
-        """Forget what was not taken up, and take up nothing more."""
+        """Drop the queued requests, and handle no more."""
         self._is_closed = True
         self._queue.clear()
         self._blocked_connections.clear()
 
     def wakeup(self) -> None:
-        """Look who can be taken up, or called: may be said by any thread, and once too often."""
+        """Schedule the queue for processing.  Any thread may call this, also without need."""
         if not self._is_wakeup_scheduled:
             self._is_wakeup_scheduled = True
             self._loop.call_soon_threadsafe(self._process_queue)

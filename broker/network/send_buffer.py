@@ -1,11 +1,13 @@
-"""Answers on their way out: bytes by gathered writes, file regions by sendfile.
+"""Send buffer of a connection: sends bytes by gathered writes and file regions by sendfile.
 
-Small answers to frames that came together are sent by one call.  So is an answer with a small
-region, which is read for that: head, region and tail by a call each would cost more than the copy,
-and whoever waits for it would be woken twice.
+Kafka: NetworkSend, with DefaultRecordsSend for file regions.
 
-What the kernel does not take is kept, in order; a region, and with it whatever keeps its file open,
-until its last byte is sent.
+Small responses to requests that were received together are sent by one system call.  So is a
+response with a small file region: the region is read into memory, because separate calls for head,
+region and tail would cost more than the copy, and would wake the client twice.
+
+Bytes that the kernel does not accept are kept in order.  A file region, and with it the reference
+that keeps its file open, is kept until its last byte is sent.
 
 Owner: the loop of the connection's processor.
 """
@@ -23,20 +25,20 @@ from odradek.protocol.codec import Part
 from odradek.protocol.file_region import FileRegion
 from odradek.storage import files
 
-# Well above what small answers to one full receive buffer amount to.
+# Well above the total of the small responses to one full receive buffer.
 GATHER_BYTES_MAX = 64 * 1024
-# The kernel takes no more at once (IOV_MAX).
+# The kernel's limit (IOV_MAX).
 BUFFERS_PER_CALL = 1024
-# A peer that reads as fast as we write must leave time for the others.
+# A client that reads as fast as the broker writes must not starve the others.
 BYTES_PER_PUSH = 1024 * 1024
-# Of an answer that is joined; measured on loopback, sendfile is the cheaper from 64 KB on.
+# The largest response that is joined; measured on loopback, sendfile is cheaper from 64 KB on.
 JOINED_BYTES_MAX = 32 * 1024
 
 _FILE_ERRNOS = frozenset({errno.EIO, errno.EBADF, errno.EINVAL, errno.EOVERFLOW})
 
 
 class SendBuffer:
-    """``is_stuck`` while the peer must first take what it was sent."""
+    """``has_pending`` while the socket does not accept all bytes."""
 
     __slots__ = (
         "_gathered",
@@ -49,7 +51,7 @@ class SendBuffer:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        # Any, not Part: bytes, but for what makes it GATHERED_BYTES and more.
+        # Any, not Part: bytes, except for the part that reaches GATHER_BYTES_MAX.
         self._gathered: list[Any] = []
         self._gathered_bytes = 0
         self._parts: deque[Part] = deque()
@@ -57,7 +59,7 @@ class SendBuffer:
         self.has_pending = False
 
     def add(self, response: ResponseParts) -> None:
-        """To be sent at the next flush, or now if it is much."""
+        """Send the response at the next flush, or now if it is large."""
         if len(response) > 1 and sum(map(len, response)) <= JOINED_BYTES_MAX:
             response = [b"".join(map(_load_part, response))]
         self._gathered += response
@@ -78,7 +80,7 @@ class SendBuffer:
                 self.push()
 
     def push(self) -> None:
-        """Send what can be sent now, within reason; ``is_stuck`` tells whether it was all."""
+        """Send as much as possible, up to BYTES_PER_PUSH; set ``has_pending`` if some is left."""
         remaining_bytes = BYTES_PER_PUSH
         self.has_pending = True
         try:
@@ -86,7 +88,7 @@ class SendBuffer:
                 sent, offered = self._push_first(self._parts[0])
                 remaining_bytes -= sent
                 self._discard_sent(sent)
-                if sent < offered:  # there is no room for more: asking again would only say so
+                if sent < offered:  # the socket is full: another call would only fail
                     return
         except (BlockingIOError, InterruptedError):
             return
@@ -95,7 +97,7 @@ class SendBuffer:
         self.has_pending = bool(self._parts)
 
     def _send(self, joined: Any) -> list[Any]:
-        """What is left of it."""
+        """Send the bytes; return those that are left."""
         try:
             sent = self._transport.send(joined)
         except (BlockingIOError, InterruptedError):
@@ -105,7 +107,7 @@ class SendBuffer:
         return [memoryview(joined)[sent:]] if sent < len(joined) else []
 
     def _push_first(self, first: Part) -> tuple[int, int]:
-        """How many bytes went out, and how many were to."""
+        """Return how many bytes were sent, and how many were offered."""
         if isinstance(first, FileRegion):
             return self._push_region(first)
         buffers: list[Any] = list(takewhile(_is_buffer, islice(self._parts, BUFFERS_PER_CALL)))

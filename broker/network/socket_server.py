@@ -1,8 +1,8 @@
-"""All listeners together: bound, accepting, drained, closed.
+"""Socket server: binds all listeners, accepts connections, and stops.
 
-A listener has an acceptor and ``num.network.threads`` processors.  One processor runs on the core
-loop; more have a thread each, and a request channel to the core loop.  The control plane has one
-processor, and a channel, of its own.
+A listener has an acceptor and ``num.network.threads`` processors.  A single processor runs on the
+core loop; several processors have a thread each, and a request channel to the core loop.  The
+control plane has its own processor and its own channel.
 
 Owner: the core loop.
 """
@@ -31,14 +31,14 @@ from odradek.broker.network.request_channel import RequestChannel
 from odradek.broker.request import RequestContext, RequestHandler
 from odradek.broker.settings.network import NetworkSettings
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.network")
 
-# As in Kafka, whatever the settings.
+# As in Kafka, independent of the settings.
 CONTROL_PLANE_REQUESTS_MAX = 20
 
 
 class AnyProcessor(Protocol):
-    """On the core loop, or on a thread."""
+    """A processor on the core loop or on a thread."""
 
     def __len__(self) -> int: ...
 
@@ -54,14 +54,14 @@ class AnyProcessor(Protocol):
 
 
 class ProcessorConnection(NamedTuple):
-    """A connection, and whose it is."""
+    """A connection and its processor."""
 
     processor: AnyProcessor
     connection: Connection
 
 
 class SocketServer:
-    """``open`` it, then ``accept``, in the end ``stop``."""
+    """Call ``open``, then ``start_accepting``, and finally ``stop``."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SocketServer:
         start_task: StartTask,
         new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
     ) -> None:
-        """To be called on the core loop.  ``new_loop`` makes one for each thread."""
+        """Must be called on the core loop.  ``new_loop`` creates the event loop of a thread."""
         self._settings = settings
         self._handler = handler
         self._new_loop = new_loop
@@ -79,7 +79,7 @@ class SocketServer:
         self._start_task = start_task
         self._purgatory = DelayedOperationPurgatory(start_task)
         self._connection_quotas = ConnectionQuotas(settings, now=self._loop.time)
-        #: By which its own controller connects to this broker.
+        #: Used by the controller of this broker to connect to this broker.
         self.local_connections = LocalConnections(self._resume_acceptors)
         self._acceptor_services = AcceptorServices(
             connection_quotas=self._connection_quotas,
@@ -89,7 +89,7 @@ class SocketServer:
             next_connection_index=count().__next__,
             close_excess_connections=self._close_excess_connections,
         )
-        #: Ids of connections that were told to close; on a thread that takes a moment.
+        #: Connections that are being closed; a thread takes a moment to do so.
         self._closing_connection_ids: set[str] = set()
         self._listeners: list[Listener] = []
         self._acceptors: dict[str, Acceptor] = {}
@@ -98,16 +98,16 @@ class SocketServer:
         self._control_plane_channel = self._create_channel(CONTROL_PLANE_REQUESTS_MAX)
 
     def __len__(self) -> int:
-        """Connections."""
+        """The number of connections."""
         return self._connection_quotas.total
 
     @property
     def pending_request_count(self) -> int:
-        """Requests that are not answered yet, those apart that are answered at once."""
+        """The number of requests whose response is pending; immediate responses do not count."""
         return len(self._purgatory)
 
     def connection_counts(self) -> dict[str, int]:
-        """How many each listener has."""
+        """Return the number of connections by listener."""
         return {
             name: sum(map(len, listener_processors))
             for name, listener_processors in self._processors.items()
@@ -115,11 +115,11 @@ class SocketServer:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Where we listen, with the ports that were bound."""
+        """The endpoints of the listeners, with the bound ports."""
         return tuple(listener.endpoint for listener in self._listeners)
 
     def advertised_endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients and brokers are to be told."""
+        """Return the endpoints that clients and brokers should connect to."""
         return resolve_advertised(self._settings.advertised_endpoints, self._listeners)
 
     def open(self) -> None:
@@ -138,26 +138,27 @@ class SocketServer:
                     self._listeners.pop().close()
 
     def start_accepting(self, names: Collection[str] | None = None) -> None:
-        """Let clients in, by these listeners, or by all that do not yet."""
+        """Accept connections on these listeners, or on all that do not accept yet."""
         for listener in self._listeners:
             name = listener.endpoint.listener
             if name not in self._acceptors and (names is None or name in names):
                 self._start_acceptor(listener)
-                log.info("Accepting connections at %s", listener.endpoint)
+                log.info("Awaiting socket connections on %s", listener.endpoint)
 
     def apply(self, settings: NetworkSettings) -> None:
-        """What may change at run time: how many connections, from where, how fast."""
+        """Apply the dynamic settings: the limits on connections."""
         previous, self._settings = self._settings, settings
         self._connection_quotas.apply(settings)
         self._close_excess_connections()
         self._resume_acceptors()
         if settings.connections_per_host != previous.connections_per_host:
             self._start_task(
-                self._resolve_overrides(settings.connections_per_host), "addresses of hosts"
+                self._resolve_overrides(settings.connections_per_host),
+                "resolve max.connections.per.ip.overrides",
             )
 
     async def stop(self, *, timeout_s: float) -> None:
-        """Read nothing more, and let answers in progress go out, but not for longer than this."""
+        """Read nothing more; send the pending responses, but wait no longer than the timeout."""
         for listener in self._listeners:
             if listener.endpoint.listener not in self._acceptors:
                 listener.close()
@@ -173,20 +174,20 @@ class SocketServer:
                 for processor in processors:
                     draining.create_task(processor.drain())
         except TimeoutError:
-            log.warning("%d connections still had answers to come", len(self))
+            log.warning("Shutdown timed out with %d connection(s) awaiting responses", len(self))
         self._data_plane_channel.close()
         self._control_plane_channel.close()
         await self._purgatory.cancel_all()
         for processor in processors:
             processor.close_all()
-        # What the threads had to say as they ended.
+        # Run the callbacks that the threads scheduled as they ended.
         await asyncio.sleep(0)
         self._processors.clear()
         self._acceptors.clear()
         self._listeners.clear()
 
     async def _resolve_overrides(self, overrides: Mapping[str, int]) -> None:
-        """On a thread: a server of names may be slow."""
+        """Resolve host names on a thread, because a name server may be slow."""
         limits_by_address = await self._loop.run_in_executor(None, resolve_overrides, overrides)
         if overrides == self._settings.connections_per_host:
             self._connection_quotas.apply_overrides(limits_by_address)
@@ -259,7 +260,7 @@ class SocketServer:
             acceptor.resume()
 
     def _close_excess_connections(self) -> None:
-        """Close the least recently used connections of listeners without privilege, if too many."""
+        """Close the least recently used connections of unprotected listeners, if too many."""
         excess = self._connection_quotas.excess - len(self._closing_connection_ids)
         if excess <= 0:
             return
@@ -268,7 +269,7 @@ class SocketServer:
         ):
             connection_id = entry.connection.context.connection_id
             self._closing_connection_ids.add(connection_id)
-            entry.processor.close(connection_id, "there are more than max.connections")
+            entry.processor.close(connection_id, "there are more connections than max.connections")
 
     def _closable_connections(self) -> Iterator[ProcessorConnection]:
         for name, processors in self._processors.items():

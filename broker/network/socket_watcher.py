@@ -1,4 +1,4 @@
-"""What a loop watches of one socket: whether there is something to read, or room to write.
+"""Read and write interest of one socket in an event loop.  Kafka: SelectionKey.interestOps.
 
 Owner: the loop.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class SocketWatcher:
-    """Of nothing, when it is made."""
+    """Watches nothing at first."""
 
     __slots__ = ("_descriptor", "_loop", "is_reading", "is_writing")
 

@@ -1,9 +1,9 @@
-"""What a connection needs of a stream of bytes, and the plain TCP socket that has it.
+"""Byte stream of a connection, and its implementation by a plain TCP socket.
 
-This is where TLS will go: a stream that encrypts takes the socket's place, and nothing else has to
-change.
+Kafka: TransportLayer and PlaintextTransportLayer.  TLS will be another implementation, and nothing
+else has to change.
 
-Every call does at once what can be done, and raises BlockingIOError if that is nothing.
+Every call does what is possible without blocking, and raises BlockingIOError if that is nothing.
 
 Owner: the loop of the connection's processor.
 """
@@ -19,39 +19,39 @@ Buffer = bytes | bytearray | memoryview
 
 
 class PeerDisconnected(Exception):
-    """The peer reset the connection, or cannot be reached any more."""
+    """The peer reset the connection, or is unreachable."""
 
 
 class Transport(Protocol):
-    """Calls that never wait; OSError means that the peer is gone."""
+    """Calls that never block; an OSError means that the peer has disconnected."""
 
     descriptor: int
-    #: Whether bytes are here already of which the descriptor says nothing any more.
+    #: Whether it holds received bytes that the event loop does not report for the descriptor.
     has_bytes_buffered: bool
 
     @property
     def recv_into(self) -> Callable[[memoryview], int]:
-        """How many bytes came; 0 at the end of the input."""
+        """Return the number of bytes received; 0 at the end of input."""
 
     @property
     def send(self) -> Callable[[Buffer], int]: ...
 
     def send_parts(self, parts: Sequence[Buffer], *, more: bool) -> int:
-        """How many bytes went out; ``more`` is about to follow."""
+        """Return the number of bytes sent; ``more`` says that further bytes follow soon."""
 
     def send_file(self, descriptor: int, *, position: int, length: int) -> int:
-        """How many bytes went out; 0 if the file has none there."""
+        """Return the number of bytes sent; 0 if the file ends before ``position``."""
 
     def peek(self) -> None:
-        """Fail as reading would, but read nothing."""
+        """Raise the error that a read would raise, but read nothing."""
 
     def close(self) -> None: ...
 
 
 class PlainTransport:
-    """A TCP socket, which must not block."""
+    """A non-blocking TCP socket."""
 
-    # Bound methods of the socket itself: one call less for every request.
+    # Bound methods of the socket itself save a call for every request.
     __slots__ = ("_socket", "descriptor", "has_bytes_buffered", "recv_into", "send")
 
     def __init__(self, connected_socket: socket.socket) -> None:

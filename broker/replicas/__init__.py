@@ -1,24 +1,26 @@
-"""The partitions of this broker.
+"""The replicas of this broker: leading, following and moving partitions.
 
-replica_manager.py   all of them: found, led or followed, stopped
-partition.py         one: its role, its log, who waits for it
-portion.py           what is found when it is read
-leader.py            what its leader knows: who is in sync, and how far
-in_sync.py           the controller asked to agree on who is in sync
-alone.py             nobody to ask, where there is no other broker
-fetchers.py          which connection fetches what this broker follows
-fetcher.py           one of them: fetch, append, cut
-following.py         all that it fetches, and what of that to look at now
-followed.py          a partition that it fetches, and whether it may now
-follower_session.py  what its leader is told of what it wants
-throttles.py         how fast replicas are copied, at most
-cutting.py           a follower's log cut while nobody else works on it
-truncation.py        where a log is cut that has parted from its leader's
-log_copies.py        what a copy of a log has in common with it
-waiter.py            who waits at a partition until something stirs
-watermark.py         a number that grows, and those who wait for it
-controller_fence.py  which controller is obeyed
-delete_records.py    the start of a partition's log moved
-log_dir_move.py      replicas moved to other log directories
-log_dirs.py          what lies in the log directories
+Kafka: kafka.server.ReplicaManager, kafka.cluster.Partition, the replica fetchers and their helpers.
+
+    replica_manager.py                 all partitions of this broker; becomes leader or follower
+    partition.py                       one partition: its role, its log and its watchers
+    fetch_data_info.py                 the result of a read
+    leader_state.py                    the leader's view: ISR, follower progress, high watermark
+    alter_partition_manager.py         proposes ISR changes to the controller
+    single_replica_isr.py              the ISR manager of a broker without other brokers
+    replica_fetcher_manager.py         assigns followed partitions to fetchers
+    replica_fetcher.py                 one connection to a leader: fetch, append, truncate
+    partition_fetch_states.py          all partitions of a fetcher, and which of them are dirty
+    partition_fetch_state.py           the fetch state of one partition
+    fetch_session_handler.py           the follower's side of an incremental fetch session
+    replication_quota_manager.py       replication throttles
+    log_truncator.py                   truncates a follower's log while cleaning is paused
+    truncation.py                      the truncation offset of a diverging log
+    future_log.py                      compares a future log with its current log
+    fetch_watcher.py                   callbacks of a partition for delayed fetches
+    awaitable_offset.py                an increasing offset with waiters
+    controller_fence.py                rejects requests of old controllers
+    delayed_delete_records.py          DeleteRecords, until all replicas have the new start offset
+    replica_alter_log_dirs_manager.py  moves replicas between log directories
+    log_dir_descriptions.py            DescribeLogDirs: sizes and lags of logs
 """

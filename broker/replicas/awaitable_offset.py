@@ -1,7 +1,8 @@
-"""A number that grows, and those who wait until it has grown far enough.
+"""An increasing offset and the futures that wait until it reaches a target.
 
-This is what a purgatory is elsewhere: ``acks=all`` waits for the high watermark of a partition, an
-acknowledgement that must survive a power cut for its recovery point.
+Kafka uses a purgatory for this.  A produce request with ``acks=all`` waits for the high watermark
+of the partition.  With ``flush.messages`` set it also waits for the recovery point, up to which
+the log survives a power failure.
 
 Owner: the event loop.
 """
@@ -15,15 +16,15 @@ from itertools import count
 
 
 class AwaitableOffset:
-    """Goes back only by ``restart``, when the log was cut; nobody may be waiting by then."""
+    """Decreases only by ``reset``, after a truncation, when there must be no waiters."""
 
     __slots__ = ("_targets", "_waiter_ids", "_waiters", "value")
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
-        #: A heap of targets, each with its waiter's number; those who went have left theirs behind.
+        #: A heap of targets with waiter ids; it may contain ids of waiters that are already done.
         self._targets: list[tuple[int, int]] = []
-        #: By their numbers, those who wait: for None, or why it is not to be.
+        #: The waiters by id; a result of None means the target was reached, else it is the error.
         self._waiters: dict[int, asyncio.Future[Exception | None]] = {}
         self._waiter_ids = count()
 
@@ -33,7 +34,7 @@ class AwaitableOffset:
 
     @property
     def waiter_count(self) -> int:
-        """How many do."""
+        """The number of waiters."""
         return len(self._waiters)
 
     def advance(self, value: int) -> None:
@@ -50,16 +51,16 @@ class AwaitableOffset:
         self.value = value
 
     def fail_waiters(self, error: Exception) -> None:
-        """It will not grow any more, as far as those are concerned who wait for it now."""
+        """Complete all present waiters with ``error``."""
         waiters, self._waiters, self._targets = self._waiters, {}, []
         for waiter in waiters.values():
             if not waiter.done():
                 waiter.set_result(error)
 
     def future_for(self, target: int, *, timeout_s: float) -> asyncio.Future[Exception | None]:
-        """Brings None once ``value`` has come to ``target``.
+        """Return a future for ``value`` reaching ``target``.
 
-        Else what it was abandoned for, or TimeoutError.
+        Its result is None on success, else the error of ``fail_waiters`` or a TimeoutError.
         """
         loop = asyncio.get_running_loop()
         waiter_id, waiter = next(self._waiter_ids), loop.create_future()
@@ -73,9 +74,9 @@ class AwaitableOffset:
         return waiter
 
     async def wait_for(self, target: int, *, timeout_s: float) -> bool:
-        """True once ``value`` has reached ``target``; False if the time ran out first.
+        """Return True when ``value`` reaches ``target``, False on timeout.
 
-        Raises what it was abandoned for.
+        Raises the error of ``fail_waiters``.
         """
         if self.value >= target:
             return True
@@ -90,7 +91,7 @@ class AwaitableOffset:
             self._prune_targets()
 
     def _prune_targets(self) -> None:
-        """Those of waiters who went, as soon as they are the most."""
+        """Remove the targets of waiters that are done, once these are the majority."""
         if len(self._targets) > 2 * len(self._waiters):
             self._targets = [entry for entry in self._targets if entry[1] in self._waiters]
             heapify(self._targets)

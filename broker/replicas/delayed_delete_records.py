@@ -1,9 +1,9 @@
-"""Deleting the oldest records of a partition: its start moves forward, here and at its followers.
+"""DeleteRecords: moves the log start offset of a partition forward on all its replicas.
 
-The leader's start moves at once; followers learn of it by their fetches, and tell by their next
-ones where they begin.  It is done when no replica on a live broker, and no copy on its way to
-another directory, begins earlier.  Segments that are left before the start are removed by
-retention.
+The leader increments its log start offset at once.  Followers learn the new offset from their fetch
+responses, and report their own log start offset in the next fetch.  The operation is complete when
+every replica on a live broker, and a future log if there is one, has reached the offset.  Retention
+removes the segments before the log start offset.
 
 Owner: the event loop.
 """
@@ -22,7 +22,7 @@ HIGH_WATERMARK = -1
 
 
 class DelayedDeleteRecords:
-    """All before an offset of one partition is to be deleted."""
+    """The deletion of all records before an offset of one partition."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class DelayedDeleteRecords:
         is_alive: Callable[[int], bool],
         future_log: Callable[[], HostedLog | None],
     ) -> None:
-        """Moves the leader's start; -1 stands for the high watermark."""
+        """Increment the leader's log start offset; -1 means the high watermark."""
         self._partition = partition
         self._is_alive = is_alive
         self._future_log = future_log
@@ -52,11 +52,14 @@ class DelayedDeleteRecords:
             future.log.maybe_increment_log_start_offset(
                 min(self._offset, future.log.high_watermark)
             )
-        # Followers that wait for records hear of it at once.
+        # Waiting follower fetches complete at once and carry the new log start offset.
         partition.notify_watchers()
 
     def low_watermark(self) -> int:
-        """Where the first of all replicas begins; NotLeader if others are to be asked by now."""
+        """Return the lowest log start offset of all live replicas.
+
+        Raises NotLeaderOrFollower if this broker no longer leads the partition.
+        """
         leader_state = self._partition.require_leader()
         lowest = leader_state.low_watermark(
             self._partition.log.log_start_offset, is_alive=self._is_alive

@@ -1,4 +1,4 @@
-"""What a read of a partition finds: a region of a file, and what may not be believed of it.
+"""The result of a read of a partition: a file region and the aborted transactions in it.
 
 Owner: the event loop.
 """
@@ -15,19 +15,22 @@ from odradek.storage.unified_log import UnifiedLog
 
 @dataclass(slots=True)
 class FetchDataInfo:
-    """What a read found; treat as immutable."""
+    """The result of a read; treat it as immutable."""
 
     records: FileRegion
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted_transactions: list[AbortedTxn] | None = None  # None unless only committed records count
+    aborted_transactions: list[AbortedTxn] | None = None  # None unless read_committed
 
 
 def collect_aborted_transactions(
     log: UnifiedLog, offset: int, region: FileRegion, up_to: int
 ) -> list[AbortedTxn]:
-    """Those that reach into what was read, lest all that follow are told of again and again."""
+    """Return the aborted transactions that overlap the region.
+
+    Later ones are omitted, because every following fetch would return them again.
+    """
     if not region.length or next(log.segments.with_aborted_txns_from(offset), None) is None:
         return []
     end = min(up_to, _upper_bound_offset(log, offset, region))
@@ -35,9 +38,9 @@ def collect_aborted_transactions(
 
 
 def _upper_bound_offset(log: UnifiedLog, offset: int, region: FileRegion) -> int:
-    """An offset that none in the region reaches, and few below it are not in the region."""
+    """Return an offset above all records in the region, from the next index entry if any."""
     segment: LogSegment | None = log.segments.floor_segment(offset) or log.segments.first
-    # Compaction may have left nothing at or after the offset in the segment that held it.
+    # Compaction may have removed all records at or after the offset from its segment.
     while segment is not None and segment.file is not region.file:
         segment = log.segments.higher_segment(segment)
     if segment is None:

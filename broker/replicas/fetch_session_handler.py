@@ -1,8 +1,11 @@
-"""What a follower asks its leader for: everything at first, then only what has changed (KIP-227).
+"""The follower's side of an incremental fetch session with one leader (KIP-227).
 
-The leader keeps what was asked, and answers for all of it.  A session that the leader has not kept,
-or an answer that got lost, makes the next request a whole one again.  All others cost what has
-changed, however much is wanted.
+Kafka: FetchSessionHandler.
+
+The first request lists all partitions; later requests list only the changes.  The leader keeps the
+list and responds for all its partitions.  If the leader has not kept the session, or if a response
+was lost, the next request is a full one.  The cost of an incremental request depends on the number
+of changes, not on the number of partitions.
 
 Owner: the event loop.
 """
@@ -20,33 +23,34 @@ PartitionRequest = Topic.Partition
 ForgottenTopic = FetchRequest.ForgottenTopic
 
 INVALID_SESSION_ID = 0
-#: A request of this epoch asks for everything, and for a session.
+#: A request with this epoch is a full one and asks for a new session.
 INITIAL_EPOCH = 0
 _EPOCH_MAX = 2**31 - 1
 
 
 class FetchRequestPartition(NamedTuple):
-    """A partition as it is asked for, and the id of its topic."""
+    """The request for one partition, and its topic id."""
 
     partition_request: PartitionRequest
     topic_id: Uuid
 
 
 class FetchSessionHandler:
-    """With one leader."""
+    """The fetch session with one leader."""
 
     def __init__(self) -> None:
         self._session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self._session_partitions: dict[TopicPartition, FetchRequestPartition] = {}
-        #: What is wanted otherwise than at the last request, as it was wanted then; None: not.
+        #: The partitions that changed since the last request, with their value in that request;
+        #: None if they were not in the session.
         self._previous: dict[TopicPartition, FetchRequestPartition | None] = {}
         self._without_topic_id: set[TopicPartition] = set()
         self._topic_names: dict[Uuid, str] = {}
 
     @property
     def is_full_request(self) -> bool:
-        """Whether the request that is to be sent, or answered, asks for everything."""
+        """Whether the request to be sent, or in flight, is a full one."""
         return self._epoch == INITIAL_EPOCH
 
     @property
@@ -55,13 +59,13 @@ class FetchSessionHandler:
 
     @property
     def can_use_topic_ids(self) -> bool:
-        """Whether all can be asked for by the ids of their topics, as from version 13 on."""
+        """Whether all topics have an id, as version 13 and later require."""
         return not self._without_topic_id
 
     def update(
         self, topic_partition: TopicPartition, request_partition: FetchRequestPartition | None
     ) -> None:
-        """From now on, until it is wanted otherwise; None: no more."""
+        """Set what the session fetches for a partition; None removes it."""
         previous = self._session_partitions.get(topic_partition)
         if request_partition is previous:
             return
@@ -76,7 +80,7 @@ class FetchSessionHandler:
             self._without_topic_id.discard(topic_partition)
 
     def fill_request(self, request: FetchRequest) -> None:
-        """What the leader is to be told of what is wanted."""
+        """Set the session fields and the changed and forgotten partitions of ``request``."""
         request.session_id, request.session_epoch = self._session_id, self._epoch
         changed, forgotten = (
             (self._session_partitions, {}) if self.is_full_request else self._changes()
@@ -92,7 +96,7 @@ class FetchSessionHandler:
     ) -> tuple[
         dict[TopicPartition, FetchRequestPartition], dict[TopicPartition, FetchRequestPartition]
     ]:
-        """Since the last request: what to ask for from now on, and what to forget."""
+        """Return the changed and the forgotten partitions since the last request."""
         changed, forgotten, uses_topic_ids = {}, {}, self.can_use_topic_ids
         for topic_partition, previous in self._previous.items():
             current = self._session_partitions.get(topic_partition)
@@ -100,8 +104,8 @@ class FetchSessionHandler:
                 continue
             if current is not None:
                 changed[topic_partition] = current
-            # A topic that was made again has another id: under the old one it is to be forgotten.
-            # By names it would be forgotten altogether.
+            # A re-created topic has a new id, and the old id must be forgotten.  In a request by
+            # names, forgetting would remove the new topic as well.
             if previous is not None and (
                 current is None or (uses_topic_ids and current.topic_id != previous.topic_id)
             ):
@@ -109,7 +113,7 @@ class FetchSessionHandler:
         return changed, forgotten
 
     def handle_response(self, response: FetchResponse) -> None:
-        """It was an answer without an error for the whole."""
+        """Advance the session after a response without a top-level error."""
         if response.session_id == INVALID_SESSION_ID:
             self.reset()
             return
@@ -117,12 +121,12 @@ class FetchSessionHandler:
         self._epoch = self._epoch % _EPOCH_MAX + 1
 
     def reset(self) -> None:
-        """The next request begins again."""
+        """Make the next request a full one without a session."""
         self._session_id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH
         self._topic_names = {}
 
     def topic_names(self) -> Mapping[Uuid, str]:
-        """Of the topics that the leader answers for, by the ids that it answers with."""
+        """Return the names of the topics in the session by the ids that the leader uses."""
         return self._topic_names
 
 

@@ -1,4 +1,4 @@
-"""Who waits at a partition, to look again whenever something there has stirred.
+"""Callbacks that a partition runs when its log end offset, high watermark or role changes.
 
 Owner: the event loop.
 """
@@ -11,24 +11,24 @@ from typing import Protocol
 
 
 class FetchWatcher(Protocol):
-    """Stands at a partition until it goes by itself, which may be as soon as it is woken."""
+    """Registered at a partition until it unregisters itself, possibly when it is notified."""
 
     @property
     def is_waiting(self) -> bool:
-        """Not if it only stands there for whoever will."""
+        """Whether a request is waiting; False for a session that is registered between requests."""
 
     def notify(self) -> None:
-        """To look again, but not within this call: an append may wake very many."""
+        """Schedule another check, but not within this call: an append may notify many watchers."""
 
 
 class WatcherEvent(asyncio.Event):
-    """For a task that waits."""
+    """A watcher for a waiting task."""
 
     is_waiting = True
     notify = asyncio.Event.set
 
     async def wait_next(self) -> None:
-        """Until something has stirred since the last time."""
+        """Wait until the partition has changed since the last call."""
         await self.wait()
         self.clear()
 

@@ -1,4 +1,4 @@
-"""What a copy of a log has in common with it, and takes over from it.
+"""Compares a future log with its current log, and copies the state that batches do not carry.
 
 Owner: the event loop.
 """
@@ -12,7 +12,7 @@ from odradek.storage.unified_log import UnifiedLog
 
 
 def matching_epochs_end_offset(one: UnifiedLog, other: UnifiedLog) -> int:
-    """Up to where two logs have records of the same leaders."""
+    """Return the offset up to which both logs have records of the same leader epochs."""
     start = max(one.log_start_offset, other.log_start_offset)
     end = min(one.log_end_offset, other.log_end_offset)
     entries = (*one.leader_epoch_cache.entries, *other.leader_epoch_cache.entries)
@@ -26,7 +26,7 @@ def matching_epochs_end_offset(one: UnifiedLog, other: UnifiedLog) -> int:
 
 
 def read_batch_header(hosted_log: HostedLog, offset: int) -> bytes:
-    """Of the batch that holds the offset, with its checksum; nothing if there is none."""
+    """Return the header, with checksum, of the batch that holds ``offset``; empty if none does."""
     with hosted_log as log:
         region = log.read(offset, max_bytes=HEADER_BYTES, max_offset=log.log_end_offset)
         length = min(region.length, HEADER_BYTES)
@@ -34,9 +34,9 @@ def read_batch_header(hosted_log: HostedLog, offset: int) -> bytes:
 
 
 def update_future_log(future_log: UnifiedLog, source: UnifiedLog) -> bool:
-    """What no batch tells: both ends of what may be read, and an epoch without records yet.
+    """Copy what batches do not carry: high watermark, log start offset, an epoch without records.
 
-    Whether the copy begins later now.
+    Returns whether the log start offset of the future log has moved.
     """
     high_watermark = min(source.high_watermark, future_log.log_end_offset)
     if high_watermark > future_log.high_watermark:

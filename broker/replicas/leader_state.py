@@ -1,20 +1,23 @@
-"""What the leader of a partition knows beside its log: who is in sync, and how far each has come.
+"""The state of a partition's leader: the ISR and the progress of each follower.
 
-The high watermark is the lowest log end in the in-sync set, the leader's own among them: what lies
-before it is on every replica that may lead next.  A follower that is about to be in the set counts
-already: one that the leader has proposed, and one that has lately been at the end of the log, for
-which it is only a matter of time.  While fewer than ``min.insync.replicas`` are in sync, it stands
-still, as in Kafka since KIP-966: what acks=1 writes then is not read before others have it.
+The high watermark is the lowest log end offset in the ISR, including the leader's own.  Every
+replica that may become the next leader has all records before it.  A follower that is about to join
+the ISR counts already: the leader has proposed it (Kafka: maximal ISR), or it was caught up
+recently and will be proposed soon.  While the ISR is smaller than ``min.insync.replicas``, the
+high watermark does not advance, as in Kafka since KIP-966: consumers do not read records of acks=1
+before other replicas have them.
 
-    at the end         its fetch asked for what lies behind the last record; or, since the leader is
-                       written to meanwhile, for what did so when it last fetched
-    in sync            it has been at the end within ``replica.lag.time.max.ms``
-    fit to be          it has all before the high watermark, and the leader's first record
+    caught up          its fetch offset reached the leader's log end offset: the present one, or,
+                       since producers append meanwhile, the one at its previous fetch
+    in sync            it was caught up within ``replica.lag.time.max.ms``
+    eligible to join   its log end offset is at least the high watermark and at least the start
+                       offset of the leader epoch
 
-A follower asks for all of its partitions many times a second, and mostly has all of them already.
-So what it tells of those is noted once for its session (``Heard``), not in each of them.
+A follower fetches all its partitions many times a second, and is caught up in most of them.  The
+time of such a fetch is therefore recorded once for its session (``FollowerFetchState``), not in
+each partition.
 
-Times are those of a clock that cannot be set: one that jumps would put all out of sync, or nobody.
+Times are monotonic.  A jump of the wall clock would put all followers out of sync, or none.
 
 Owner: the event loop.
 """
@@ -24,17 +27,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 UNKNOWN_OFFSET = -1
-#: Before anything that happens on the clock that is used here.
+#: Earlier than any time of the monotonic clock.
 NEVER_MS = -(2**62)
-#: The epoch of a broker whose fetches do not tell it.
+#: The epoch of a broker whose fetches do not carry one.
 UNKNOWN_BROKER_EPOCH = -1
-#: How long a follower is left alone that the controller does not want in the set.  Kafka has it
-#: proposed again by its next fetch, many times a second.
+#: How long a follower that the controller rejected is not proposed.  In Kafka its next fetch
+#: proposes it again, many times a second.
 INELIGIBLE_BACKOFF_MS = 1_000
 
 
 class FollowerFetchState:
-    """Of one session of a follower: when it last asked, and was answered as for all it wants."""
+    """The times of the last request and of the last complete fetch in a follower's session."""
 
     __slots__ = ("last_completed_ms", "last_request_ms")
 
@@ -42,12 +45,12 @@ class FollowerFetchState:
         self.last_request_ms = self.last_completed_ms = now_ms
 
     def mark_completed(self) -> None:
-        """Every partition has been noted, or was found as it had been."""
+        """Mark the last request complete: every partition was updated or was unchanged."""
         self.last_completed_ms = self.last_request_ms
 
 
 class ReplicaState:
-    """How far a follower has come, as its fetches tell."""
+    """The progress of a follower, according to its fetches.  Kafka: Replica, ReplicaState."""
 
     __slots__ = (
         "broker_epoch",
@@ -61,20 +64,20 @@ class ReplicaState:
     )
 
     def __init__(self, *, caught_up_time_ms: int = NEVER_MS) -> None:
-        """``at_end_ms``: one that was in sync when the leader came is given time."""
+        """``caught_up_time_ms`` gives a follower that is in the initial ISR time to fetch."""
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        #: When it was last known to have all that the leader had.
+        #: When it was last known to have all records of the leader.
         self.caught_up_time_ms = caught_up_time_ms
-        #: When it fetched last, and where the leader's log ended then.
+        #: The time of its last fetch, and the leader's log end offset at that time.
         self.last_fetch_time_ms = NEVER_MS
         self.last_fetch_leader_log_end_offset = 0
-        #: The session in which it was at the end when it was noted, and, as long as the log has not
-        #: grown since, is so whenever that session asks.
+        #: The session in which it was last caught up.  While the log does not grow, it is caught up
+        #: at every fetch of that session.
         self.follower_fetch_state: FollowerFetchState | None = None
-        #: In which of its lives it fetched last (KIP-903).
+        #: The broker epoch of its last fetch (KIP-903).
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
-        #: Until when it is not proposed again.
+        #: It is not proposed for the ISR before this time.
         self.ineligible_until_ms = NEVER_MS
 
     def update_fetch_state(
@@ -96,7 +99,7 @@ class ReplicaState:
         self.last_fetch_time_ms, self.last_fetch_leader_log_end_offset = now_ms, leader_end_offset
 
     def leave_session(self) -> None:
-        """What its session tells from now on does not concern it."""
+        """Detach from the session: its later fetches do not count for this partition."""
         if self.follower_fetch_state is not None:
             self.caught_up_time_ms = self.last_caught_up_time_ms
             self.last_fetch_time_ms = max(
@@ -120,7 +123,7 @@ class ReplicaState:
 
 
 class LeaderState:
-    """One broker's time as the leader, from one leader epoch to the next."""
+    """The state of this broker as the leader in one leader epoch."""
 
     __slots__ = (
         "epoch",
@@ -142,13 +145,13 @@ class LeaderState:
         isr: Iterable[int],
         now_ms: int = 0,
     ) -> None:
-        """``start_offset`` is where the log ended when the epoch began."""
+        """``leader_epoch_start_offset`` is the log end offset at the start of the epoch."""
         self.local_broker_id = local_broker_id
         self.epoch = epoch
         self.leader_epoch_start_offset = leader_epoch_start_offset
         self.replicas = tuple(replicas)
         self.isr = frozenset(isr)
-        #: What the controller has been asked to make of ``in_sync``, while it has not answered.
+        #: The ISR that is proposed to the controller, until the controller responds.
         self.pending_isr: frozenset[int] | None = None
         self.followers = {
             replica: ReplicaState(caught_up_time_ms=now_ms if replica in self.isr else NEVER_MS)
@@ -157,7 +160,7 @@ class LeaderState:
         }
 
     def update_from(self, newer: LeaderState) -> None:
-        """What the controller says of the same epoch; what is known of followers stays known."""
+        """Take the ISR and replicas of the same epoch; keep the progress of known followers."""
         self.isr, self.replicas, self.pending_isr = newer.isr, newer.replicas, None
         self.followers = {
             replica: self.followers.get(replica, replica_state)
@@ -174,7 +177,7 @@ class LeaderState:
         now_ms: int,
         follower_fetch_state: FollowerFetchState | None = None,
     ) -> bool:
-        """What a follower's fetch has told; whether its start has moved."""
+        """Record a follower's fetch; return whether its log start offset has moved."""
         replica_state = self.followers.get(replica_id)
         if replica_state is None:
             replica_state = self.followers[replica_id] = ReplicaState()
@@ -189,7 +192,7 @@ class LeaderState:
         return has_moved
 
     def low_watermark(self, leader_start_offset: int, *, is_alive: Callable[[int], bool]) -> int:
-        """Where the first of all replicas begins; -1 if one that is alive has not told yet."""
+        """Return the lowest log start offset; -1 if a live follower has not reported one yet."""
         starts = [
             replica_state.log_start_offset
             for replica, replica_state in self.followers.items()
@@ -206,9 +209,9 @@ class LeaderState:
         lag_max_ms: int = 0,
         is_eligible: Callable[[int], bool] = lambda _: True,
     ) -> int | None:
-        """How far all have come that are in sync, or about to be.
+        """Return the lowest log end offset of the ISR and the followers about to join it.
 
-        None if one is not heard of, or fewer than ``wanted`` are in sync.
+        Returns None if one of them has not fetched yet, or the ISR is smaller than ``min_isr``.
         """
         if not self.has_min_isr(min_isr):
             return None
@@ -218,7 +221,7 @@ class LeaderState:
             if replica in members:
                 lowest = min(lowest, replica_state.log_end_offset)
             elif 0 <= replica_state.log_end_offset < lowest:
-                # One that is gone will not be in sync, however lately it was at the end.
+                # An offline follower will not join the ISR, even if it was caught up recently.
                 is_caught_up = replica_state.is_caught_up(
                     leader_end_offset, now_ms=now_ms, lag_max_ms=lag_max_ms
                 )
@@ -227,18 +230,18 @@ class LeaderState:
         return lowest if lowest >= 0 else None
 
     def has_min_isr(self, min_isr: int) -> bool:
-        """Whether so many are in sync, or all there are: more than those are never wanted."""
+        """Whether the ISR has ``min_isr`` members, or all replicas if there are fewer."""
         return len(self.isr) >= min(min_isr, len(self.replicas))
 
-    # Who is in sync?  None, if nothing is to be proposed.
+    # ISR changes: ``expanded_isr`` and ``shrunk_isr`` return None if there is nothing to propose.
 
     def broker_epoch_of(self, replica_id: int) -> int:
-        """In which a follower has come as far as is known of it."""
+        """Return the broker epoch in which the follower made its known progress."""
         replica_state = self.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if replica_state is None else replica_state.broker_epoch
 
     def reject_pending_isr(self, isr: frozenset[int], *, now_ms: int) -> None:
-        """The controller does not agree, most likely because of those who would be new in it."""
+        """The controller rejected ``isr``, most likely because of its new members."""
         self.pending_isr = None
         for replica in isr - self.isr:
             if replica in self.followers:
@@ -247,7 +250,7 @@ class LeaderState:
     def expanded_isr(
         self, replica_id: int, *, high_watermark: int, now_ms: int = 0
     ) -> frozenset[int] | None:
-        """With a follower that has caught up."""
+        """Return the ISR with a follower that has caught up."""
         if self.pending_isr is not None or replica_id in self.isr:
             return None
         replica_state = self.followers.get(replica_id)
@@ -265,7 +268,7 @@ class LeaderState:
     def shrunk_isr(
         self, leader_end_offset: int, *, now_ms: int, lag_max_ms: int
     ) -> frozenset[int] | None:
-        """Without those that have fallen behind."""
+        """Return the ISR without the followers that have fallen behind."""
         if self.pending_isr is not None:
             return None
         behind = {

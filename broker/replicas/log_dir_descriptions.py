@@ -1,8 +1,8 @@
-"""What lies in a log directory: logs with their sizes, and copies on their way there.
+"""Describes the logs and future logs of a log directory for DescribeLogDirs.
 
-A broker may have thousands of logs, and a log hundreds of segments, so others have their turn
-between them.  But where each lies is found out at one moment, or one that moves meanwhile would be
-seen in two places or in none.
+A broker may have thousands of logs, and a log hundreds of segments, so the description yields to
+the event loop between logs.  The locations of all logs are determined at one moment.  Otherwise a
+log that moves meanwhile would be listed in two directories or in none.
 
 Owner: the event loop.
 """
@@ -20,13 +20,13 @@ from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
 
 INVALID_OFFSET_LAG = -1
-#: Takes less than a millisecond for logs of a few segments.
+#: Takes less than a millisecond for logs with a few segments.
 _LOGS_PER_SLICE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class LogDescription:
-    """``offset_lag`` is how far a copy is behind its log, and a log behind its high watermark."""
+    """``offset_lag``: of a future log behind its log, of a log behind its high watermark."""
 
     partition: TopicPartition
     size_bytes: int
@@ -35,7 +35,7 @@ class LogDescription:
 
 
 class LogLocation(NamedTuple):
-    """A log, and whether it was on its way then."""
+    """A log, and whether it was a future log when it was located."""
 
     hosted_log: HostedLog
     is_future: bool
@@ -44,7 +44,7 @@ class LogLocation(NamedTuple):
 def locate_logs(
     log_manager: LogManager, partitions: Collection[TopicPartition] | None
 ) -> dict[LogDirectory, list[LogLocation]]:
-    """Of the wanted partitions, in each directory; None wants all."""
+    """Return the logs of ``partitions`` by directory; None means all partitions."""
     return {
         directory: [
             LogLocation(hosted_log, hosted_log.is_future)

@@ -1,6 +1,8 @@
-"""A follower's log is cut, or begins anew elsewhere, while nobody else works on it.
+"""Truncates a follower's log, partly or fully, while its cleaning is paused.
 
-Invariant: only what the fetcher follows, in the epoch that it was followed in, is begun to be cut.
+Kafka: ReplicaFetcherThread.truncate and truncateFullyAndStartAt.  truncation.py finds the offset.
+
+Invariant: a truncation starts only for a partition that the fetcher follows in the same epoch.
 
 Owner: the event loop; of a fetcher.
 """
@@ -17,11 +19,11 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 
 class TruncatableLogs(Protocol):
-    """Who cuts logs."""
+    """The part of the log manager that truncates logs."""
 
     def truncate(self, hosted_log: HostedLog, offset: int, /, *, now_ms: int) -> DiskTask: ...
 
@@ -31,7 +33,7 @@ class TruncatableLogs(Protocol):
 
 
 class LogMaintenance(Protocol):
-    """Who keeps compaction and retention away meanwhile."""
+    """Pauses compaction and retention during the truncation."""
 
     async def abort_and_pause_cleaning(self, partition: TopicPartition, /) -> None: ...
 
@@ -41,7 +43,7 @@ class LogMaintenance(Protocol):
 
 
 class LogTruncator:
-    """Of what one fetcher follows."""
+    """Truncates the logs that one fetcher follows."""
 
     def __init__(
         self,
@@ -61,11 +63,11 @@ class LogTruncator:
 
         def plan_truncation(hosted_log: HostedLog) -> DiskTask:
             local_log = hosted_log.log
-            # Only after an unclean election does it have less than all had.
+            # Only an unclean leader election truncates a log below its high watermark.
             level = logging.WARNING if offset < local_log.high_watermark else logging.INFO
             log.log(
                 level,
-                "%s is cut at %d: it went to %d",
+                "Truncating partition %s to offset %d; its log end offset is %d",
                 local_log.partition,
                 offset,
                 local_log.log_end_offset,
@@ -77,12 +79,15 @@ class LogTruncator:
     async def truncate_fully_and_start_at(
         self, fetch_state: PartitionFetchState, start_offset: int
     ) -> None:
-        """At ``start``, before which its leader has nothing."""
+        """Restart the log at ``start_offset``, the leader's log start offset."""
 
         def plan_restart(hosted_log: HostedLog) -> DiskTask:
             topic_partition = hosted_log.partition
             log.warning(
-                "%s begins anew at %d: its leader has nothing before", topic_partition, start_offset
+                "Truncating partition %s fully and starting at offset %d, the leader's log start "
+                "offset",
+                topic_partition,
+                start_offset,
             )
             return self._log_manager.truncate_fully_and_start_at(
                 hosted_log, start_offset, now_ms=self._now_ms()
@@ -92,7 +97,7 @@ class LogTruncator:
         await self._run_exclusively(fetch_state, plan_restart)
 
     async def _truncate_to_first_segment(self, fetch_state: PartitionFetchState) -> None:
-        """By a disk thread: else whatever begins anew sleeps on the loop, for each segment."""
+        """Delete all later segments on a disk thread; a full truncation would do it on the loop."""
         segments = fetch_state.partition.log.segments
         if not segments.is_single_empty_segment:
             await self.truncate(fetch_state, segments.first.base_offset)
@@ -100,7 +105,7 @@ class LogTruncator:
     async def _run_exclusively(
         self, fetch_state: PartitionFetchState, plan: Callable[[HostedLog], DiskTask]
     ) -> None:
-        """Unless another leads by the time that nobody else works on the log."""
+        """Pause cleaning and run the task, unless the partition has left this epoch meanwhile."""
         partition, log_maintenance = fetch_state.partition, self._log_maintenance
         topic_partition = partition.topic_partition
         await log_maintenance.abort_and_pause_cleaning(topic_partition)
@@ -109,9 +114,9 @@ class LogTruncator:
                 try:
                     task = plan(partition.hosted_log)
                 finally:
-                    partition.on_truncated()  # even if it was broken off
+                    partition.on_truncated()  # also after a partial truncation
                 await log_maintenance.execute(task)
         finally:
-            # What held it off is gone with a log that has been deleted.
+            # The deletion of a log has already removed its pause.
             if not partition.hosted_log.is_deleted:
                 log_maintenance.resume_cleaning(topic_partition)

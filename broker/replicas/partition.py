@@ -1,14 +1,16 @@
-"""One partition on this broker: its role, its log, and who waits for it to grow.
+"""One partition on this broker: its role, its log and the requests that wait for it.
 
-What may be read ends for everyone somewhere else:
+Kafka: kafka.cluster.Partition.
 
-    followers         at the end of the log
-    consumers         at the high watermark
-    read_committed    at the last stable offset, before the first open transaction
+The end of the readable records depends on the reader:
 
-Whoever waits stands in ``waiting`` until it goes, and looks again whenever it is woken: by a moved
-watermark, a change of role, or the end of the partition.  Followers stand apart: they are woken by
-an append, and watermarks are nothing to them.
+    followers         the log end offset
+    consumers         the high watermark
+    read_committed    the last stable offset, before the first open transaction
+
+A delayed fetch is registered in ``fetch_watchers`` until it completes.  It is notified, and checks
+again, when the high watermark or the role changes, or the partition stops.  Followers register in
+``follower_fetch_watchers``: an append notifies them, a new high watermark does not.
 
 Invariant: an append is in the log before anything is awaited, so appends keep their order.
 Owner: the event loop.
@@ -52,7 +54,7 @@ NO_LEADER_EPOCH = -1
 
 
 class IsrManager(Protocol):
-    """Who has in-sync replicas changed, and knows for how long one may lag (in_sync.py)."""
+    """Proposes ISR changes and knows the maximum lag; see alter_partition_manager.py."""
 
     def now_ms(self) -> int: ...
 
@@ -65,7 +67,7 @@ class IsrManager(Protocol):
 
 
 class Partition:
-    """A partition that this broker leads or follows, its log in a directory that works."""
+    """A partition that this broker leads or follows, with a log in an online directory."""
 
     def __init__(
         self,
@@ -83,14 +85,14 @@ class Partition:
         self.leader_epoch = NO_LEADER_EPOCH
         self.partition_epoch = -1
         self.high_watermark = AwaitableOffset(hosted_log.log.high_watermark)
-        #: How far the log is known to survive a power cut.
+        #: The log up to this offset survives a power failure.
         self.flushed_offset = AwaitableOffset(hosted_log.log.recovery_point)
         self.fetch_watchers: set[FetchWatcher] = set()
         self.follower_fetch_watchers: set[FetchWatcher] = set()
         self._on_flush_due = on_flush_due
 
     def set_log(self, hosted_log: HostedLog) -> None:
-        """This is its log from now on."""
+        """Use ``hosted_log`` as the log of this partition from now on."""
         self.hosted_log = hosted_log
         hosted_log.on_flushed = self._on_flushed
 
@@ -105,16 +107,16 @@ class Partition:
     # Roles
 
     def make_leader(self, leader_state: LeaderState, *, partition_epoch: int) -> None:
-        """As long as the controller says so."""
+        """Lead the partition until the controller sends another role."""
         self.leader_id, self.leader_epoch = leader_state.local_broker_id, leader_state.epoch
         if self.leader_state is None:
             self._fail_waiters(NotLeaderOrFollower(f"{self.topic_partition} has a new leader"))
             self.high_watermark.reset(self.log.high_watermark)
         if self.leader_state is None or self.leader_state.epoch != leader_state.epoch:
-            # Of one that led before, nothing was cut: who waits can wait on.
+            # A leader that stays leader has truncated nothing, so its waiters stay valid.
             self.leader_state, self.partition_epoch = leader_state, partition_epoch
         elif partition_epoch >= self.partition_epoch:
-            # Else the two have agreed on something since that was written.
+            # An older partition epoch is superseded by a later AlterPartition response.
             self.leader_state.update_from(leader_state)
             self.partition_epoch = partition_epoch
         self._maybe_increment_high_watermark()
@@ -127,7 +129,7 @@ class Partition:
         self.notify_watchers()
 
     def stop(self, error: KafkaError) -> None:
-        """It is being deleted, moved away or offline."""
+        """Stop serving: the partition is being deleted, was reassigned or is offline."""
         self.leader_state = None
         self._fail_waiters(error)
         self.notify_watchers()
@@ -137,14 +139,14 @@ class Partition:
         self.flushed_offset.fail_waiters(error)
 
     def require_leader(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> LeaderState:
-        """The role; refused if it is another's, or if the client knows of another epoch."""
+        """Return the leader state; raise if another broker leads or the epoch is not current."""
         self.check_current_leader_epoch(current_leader_epoch)
         if self.leader_state is None:
             raise NotLeaderOrFollower(f"{self.topic_partition} is led by {self.leader_id}")
         return self.leader_state
 
     def check_current_leader_epoch(self, current_leader_epoch: int) -> None:
-        """What a client believes to be the leader's epoch, if it believes anything."""
+        """Raise if the client's leader epoch, if it sent one, is not the current one."""
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
@@ -170,7 +172,7 @@ class Partition:
     ) -> LogAppendInfo:
         """Append as the leader; ``records`` are patched in place.
 
-        What begins a transaction needs the ``guard`` that ``start_verification`` gave.
+        The first batch of a transaction needs the ``verification_guard`` of ``start_verification``.
         """
         leader_state = self.leader_state or self.require_leader()
         if acks == ACKS_ALL:
@@ -209,7 +211,7 @@ class Partition:
             )
 
     def is_acknowledged(self, append_info: LogAppendInfo, *, acks: int) -> bool:
-        """Whether the producer may be told at once."""
+        """Whether the producer's response can be sent at once."""
         after = append_info.last_offset + 1
         if self.hosted_log.has_flush_due_by_count and self.flushed_offset.value < after:
             return False
@@ -218,7 +220,7 @@ class Partition:
     async def wait_until_acknowledged(
         self, append_info: LogAppendInfo, *, acks: int, timeout_s: float
     ) -> None:
-        """Until it is synced, if it must be, and replicated, if the producer wants that."""
+        """Wait for the flush, if one is due, and for the replication, if ``acks`` is all."""
         loop = asyncio.get_running_loop()
         after, deadline = append_info.last_offset + 1, loop.time() + timeout_s
         if self.hosted_log.has_flush_due_by_count:
@@ -237,13 +239,13 @@ class Partition:
     def replication_future(
         self, append_info: LogAppendInfo, *, timeout_s: float
     ) -> asyncio.Future[Exception | None] | None:
-        """When nothing else is waited for: brings what ``check_replicated`` is to look at."""
+        """Return a future for ``check_replicated``; None if a flush is due or this is no leader."""
         if self.leader_state is None or self.hosted_log.has_flush_due_by_count:
             return None
         return self.high_watermark.future_for(append_info.last_offset + 1, timeout_s=timeout_s)
 
     def check_replicated(self, append_info: LogAppendInfo, error: Exception | None) -> None:
-        """``failure`` is what the watermark brought instead."""
+        """Raise unless the append is replicated; ``error`` is the result of the future."""
         if error is not None and not isinstance(error, TimeoutError):
             raise error
         self._check_not_timed_out(error is None)
@@ -251,7 +253,7 @@ class Partition:
         self._check_not_overwritten(append_info)
 
     def _check_not_overwritten(self, append_info: LogAppendInfo) -> None:
-        """Another may have led before it was waited for, and others' records be in its place."""
+        """Raise if another broker led before the wait and replaced the records."""
         epoch = self.log.leader_epoch_cache.epoch_for_offset(append_info.last_offset)
         if append_info.leader_epoch is not None and epoch not in (None, append_info.leader_epoch):
             raise NotLeaderOrFollower(f"{self.topic_partition} had another leader since the append")
@@ -261,16 +263,16 @@ class Partition:
             raise RequestTimedOut(f"{self.topic_partition} was not replicated or flushed in time")
 
     def _on_flushed(self) -> None:
-        """A sync has ended: one that was due here, or one of the schedule's."""
+        """Called after each flush, whether due by count or by schedule."""
         if self.log.recovery_point > self.flushed_offset.value:
             self.flushed_offset.advance(self.log.recovery_point)
-        # Who appended while it ran waits too, even if there are few of them now.
+        # Appends during the flush wait too, even if they are fewer than flush.messages.
         is_due = self.hosted_log.has_flush_due_by_count or self.flushed_offset.has_waiters
         if is_due and self.hosted_log.is_usable:
             self._on_flush_due(self)
 
     def _maybe_increment_high_watermark(self) -> bool:
-        """Move the high watermark to where all in sync have come; whether it has moved."""
+        """Return whether the high watermark advanced.  Kafka: maybeIncrementLeaderHW."""
         log = self.hosted_log.log
         new_high_watermark = self._compute_high_watermark(min_isr=log.settings.min_insync_replicas)
         if new_high_watermark is None or new_high_watermark <= log.high_watermark:
@@ -293,7 +295,11 @@ class Partition:
         )
 
     def is_replicated_to_isr(self, end_offset: int) -> bool:
-        """Also while those are too few, and the watermark stands still: no other could lead."""
+        """Whether all in-sync replicas have the log up to ``end_offset``.
+
+        The high watermark stands still while the ISR is smaller than ``min.insync.replicas``.  The
+        ISR is compared then: records that all its members have survive the next election.
+        """
         if self.high_watermark.value >= end_offset:
             return True
         high_watermark = (
@@ -310,7 +316,10 @@ class Partition:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
         follower_fetch_state: FollowerFetchState | None = None,
     ) -> ReplicaState:
-        """A follower has all before ``offset``, and nothing before ``start_offset`` any more."""
+        """Record a follower's fetch: its log end offset and its log start offset.
+
+        Expands the ISR and advances the high watermark if possible.
+        """
         leader_state, log = self.require_leader(), self.hosted_log.log
         before, now_ms = log.high_watermark, self._isr_manager.now_ms()
         is_progress = leader_state.update_follower_fetch_state(
@@ -332,7 +341,10 @@ class Partition:
         return replica_state
 
     def maybe_shrink_isr(self) -> None:
-        """Followers behind for too long are to be out; fewer than before may be wanted in sync."""
+        """Propose an ISR without followers that are behind for too long.  Kafka: maybeShrinkIsr.
+
+        Also advances the high watermark, because ``min.insync.replicas`` may have been lowered.
+        """
         leader_state = self.leader_state
         if leader_state is None:
             return
@@ -348,7 +360,7 @@ class Partition:
             self._isr_manager.submit(self, shrunk_isr)
 
     def update_isr(self, isr: Iterable[int], *, partition_epoch: int) -> None:
-        """The controller has agreed to what was proposed, or to something else."""
+        """Take the ISR that the controller decided, which may differ from the proposed one."""
         leader_state = self.require_leader()
         leader_state.isr, leader_state.pending_isr = frozenset(isr), None
         self.partition_epoch = partition_epoch
@@ -366,7 +378,7 @@ class Partition:
         leader_log_start_offset: int,
         now_ms: int,
     ) -> None:
-        """Take over what the leader of this epoch has sent, and what it says of its log."""
+        """Append the leader's records; follow its high watermark and log start offset."""
         with self.hosted_log as log:
             if records:
                 log.append_as_follower(records, leader_epoch=leader_epoch, now_ms=now_ms)
@@ -383,7 +395,7 @@ class Partition:
         self.notify_watchers()
 
     def on_truncated(self) -> None:
-        """The log has been cut, and may end before its watermarks."""
+        """Called after a truncation: the log may end before the high watermark."""
         self._fail_waiters(
             NotLeaderOrFollower(f"{self.topic_partition} is led by {self.leader_id}")
         )
@@ -392,7 +404,7 @@ class Partition:
         self.notify_watchers()
 
     def notify_watchers(self) -> None:
-        """Whoever waits looks again."""
+        """Notify all delayed fetches of consumers and followers."""
         notify_all(self.fetch_watchers)
         notify_all(self.follower_fetch_watchers)
 
@@ -413,9 +425,10 @@ class Partition:
         is_read_committed: bool,
         at_least_one: bool,
     ) -> FetchDataInfo:
-        """From ``offset`` on, nothing at or beyond ``up_to``."""
+        """Read from ``offset`` up to ``up_to``, exclusive."""
         with self.hosted_log as log:
-            # What is read must not begin between the two: the client would be told of a gap.
+            # Nothing is awaited here: records, aborted transactions and offsets must come from the
+            # same state of the log, or the client would see a gap.
             region = log.read(
                 offset, max_bytes=max_bytes, max_offset=up_to, at_least_one=at_least_one
             )

@@ -1,6 +1,6 @@
-"""A partition that is fetched from a leader: since when, from where on, and whether it may be now.
+"""The fetch state of a partition that a fetcher follows.
 
-Owner: the event loop; of a fetcher.
+Owner: the event loop; part of a fetcher.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ INITIAL_BACKOFF_S = 0.02
 
 
 class PartitionFetchState:
-    """A partition in one leader epoch."""
+    """The fetch state of a partition in one leader epoch.  Kafka: PartitionFetchState."""
 
     __slots__ = (
         "_last_request",
@@ -30,15 +30,15 @@ class PartitionFetchState:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
-        #: Whether it may have a tail that its leader cannot be asked about.
+        #: Whether the log may have a tail without epochs, which the leader cannot compare.
         self.needs_truncation_check = True
-        #: Where its log ended when it was last asked for; None if it was not.
+        #: The log end offset at the last request; None if the partition was not in the request.
         self.requested_offset: int | None = None
         self._last_request: FetchRequestPartition | None = None
         self.delayed_until = 0.0
-        #: Whether it had all before the leader's high watermark when that was last heard of.
+        #: Whether the log had reached the leader's high watermark at the last response.
         self.is_caught_up = False
-        #: For how long it rested last, and why; 0 and None once something has been taken.
+        #: The last backoff and its reason; 0 and None after a successful fetch.
         self.backoff_s = 0.0
         self.last_error: str | None = None
 
@@ -49,7 +49,7 @@ class PartitionFetchState:
         )
 
     def build_request(self, max_bytes: int) -> FetchRequestPartition:
-        """From the end of its log on; the same object as before, if nothing else is wanted."""
+        """Return the request from the log end offset; the same object if nothing has changed."""
         log = self.partition.log
         end, start, epoch = (
             log.log_end_offset,
@@ -79,12 +79,12 @@ class PartitionFetchState:
         return request
 
     def back_off(self, *, now_s: float, max_backoff_s: float) -> None:
-        """Each time twice as long: most likely the leader is about to be told that it leads."""
+        """Double the backoff: usually the leader is about to learn that it leads."""
         self.backoff_s = min(max_backoff_s, max(INITIAL_BACKOFF_S, 2 * self.backoff_s))
         self.delayed_until = now_s + self.backoff_s
 
     def on_fetched(self, *, leader_high_watermark: int) -> None:
-        """All is well; ``high_watermark`` is the leader's."""
+        """Reset the backoff after a successful fetch."""
         self.backoff_s, self.last_error = 0.0, None
         self.is_caught_up = self.partition.log.log_end_offset >= leader_high_watermark
 

@@ -1,17 +1,19 @@
-"""What one fetcher follows, and what of it is looked at before the next fetch.
+"""The partitions that one fetcher follows, and which of them to check before the next fetch.
 
-Of hundreds of partitions that a broker follows, few get records at a time, and a fetch must not
-cost what all do.  So one is looked at when it is touched:
+Few of the hundreds of partitions that a broker follows receive records at a time, and the cost of a
+fetch must not depend on all of them.  So only dirty partitions are checked.  A partition is marked
+dirty when
 
-    followed    for the first time or anew; or no more
-    answered    the leader has told of it, whatever came of that
-    rested      it was left alone for a while, which is over
+    added or removed    the fetcher starts, restarts or stops following it
+    in a response       the leader's response contained it, whatever the result
+    delay is over       its backoff or throttle time has ended
 
-Nobody tells when retention moves the start of a log, a topic is throttled or a log is opened again,
-and none of it is urgent.  It is found by looking at all: whenever the leader had nothing to tell,
-since then nobody waits for the next fetch, and now and then if it always has something.
+Some changes mark nothing dirty: retention moves a log start offset, a topic is throttled, a log is
+opened again.  None of them is urgent.  A scan of all partitions finds them.  The scan runs whenever
+a response was empty, because then no client waits for the next fetch, and once per
+FULL_SCAN_INTERVAL_S if responses are never empty.
 
-Owner: the event loop; of a fetcher.
+Owner: the event loop; part of a fetcher.
 """
 
 from __future__ import annotations
@@ -23,19 +25,20 @@ from odradek.broker.replicas.partition import Partition
 from odradek.broker.replicas.partition_fetch_state import PartitionFetchState
 from odradek.protocol.types import TopicPartition
 
-#: For how long at most they are not, under load.  It is longer than a leader usually waits for
-#: records (replica.fetch.wait.max.ms), else a lone record's acknowledgement would wait for that.
+#: The longest time between two full scans under load.  It is longer than the usual wait of a leader
+#: for records (replica.fetch.wait.max.ms), else the acknowledgement of a single record would wait
+#: for a scan.
 FULL_SCAN_INTERVAL_S = 1.0
 
 
 class PartitionFetchStates:
-    """Partitions of one leader."""
+    """The partitions of one leader."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionFetchState] = {}
-        #: In the order in which they were; those that are followed no more are among them.
+        #: In the order of marking; contains partitions that are no longer followed.
         self._dirty: dict[TopicPartition, None] = {}
-        #: A heap, by when they have rested; what has been touched since may be there in vain.
+        #: A heap by the end of the delay; entries of partitions marked dirty since are obsolete.
         self._delayed: list[tuple[float, TopicPartition]] = []
         self._full_scan_due_s = 0.0
 
@@ -49,7 +52,7 @@ class PartitionFetchStates:
         return self._states.get(topic_partition)
 
     def add_partition(self, partition: Partition) -> None:
-        """In its epoch of now."""
+        """Follow a partition in its present leader epoch."""
         topic_partition = partition.topic_partition
         self._states[topic_partition] = PartitionFetchState(partition)
         self.mark_dirty(topic_partition)
@@ -62,13 +65,13 @@ class PartitionFetchStates:
         for topic_partition in [*self._states]:
             self.remove_partition(topic_partition)
 
-    # What is to be looked at
+    # Dirty partitions
 
     def mark_dirty(self, topic_partition: TopicPartition) -> None:
         self._dirty[topic_partition] = None
 
     def mark_all_dirty(self) -> None:
-        """The next time that anything is looked at."""
+        """Make the next check a full scan."""
         self._full_scan_due_s = 0.0
 
     def delay(self, topic_partition: TopicPartition, until_s: float) -> None:
@@ -76,7 +79,7 @@ class PartitionFetchStates:
 
     @property
     def next_due_s(self) -> float:
-        """When something is to be looked at, even if nothing is touched before."""
+        """The time of the next check if nothing is marked dirty before."""
         return (
             min(self._full_scan_due_s, self._delayed[0][0])
             if self._delayed
@@ -84,15 +87,15 @@ class PartitionFetchStates:
         )
 
     def mark_due_dirty(self, now_s: float) -> None:
-        """Touch those whose time has come."""
+        """Mark the partitions whose delay is over, and all of them if a full scan is due."""
         if self._full_scan_due_s <= now_s:
             self._full_scan_due_s = now_s + FULL_SCAN_INTERVAL_S
             self._dirty.update(dict.fromkeys(self._states))
-            self._delayed.clear()  # those that are not rested by then will be there again
+            self._delayed.clear()  # partitions with a remaining delay are pushed again
         while self._delayed and self._delayed[0][0] <= now_s:
             self.mark_dirty(heappop(self._delayed)[1])
 
     def take_dirty(self) -> Iterable[TopicPartition]:
-        """Since it was last asked, followed or not."""
+        """Return the partitions marked dirty since the last call, followed or not."""
         dirty, self._dirty = self._dirty, {}
         return dirty

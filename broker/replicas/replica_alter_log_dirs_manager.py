@@ -1,22 +1,25 @@
-"""Moving replicas to other log directories of the same broker, while they are in use.
+"""Moves replicas to other log directories of this broker while they are in use.
 
-A copy in the other directory follows the log like a follower, slice by slice.  When it has all, it
-is synced and takes the log's place (storage/manager/moving.py); if too much was appended or synced
-meanwhile, it is copied too, and all is tried again.
+Kafka: ReplicaAlterLogDirsManager and ReplicaAlterLogDirsThread.
 
-    reads of the log   on a disk thread, as what is copied may not be in memory
-    appends            on the loop, in small slices; the copy's own syncs with all others
-    throttled          by the rate that operators set for all copies together (throttles.py)
-    compaction         and retention of the log are held off until the move has ended
+A future log in the target directory copies the current log chunk by chunk, like a follower.  When
+it has caught up, it is flushed and replaces the current log (storage/manager/log_dir_move.py).  If
+too much was appended or flushed meanwhile, the rest is copied too and the swap is tried again.
 
-A copy that is found when the broker starts, or whose move was broken off, goes on where it was:
-``resume``.  If its directory was out of reach meanwhile, the log may have become another: its topic
-was deleted and made again, or it was cut and has grown since.  So a copy of another topic is
-removed, and any other is cut where the two part, by their leaders' epochs; if even then they do not
-end alike (a power cut needs no new leader), it begins anew.  So does one of a compacted log, which
-may have lost tombstones since that speak of what the copy has.
+    reads          of the current log run on a disk thread, because the data may not be cached
+    appends        run on the event loop in small chunks; the future log is flushed like any other
+    throttling     one rate for all moves together (replication_quota_manager.py)
+    cleaning       compaction and retention of the log are paused until the move has ended
 
-Invariant: of a partition, at most one move is under way.
+``resume`` continues a future log that is found at startup, or whose move was aborted.  If its
+directory was offline meanwhile, the current log may have changed: its topic was deleted and
+re-created, or the log was truncated and has grown since.  So a future log of another topic id is
+deleted, and any other is truncated to the offset where the leader epochs of the two logs diverge.
+If the batches at that end still differ (a power failure needs no new leader), the copy starts
+again.  It also starts again for a compacted log, because compaction may have removed tombstones of
+records that the future log still has.
+
+Invariant: a partition has at most one move in progress.
 Owner: the event loop.
 """
 
@@ -54,13 +57,13 @@ from odradek.storage.manager.log_dir_move import remove_move_marker_task
 from odradek.storage.manager.log_manager import LogManager
 from odradek.storage.paths import DirectoryType, new_directory_name
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: A guess: an append of so much holds up the loop for less than a millisecond.
+#: An estimate: an append of this size blocks the event loop for less than a millisecond.
 COPY_CHUNK_BYTES = 256 * 1024
-#: How soon a copy that is held up sees that it may go on faster.
+#: The longest throttle sleep, after which a raised rate is noticed.
 THROTTLE_MAX_S = 1.0
-#: For how long at most a log is not synced, so that its copy is synced as far.
+#: The longest pause of flushes of the current log, while the future log is flushed up to it.
 FLUSH_HOLD_MAX_S = 1.0
 _FILE_NAME_LENGTH_MAX = 255
 
@@ -68,7 +71,7 @@ StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 
 
 class HostedPartitions(Protocol):
-    """The part of the replica manager that moving needs."""
+    """The part of the replica manager that moves need."""
 
     def partition(self, topic: str, index: int, /) -> Partition: ...
 
@@ -78,7 +81,7 @@ class HostedPartitions(Protocol):
 
 
 class LogMaintenance(Protocol):
-    """Who compacts logs."""
+    """Pauses the cleaning of logs."""
 
     async def abort_and_pause_cleaning(self, partition: TopicPartition, /) -> None: ...
 
@@ -86,7 +89,7 @@ class LogMaintenance(Protocol):
 
 
 class ReplicaAlterLogDirsManager:
-    """All moves of one broker."""
+    """All moves of this broker."""
 
     def __init__(
         self,
@@ -105,13 +108,13 @@ class ReplicaAlterLogDirsManager:
         self._start_task = start_task
         self._now_ms = now_ms
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
-        #: Giving a move up takes time, in which another request must not begin a third.
+        #: Cancelling a move takes time, during which no other request may start a move.
         self._partition_locks: WeakValueDictionary[TopicPartition, asyncio.Lock] = (
             WeakValueDictionary()
         )
-        #: Of all copies together; the broker's own takes its place.
+        #: The rate of all moves together; the broker replaces it by the configured one.
         self.quota = RateQuota(windows=1, window_s=1)
-        #: Where logs shall be made that are not there yet.
+        #: The target directories of logs that are not created yet.
         self.preferred_log_dirs: dict[TopicPartition, LogDirectory] = {}
 
     def is_moving(self, partition: TopicPartition) -> bool:
@@ -119,13 +122,13 @@ class ReplicaAlterLogDirsManager:
         return task is not None and not task.done()
 
     def find_future(self, partition: TopicPartition) -> HostedLog | None:
-        """The copy of a partition, if it is on its way; one that was broken off is not."""
+        """Return the future log of a move in progress; None if the move was aborted."""
         return self._log_manager.find_future(partition) if self.is_moving(partition) else None
 
     async def move(self, partition: TopicPartition, path: str) -> None:
-        """Begin it, and give up another of the same partition; refused if it is not possible.
+        """Start a move, and cancel another one of the same partition; raises if not possible.
 
-        To where the log is already, it only gives up the other.
+        A move to the present directory only cancels the other move.
         """
         if len(str(new_directory_name(partition, DirectoryType.FUTURE))) > _FILE_NAME_LENGTH_MAX:
             raise InvalidTopic(f"{partition}: the name is too long for a future log directory")
@@ -140,16 +143,13 @@ class ReplicaAlterLogDirsManager:
         future = self._log_manager.find_future(partition)
         if future is not None and future.directory is not target:
             await self._cancel(partition)
-            hosted_partition = self._find_partition(
-                partition, target
-            )  # it may have been deleted meanwhile
+            hosted_partition = self._find_partition(partition, target)  # it may have been deleted
         if hosted_partition.hosted_log.directory is target:
-            await self._remove_move_marker(
-                hosted_partition.hosted_log
-            )  # as the disk of a copy may have failed before
+            # The disk of a future log may have failed and left a marker.
+            await self._remove_move_marker(hosted_partition.hosted_log)
             return
         if self._log_manager.find_future(partition) is not None:
-            self.resume(partition)  # it may have been broken off
+            self.resume(partition)  # the move may have been aborted
             return
         if offline_directories := self._log_manager.directories.offline:
             raise KafkaStorageError(
@@ -160,7 +160,7 @@ class ReplicaAlterLogDirsManager:
         self.resume(partition)
 
     def _find_partition(self, partition: TopicPartition, target: LogDirectory) -> Partition:
-        """One that has no log here will have it in ``target``."""
+        """Return the partition; if it has no log here, create its log in ``target`` later."""
         try:
             return self._replica_manager.partition(*partition)
         except NotLeaderOrFollower:
@@ -168,14 +168,14 @@ class ReplicaAlterLogDirsManager:
             raise
 
     def resume(self, partition: TopicPartition) -> None:
-        """Let the copy of a partition go on, if there is one."""
+        """Continue the move of a partition if it has a future log."""
         current = self._log_manager.logs.current.get(partition)
         future = self._log_manager.find_future(partition)
         if current is None or future is None or self.is_moving(partition):
             return
         work = self._run(partition, current, future)
         task = self._tasks[partition] = self._start_task(work, f"moving {partition}")
-        # A task that is cancelled before it has begun does not come to any end of its own.
+        # A callback, because a task that is cancelled before it starts runs none of its code.
         task.add_done_callback(lambda done_task: self._on_task_done(partition, future, done_task))
 
     def _on_task_done(
@@ -184,11 +184,11 @@ class ReplicaAlterLogDirsManager:
         if self._tasks.get(partition) is task:
             del self._tasks[partition]
             if self._log_manager.find_future(partition) is not future:
-                self.resume(partition)  # another was asked for while this one came to its end
+                self.resume(partition)  # another move was requested while this one ended
         self._replica_manager.notify_watchers(partition)
 
     async def _cancel(self, partition: TopicPartition) -> None:
-        task = self._tasks.get(partition)  # until it has ended, lest another begins
+        task = self._tasks.get(partition)  # stays registered until it ends: no other may start
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -199,7 +199,7 @@ class ReplicaAlterLogDirsManager:
                 await self._remove_move_marker(current)
 
     async def _remove_move_marker(self, current: HostedLog) -> None:
-        """Whatever became of its last marking: nothing that is made elsewhere is to replace it."""
+        """Remove the marker, so that no future log replaces the current log after a restart."""
         if self._log_manager.find_future(current.partition) is None:
             await self._disk_executor.execute(remove_move_marker_task(current))
 
@@ -212,13 +212,13 @@ class ReplicaAlterLogDirsManager:
 
     @asynccontextmanager
     async def _cleaning_paused(self, *hosted_logs: HostedLog) -> AsyncIterator[None]:
-        """Nobody else works on the logs of a partition, one of which is the current one."""
+        """Pause the cleaning of a partition, whose current log is one of ``hosted_logs``."""
         partition = hosted_logs[0].partition
         await self._log_maintenance.abort_and_pause_cleaning(partition)
         try:
             yield
         finally:
-            # Where it was deleted, so was what held them off.
+            # The deletion of a partition has already removed the pause.
             if self._log_manager.logs.current.get(partition) in hosted_logs:
                 self._log_maintenance.resume_cleaning(partition)
 
@@ -228,10 +228,12 @@ class ReplicaAlterLogDirsManager:
         try:
             async with self._cleaning_paused(current, future):
                 if None not in topic_ids and current.topic_id != future.topic_id:
-                    log.warning("The copy of a deleted topic's %s in %s goes", partition, target)
+                    log.warning(
+                        "Deleting future log of %s in %s: its topic was deleted", partition, target
+                    )
                     await self._delete_future_log(partition)
                     return
-                log.info("Moving %s from %s to %s", partition, source, target)
+                log.info("Moving partition %s from %s to %s", partition, source, target)
                 move = ReplicaAlterLogDirsTask(
                     self._log_manager,
                     self._disk_executor,
@@ -245,15 +247,15 @@ class ReplicaAlterLogDirsManager:
                     on_log_start_change=lambda: self._replica_manager.notify_watchers(partition),
                 )
         except UnknownTopicOrPartition as deletion:
-            log.info("Moving %s to %s was broken off: %s", partition, target, deletion)
+            log.info("Aborted moving partition %s to %s: %s", partition, target, deletion)
         except KafkaError as error:
-            log.error("Moving %s to %s was broken off: %s", partition, target, error)
+            log.error("Aborted moving partition %s to %s: %s", partition, target, error)
         else:
-            log.info("%s is in %s now", partition, target)
+            log.info("Moved partition %s to %s", partition, target)
 
 
 class ReplicaAlterLogDirsTask:
-    """One log, and its copy on the way."""
+    """The move of one log.  Kafka: ReplicaAlterLogDirsThread."""
 
     def __init__(
         self,
@@ -274,9 +276,10 @@ class ReplicaAlterLogDirsTask:
     async def run(
         self, *, on_swapped: Callable[[], None], on_log_start_change: Callable[[], None]
     ) -> None:
-        """``on_swapped`` is called when the copy has become the log, at once.
+        """Copy the log and swap.
 
-        ``on_start_moved`` is called when the copy has followed the log's start.
+        ``on_swapped`` is called immediately when the future log has become the current log.
+        ``on_log_start_change`` is called when the log start offset of the future log has moved.
         """
         self._on_log_start_change = on_log_start_change
         self._compare_logs()
@@ -288,13 +291,13 @@ class ReplicaAlterLogDirsTask:
             with flush_hold:
                 for task in self._log_manager.prepare_move(partition, now_ms=self._now_ms()):
                     await self._disk_executor.execute(task)
-                await self._catch_up(is_throttled=False)  # with what came meanwhile
-                # What is left is little: it is copied, and nothing can come in between.
+                await self._catch_up(is_throttled=False)  # records appended meanwhile
+                # Copy the small rest and swap without awaiting, so no append comes in between.
                 if self._is_prefix_of_source and self._copy_remainder():
                     rename_task = self._log_manager.finish_move(partition)
                 if rename_task is not None:
                     on_swapped()
-            # One that is synced at every append would be ahead of a slower disk every time.
+            # With a flush at every append, a slower target disk would never catch up.
             flush_hold = self._flushes_held()
         await self._disk_executor.execute(rename_task)
         await self._disk_executor.execute_all(
@@ -303,7 +306,7 @@ class ReplicaAlterLogDirsTask:
 
     @contextmanager
     def _flushes_held(self) -> Iterator[None]:
-        """Not for long: a disk that hangs is not to hold up what is written to another."""
+        """Pause flushes of the log, but not for long: a hanging target disk must not block them."""
         current = self._current
         current.pause_flush()
         timer = asyncio.get_running_loop().call_later(FLUSH_HOLD_MAX_S, current.resume_flush)
@@ -314,16 +317,16 @@ class ReplicaAlterLogDirsTask:
             current.resume_flush()
 
     def _compare_logs(self) -> None:
-        """At first, and when the log has been opened again (mending.py): it may end earlier now."""
+        """Compare at the start, and after a reopen (log_repair.py), when the log may be shorter."""
         self._source = self._current.log
-        #: How many of the log's truncations the copy has followed.
+        #: How many truncations of the log the future log has followed.
         self._truncations_seen = len(self._source.truncation_offsets)
-        #: Where the copy is to be cut for what came before.
+        #: The truncation offset from the comparison.
         self._initial_truncations = [self._common_end_offset()]
 
     @property
     def _is_prefix_of_source(self) -> bool:
-        """Whether the copy is a beginning of the log, as far as it goes."""
+        """Whether the future log is a prefix of the current log."""
         with self._current as source, self._future as future:
             was_truncated = (
                 source is not self._source
@@ -335,11 +338,11 @@ class ReplicaAlterLogDirsTask:
             )
 
     async def _catch_up(self, *, is_throttled: bool = True) -> None:
-        """Until the copy has all that the log has."""
+        """Copy until the future log has all records of the log."""
         while True:
             await self._truncate_to_source()
             if not self._is_prefix_of_source:
-                continue  # the log has changed while the copy was cut
+                continue  # the log has changed during the truncation
             region = self._next_chunk()
             if not region.length:
                 return
@@ -353,11 +356,11 @@ class ReplicaAlterLogDirsTask:
                 self._append(records)
 
     def _common_end_offset(self) -> int:
-        """Up to where both have the same records."""
+        """Return the offset up to which both logs have the same records."""
         current, future = self._current, self._future
         start = max(current.log.log_start_offset, future.log.log_start_offset)
         if current.log.settings.is_compacted:
-            return start  # tombstones may be gone that speak of what the copy still has
+            return start  # tombstones of records in the future log may be gone
         end = matching_epochs_end_offset(current.log, future.log)
         if start < end and read_batch_header(current, end - 1) != read_batch_header(
             future, end - 1
@@ -366,7 +369,7 @@ class ReplicaAlterLogDirsTask:
         return end
 
     async def _truncate_to_source(self) -> None:
-        """Cut from the copy what the log has lost at its end, or begin it anew at the start."""
+        """Follow the truncations of the log, or restart the future log at the log start offset."""
         with self._current as source, self._future as future:
             if source is not self._source:
                 self._compare_logs()
@@ -377,11 +380,11 @@ class ReplicaAlterLogDirsTask:
             self._initial_truncations, self._truncations_seen = [], len(source.truncation_offsets)
             end = min([source.log_end_offset, *truncations])
             start = source.log_start_offset
-        # Anew also where it lacks the log's beginning, or has nothing of the log.
+        # Also restart a future log that lacks the start of the log or has none of its records.
         has_beginning = future.log_start_offset <= start <= future.log_end_offset
         if not has_beginning or end <= start < future.log_end_offset:
             if not future.segments.is_single_empty_segment:
-                # As a follower does: what sleeps is done by a disk thread.
+                # Like a follower: a disk thread makes the blocking calls.
                 first = future.segments.first.base_offset
                 truncate_task = self._log_manager.truncate(
                     self._future, first, now_ms=self._now_ms()
@@ -400,19 +403,19 @@ class ReplicaAlterLogDirsTask:
     def _next_chunk(self) -> FileRegion:
         with self._future as future:
             offset = future.log_end_offset
-        # By itself: the other directory is not to blame if this one cannot be read.
+        # In a separate block: a read error of this directory must not fail the other one.
         with self._current as source:
             return source.read(offset, max_bytes=COPY_CHUNK_BYTES, max_offset=source.log_end_offset)
 
     def _copy_remainder(self) -> bool:
-        """At once, if it is little; else False."""
+        """Copy the rest if it is small enough for one chunk; return whether all is copied."""
         region = self._next_chunk()
         if region.length:
             with self._current:
                 records = files.read_at(region.descriptor, region.length, region.position)
             self._append(records)
         with self._current as source, self._future as future:
-            update_future_log(future, source)  # an empty log may have an epoch, too
+            update_future_log(future, source)  # also for an empty log, which may have an epoch
         return self._future.log.log_end_offset == self._current.log.log_end_offset
 
     def _append(self, records: bytes) -> None:

@@ -1,22 +1,24 @@
-"""A follower's fetches from one leader: some of the partitions that this broker follows there.
+"""Fetches some of the partitions that this broker follows from one leader.
 
-    wanted     each partition from the end of its log on, unless it is left alone for a while
-    sent       as an incremental fetch; the leader waits until there is something
-    taken      records appended, watermark and start of the leader followed
-    parted     a log that has records which its leader has not is cut, and asks again
-    throttled  left alone until the rate allows more, unless it has all
-    refused    left alone for a while; the controller will say who leads
-    failed     likewise: whatever fails for one partition, or once, the others are fetched on
+Kafka: ReplicaFetcherThread and AbstractFetcherThread.
 
-A partition takes nothing of an answer if it follows in another epoch by then, or ends elsewhere
-than where it did when it was asked for: what would be appended might not continue its log.
+    request      each partition from its log end offset, unless it is delayed
+    send         an incremental fetch; the leader waits until it has records
+    append       records are appended; high watermark and log start offset follow the leader's
+    diverging    a log with records that the leader does not have is truncated and fetched again
+    throttled    delayed until the quota allows more, unless the partition is caught up
+    rejected     delayed for a backoff; the controller will announce the leader
+    failed       delayed as well: an error of one partition does not stop the others
 
-Only those partitions are looked at that something has happened to since the last fetch; see
-following.py for what that is.
+A response for a partition is ignored if the partition has left the epoch of the request, or if its
+log end offset differs from the requested offset: the records might not continue its log.
 
-Invariant: nothing is asked for a log that is being cut, whoever cuts it.  A fetcher begins to cut
-only what it follows (cutting.py), and asks for nothing meanwhile; what was begun in an earlier
-epoch is seen when the partition is followed anew, and looked for until it has ended.
+Only partitions that changed since the last fetch are checked; see partition_fetch_states.py.
+
+Invariant: no fetch contains a log that is being truncated, by this fetcher or another.  A fetcher
+starts to truncate only partitions that it follows (log_truncator.py), and does not fetch them
+meanwhile.  A truncation that began in an earlier epoch is noticed when the partition is followed
+again, and checked until it has ended.
 
 Owner: the event loop.
 """
@@ -50,14 +52,14 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.leader_epoch_file_cache import NO_EPOCH, EpochEnd
 from odradek.storage.timestamp_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
 PartitionResponse = FetchResponse.Topic.Partition
 
-#: The last by topic names, and one that tells the epoch of the broker that asks.
+#: The last version with topic names, and one that carries the broker epoch of the follower.
 TOPIC_NAME_VERSION, TOPIC_ID_VERSION = 12, 17
 LIST_OFFSETS_VERSION = 7
-#: How soon a log is looked at again that is being cut.
+#: The delay between two checks of a log that is being truncated.
 MIN_DELAY_S = 0.01
 _SESSION_ERRORS = frozenset(
     {
@@ -72,7 +74,7 @@ _SESSION_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherContext:
-    """What all fetchers of a broker stand on."""
+    """The dependencies of all fetchers of a broker."""
 
     broker_id: int
     log_manager: TruncatableLogs
@@ -115,7 +117,7 @@ class ReplicaFetcher:
         return not self._fetch_states
 
     def close(self) -> None:
-        """It ends by itself: a cut that is under way must be carried out."""
+        """Stop the fetcher; its task ends by itself, because a running truncation must complete."""
         self._is_closed = True
         self._fetch_states.remove_all()
         self._client.close()
@@ -126,11 +128,11 @@ class ReplicaFetcher:
             try:
                 await self._do_work()
             except Exception:
-                # Else nothing that this leader leads would be replicated here any more.
-                log.exception("Fetching from broker %d failed, and goes on", self.leader.id)
+                # Continue, or nothing of this leader would be replicated here any more.
+                log.exception("Unexpected error in fetcher for broker %d; retrying", self.leader.id)
                 self._reset_session()
                 await asyncio.sleep(self._backoff_s)
-        self._client.close()  # again: it may have connected since
+        self._client.close()  # again: it may have reconnected meanwhile
 
     async def _do_work(self) -> None:
         await self._update_session()
@@ -145,13 +147,13 @@ class ReplicaFetcher:
         await self._process_response(response)
 
     async def _wait_for_work(self) -> None:
-        """Until there is something to fetch."""
+        """Wait until a partition is added or due."""
         if self._is_closed:
             return
         self._wakeup.clear()
         due_s = self._fetch_states.next_due_s
         timeout_s = None if self.is_idle else max(MIN_DELAY_S, due_s - monotonic())
-        with suppress(TimeoutError):  # then one of them has rested for long enough
+        with suppress(TimeoutError):  # on timeout a partition is due
             async with asyncio.timeout(timeout_s):
                 await self._wakeup.wait()
 
@@ -159,13 +161,15 @@ class ReplicaFetcher:
         if self._is_closed:
             return
         if self._is_leader_reachable:
-            log.warning("Broker %d cannot be fetched from: %s", self.leader.id, reason)
+            log.warning(
+                "Error in response for fetch request to broker %d: %s", self.leader.id, reason
+            )
         self._is_leader_reachable = False
         self._reset_session()
         await asyncio.sleep(self._backoff_s)
 
     def _reset_session(self) -> None:
-        """What has been asked for is of no account any more."""
+        """Start a new session and check all partitions again."""
         self._session_handler.reset()
         self._fetch_states.mark_all_dirty()
 
@@ -173,10 +177,13 @@ class ReplicaFetcher:
     def _backoff_s(self) -> float:
         return self._context.settings().fetch_backoff_ms / 1000
 
-    # Asking
+    # Requests
 
     async def _update_session(self) -> None:
-        """At what has been touched, until nothing is: nothing comes between that and the fetch."""
+        """Update the session from all dirty partitions.
+
+        The loop repeats until none is dirty, so nothing changes between the update and the fetch.
+        """
         fetch_states, quota = self._fetch_states, self._context.follower_quota
         if quota.is_quota_exceeded != self._is_throttled:
             self._is_throttled = not self._is_throttled
@@ -197,7 +204,7 @@ class ReplicaFetcher:
     def _build_partition_request(
         self, fetch_state: PartitionFetchState | None
     ) -> FetchRequestPartition | None:
-        """None if it is left alone; then it is looked at again when it has rested."""
+        """Return the request; None if the partition is delayed, to be checked when it is due."""
         if fetch_state is None:
             return None
         topic_partition, quota, now = (
@@ -206,12 +213,11 @@ class ReplicaFetcher:
             monotonic(),
         )
         fetch_state.requested_offset = None
-        if fetch_state.partition.hosted_log.is_truncating:  # in an earlier epoch
+        if fetch_state.partition.hosted_log.is_truncating:  # since an earlier epoch
             fetch_state.delayed_until = max(fetch_state.delayed_until, now + MIN_DELAY_S)
         elif not fetch_state.is_caught_up and quota.should_throttle(topic_partition):
-            throttle_s = min(
-                quota.rate.throttle_time_s, self._backoff_s
-            )  # it may be raised meanwhile
+            # Not longer than the backoff, because the quota may be raised meanwhile.
+            throttle_s = min(quota.rate.throttle_time_s, self._backoff_s)
             fetch_state.delayed_until = max(fetch_state.delayed_until, now + throttle_s)
         if fetch_state.delayed_until > now:
             self._fetch_states.delay(topic_partition, fetch_state.delayed_until)
@@ -242,12 +248,12 @@ class ReplicaFetcher:
         assert isinstance(response, FetchResponse), response
         return response
 
-    # Taking
+    # Responses
 
     async def _process_response(self, response: FetchResponse) -> None:
         error = ErrorCode.for_code(response.error_code)
         if error is not ErrorCode.NONE:
-            # That a session is gone says nothing of who has not asked in one.
+            # A session error means an expired session only if the request used a session.
             is_session_gone = error in _SESSION_ERRORS and not self._session_handler.is_full_request
             self._reset_session()
             if not is_session_gone:
@@ -271,7 +277,7 @@ class ReplicaFetcher:
     async def _process_partition_response(
         self, topic_partition: TopicPartition, partition_response: PartitionResponse
     ) -> None:
-        """Whatever comes of it, it is looked at before the next fetch."""
+        """Process the response of a partition and mark the partition dirty in any case."""
         self._fetch_states.mark_dirty(topic_partition)
         fetch_state = self._fetch_states.find(topic_partition)
         if fetch_state is None or not fetch_state.matches_request:
@@ -314,7 +320,7 @@ class ReplicaFetcher:
             self._context.follower_quota.record(fetch_state.partition.topic_partition, len(records))
 
     def _handle_partition_error(self, fetch_state: PartitionFetchState, error: Exception) -> None:
-        """It concerns nobody else."""
+        """Delay only the partition that failed."""
         if isinstance(error, KafkaError | OSError | DecodeError):
             self._delay_partition(fetch_state, str(error), level=logging.WARNING)
         else:
@@ -328,17 +334,19 @@ class ReplicaFetcher:
         level: int = logging.INFO,
         error: Exception | None = None,
     ) -> None:
-        """Said once for each reason, however often it is tried again."""
+        """Back off; log each reason only once, however often the fetch is retried."""
         fetch_state.back_off(now_s=monotonic(), max_backoff_s=self._backoff_s)
         if fetch_state.last_error != reason:
             fetch_state.last_error = reason
             args = (fetch_state.partition.topic_partition, self.leader.id, reason)
-            log.log(level, "%s is not fetched from broker %d: %s", *args, exc_info=error)
+            log.log(
+                level, "Delaying fetch of partition %s from broker %d: %s", *args, exc_info=error
+            )
 
-    # Cutting
+    # Truncation
 
     async def _truncate_to_high_watermark(self, fetch_state: PartitionFetchState) -> None:
-        """A log without epochs cannot be compared: at first it goes back to what all had."""
+        """Truncate a log without epochs, which cannot be compared, to its high watermark."""
         partition, local_log = fetch_state.partition, fetch_state.partition.log
         if partition.hosted_log.is_truncating or fetch_state.delayed_until > monotonic():
             return
@@ -353,7 +361,7 @@ class ReplicaFetcher:
             self._handle_partition_error(fetch_state, error)
 
     async def _fetch_offset_and_truncate(self, fetch_state: PartitionFetchState) -> None:
-        """The leader has nothing at the end of this log: it ends before, or begins behind it."""
+        """Handle OFFSET_OUT_OF_RANGE: the leader's log ends before ours, or starts after it."""
         local_end = fetch_state.partition.log.log_end_offset
         leader_end = await self._fetch_leader_offset(fetch_state, LATEST_TIMESTAMP)
         if leader_end < local_end:
@@ -361,13 +369,13 @@ class ReplicaFetcher:
             return
         leader_start = await self._fetch_leader_offset(fetch_state, EARLIEST_TIMESTAMP)
         if leader_start <= local_end:
-            # It has records for us by now; if it says the same again, there is no hurry.
+            # The leader has our offset by now.  Delay, in case it returns the same error again.
             self._delay_partition(fetch_state, ErrorCode.OFFSET_OUT_OF_RANGE.name)
             return
         await self._truncator.truncate_fully_and_start_at(fetch_state, leader_start)
 
     async def _fetch_leader_offset(self, fetch_state: PartitionFetchState, timestamp: int) -> int:
-        """Raises what the leader says instead."""
+        """Return the offset from ListOffsets; raise the leader's error."""
         topic, index = fetch_state.partition.topic_partition
         partition_request = ListOffsetsRequest.Topic.Partition(
             partition_index=index,

@@ -1,4 +1,6 @@
-"""Which connection fetches which partition: some for each leader, as ``num.replica.fetchers`` says.
+"""Assigns followed partitions to fetchers: ``num.replica.fetchers`` connections for each leader.
+
+Kafka: ReplicaFetcherManager.
 
 Owner: the event loop.
 """
@@ -15,18 +17,18 @@ from odradek.broker.replicas.replica_fetcher import FetcherContext, ReplicaFetch
 from odradek.broker.settings.replication import ReplicationSettings
 from odradek.protocol.types import TopicPartition
 
-#: A leader's id, and the number of a connection to it.
+#: The leader's broker id and the index of a fetcher for it.
 _FetcherKey = tuple[int, int]
 
 
 class ClusterMetadata(Protocol):
-    """Where brokers are."""
+    """The part of the metadata cache that has the addresses of brokers."""
 
     def nodes(self, listener: str, /) -> Mapping[int, Node]: ...
 
 
 class ReplicaFetcherManager:
-    """All that this broker follows is fetched by one of these."""
+    """All fetchers of this broker."""
 
     def __init__(
         self,
@@ -45,12 +47,12 @@ class ReplicaFetcherManager:
         self._fetchers_per_broker = context.settings().num_replica_fetchers
         self._fetchers: dict[_FetcherKey, ReplicaFetcher] = {}
         self._fetcher_keys: dict[TopicPartition, _FetcherKey] = {}
-        #: Whose leader is not known to be anywhere.
+        #: Partitions whose leader has no known address.
         self._awaiting_leader: dict[TopicPartition, Partition] = {}
         self._is_closed = False
 
     def add_partition(self, partition: Partition) -> None:
-        """From the leader that it has now."""
+        """Fetch the partition from its present leader."""
         topic_partition = partition.topic_partition
         self.remove_partition(topic_partition)
         if self._is_closed:
@@ -78,7 +80,7 @@ class ReplicaFetcherManager:
             self._stop_fetcher(key)
 
     def on_metadata_change(self) -> None:
-        """Leaders that were not known may be there; those that moved are found where they are."""
+        """Start fetching from leaders that are known now; reconnect to those that moved."""
         nodes = self._metadata_cache.nodes(self._listener)
         for key, fetcher in [*self._fetchers.items()]:
             node = nodes.get(key[0])
@@ -88,13 +90,13 @@ class ReplicaFetcherManager:
                 for partition in partitions:
                     self._fetcher_keys.pop(partition.topic_partition, None)
                     self.add_partition(partition)
-        # Not before: a fetcher of where the leader was must not be taken for one of where it is.
+        # Last, or a partition could join the fetcher of the leader's old address.
         for partition in [*self._awaiting_leader.values()]:
             if partition.leader_id in nodes:
                 self.add_partition(partition)
 
     def on_settings_change(self, settings: ReplicationSettings) -> None:
-        """There may be more or fewer connections for each leader."""
+        """Redistribute the partitions if the number of fetchers for each leader has changed."""
         if settings.num_replica_fetchers != self._fetchers_per_broker:
             self._fetchers_per_broker = settings.num_replica_fetchers
             partitions = [
@@ -119,7 +121,7 @@ class ReplicaFetcherManager:
         self._fetchers.pop(key).close()
 
     def close(self) -> None:
-        """Whoever is told of roles or failed disks after that is told in vain."""
+        """Stop all fetchers; later role changes and disk failures have no effect."""
         self._is_closed = True
         self._fetcher_keys.clear()
         self._awaiting_leader.clear()

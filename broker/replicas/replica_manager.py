@@ -1,12 +1,16 @@
-"""The partitions of this broker: found, led or followed as the controller says, stopped.
+"""All partitions of this broker; makes them leaders or followers and stops them.
 
-A partition is in one of three conditions:
+Kafka: ReplicaManager.
 
-    online    it has a log in a directory that works
-    offline   its directory has failed; KAFKA_STORAGE_ERROR until the broker starts again
-    unknown   nobody has told us of it: NOT_LEADER if the cluster knows it, else there is none
+A partition has one of three states:
 
-Deciding is done at once, on the loop; what deletions leave to do sleeps in the kernel and follows.
+    online    it has a log in an online directory
+    offline   its directory has failed; KAFKA_STORAGE_ERROR until the broker restarts
+    unknown   no LeaderAndIsr request has assigned it to this broker: NOT_LEADER_OR_FOLLOWER if the
+              metadata cache has the partition, else UNKNOWN_TOPIC_OR_PARTITION
+
+State changes are made at once on the event loop.  The blocking part of deletions follows on disk
+threads.
 
 Owner: the event loop.
 """
@@ -38,20 +42,20 @@ from odradek.storage.manager.disk_task import DiskTask
 from odradek.storage.manager.hosted_log import HostedLog
 from odradek.storage.manager.log_manager import LogManager
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.server")
 
-#: Leader epochs that StopReplica does not compare: not told, and "the topic is being deleted".
+#: Leader epochs that StopReplica does not compare: none sent, and "the topic is being deleted".
 UNCHECKED_EPOCHS = frozenset({-1, -2})
 
 
 class ClusterMetadata(Protocol):
-    """What the picture of the cluster tells of partitions that are not here."""
+    """The part of the metadata cache for partitions that are not on this broker."""
 
     def has_partition(self, topic: str, partition: int) -> bool: ...
 
 
 class LogMaintenance(Protocol):
-    """Who looks after logs: keeps compaction and retention away, deletes, syncs."""
+    """Pauses compaction and retention, deletes and flushes logs."""
 
     async def abort_and_pause_cleaning(self, partition: TopicPartition, /) -> None: ...
 
@@ -63,7 +67,7 @@ class LogMaintenance(Protocol):
 
 
 class AlterLogDirsManager(Protocol):
-    """Moves between log directories; see log_dir_move.py."""
+    """Moves between log directories; see replica_alter_log_dirs_manager.py."""
 
     @property
     def preferred_log_dirs(self) -> dict[TopicPartition, LogDirectory]: ...
@@ -72,7 +76,7 @@ class AlterLogDirsManager(Protocol):
 
 
 class FetcherManager(Protocol):
-    """Who fetches what this broker follows; see fetchers.py."""
+    """Fetches the followed partitions; see replica_fetcher_manager.py."""
 
     def add_partition(self, partition: Partition, /) -> None: ...
 
@@ -80,7 +84,7 @@ class FetcherManager(Protocol):
 
 
 class LeadershipListener(Protocol):
-    """Whoever has to know what of a topic this broker leads: the coordinators."""
+    """A coordinator, which is notified of leadership changes in its internal topic."""
 
     def on_election(self, partition: Partition, /) -> None: ...
 
@@ -88,7 +92,7 @@ class LeadershipListener(Protocol):
 
 
 class ReplicaManager:
-    """Every partition that this broker leads or follows."""
+    """All partitions that this broker leads or follows."""
 
     def __init__(
         self,
@@ -106,23 +110,23 @@ class ReplicaManager:
         self._log_maintenance = log_maintenance
         self._start_task = start_task
         self._now_ms = now_ms
-        #: By TopicPartition; the type allows to look for one without making it.
+        #: The keys are TopicPartitions; the type allows a lookup by a plain tuple.
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._offline_partitions: set[TopicPartition] = set()
-        #: Whose logs this broker alone was in sync with, and has no more (own_partitions.py).
+        #: Partitions whose log is missing though this broker was in sync; assigned_partitions.py.
         self.lost_partitions: set[TopicPartition] = set()
-        #: Given when they are there, as they need this one.
+        #: Set after construction, because they need the replica manager.
         self.alter_log_dirs_manager: AlterLogDirsManager | None = None
         self.isr_manager: IsrManager | None = None
         self.replica_fetcher_manager: FetcherManager | None = None
-        #: By topic, who is told of roles in it.
+        #: The listeners by topic.
         self.leadership_listeners: dict[str, LeadershipListener] = {}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Whatever its role is."""
+        """Return the partition, whatever its role; raise the error for the client if none."""
         hosted_partition = self._partitions.get((topic, index))
         if hosted_partition is not None:
             return hosted_partition
@@ -134,23 +138,23 @@ class ReplicaManager:
         raise UnknownTopicOrPartition(f"there is no {key}")
 
     def has_log(self, partition: TopicPartition) -> bool:
-        """Whether its log is there, and usable or not."""
+        """Whether the partition has a log here, online or offline."""
         return partition in self._partitions or partition in self._offline_partitions
 
     async def maybe_shrink_isr(self) -> None:
-        """Among the followers of what this broker leads."""
+        """Check the followers of all partitions that this broker leads."""
         time_slice = TimeSlice()
         for partition in [*self]:
             partition.maybe_shrink_isr()
             if time_slice.is_used_up:
                 await time_slice.yield_to_loop()
 
-    # What the controller says
+    # Requests of the controller
 
     def become_leader_or_follower(
         self, partition: TopicPartition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
     ) -> Partition:
-        """Lead or follow; refused if this has been overtaken, or is of another topic."""
+        """Lead or follow; raises if the request is stale or has another topic id."""
         if partition in self._offline_partitions:
             raise KafkaStorageError(f"the log directory of {partition} is offline")
         known = self._partitions.get(partition)
@@ -180,7 +184,7 @@ class ReplicaManager:
     def _prepare_partition(
         self, partition: TopicPartition, topic_id: Uuid | None, state: LeaderAndIsrPartitionState
     ) -> Partition:
-        """With a log, which knows of the epoch if it is led here."""
+        """Return the partition with its log; a leader's log has the new leader epoch."""
         if state.leader == self.broker_id and not state.is_new:
             self._check_no_orphaned_future_log(partition, topic_id)
         if partition in self.lost_partitions:
@@ -206,9 +210,11 @@ class ReplicaManager:
     def _check_no_orphaned_future_log(
         self, partition: TopicPartition, topic_id: Uuid | None
     ) -> None:
-        """It may be all that is left, and would be cut to what a new, empty log has.
+        """Raise if there is a future log without a current log.
 
-        Whoever follows gets all from its leader; of a topic that was made again, nothing is left.
+        The future log may be the only remaining data.  A leader with a new, empty log would
+        truncate it.  A follower gets all records from its leader, and a re-created topic does not
+        need the old data.
         """
         future_log = self.log_manager.find_future(partition)
         if future_log is None or partition in self.log_manager.logs.current:
@@ -216,30 +222,34 @@ class ReplicaManager:
         if future_log.topic_id is None or topic_id in (None, future_log.topic_id):
             directory = future_log.log.directory
             log.error(
-                "%s is not led: its log is nowhere, and %s is a copy of it", partition, directory
+                "Cannot lead partition %s: it has no current log, and %s is a future log of it",
+                partition,
+                directory,
             )
             raise KafkaStorageError(
                 f"{directory} is a future log of {partition}, which has no current log"
             )
 
     def _check_not_lost(self, partition: TopicPartition, state: LeaderAndIsrPartitionState) -> None:
-        """What is lost is followed, or led by whoever is to lead what others have not.
+        """Raise, because the log is lost and other replicas may have its records.
 
-        While it has no leader, no log is made either: it would be taken for what was lost.
+        Does not raise if another broker leads, the partition is new or the election was unclean.
+        Without a leader no log is created either, because it would hide the loss.
         """
         is_led_elsewhere = state.leader not in (self.broker_id, NO_LEADER)
         if is_led_elsewhere or state.is_new or state.leader_recovery_state:
             return
         if not self.log_manager.directories.offline:
             log.error(
-                "%s is not led: its log is lost, and others may have it. To have one of them lead: "
-                "odradek leaders elect --type unclean; then start this broker again",
+                "Cannot lead partition %s: its log is lost, and other replicas may have its "
+                "records. To elect one of them run: odradek leaders elect --type unclean; then "
+                "restart this broker",
                 partition,
             )
         raise KafkaStorageError(f"the log of {partition} is lost, or in a directory that failed")
 
     def _resign_leadership(self, partition: Partition | None, error: KafkaError) -> None:
-        """It must not go on in an epoch that is over for everybody else."""
+        """Stop leading: the epoch is over for all other brokers."""
         if partition is not None and partition.leader_state is not None:
             partition.stop(error)
             self._notify_leadership(partition)
@@ -305,7 +315,10 @@ class ReplicaManager:
         partition.make_leader(leader_state, partition_epoch=state.partition_epoch)
 
     def stop(self, partition: TopicPartition, *, leader_epoch: int, is_deleted: bool) -> None:
-        """No longer serve it; with ``is_deleted`` it is forgotten, and ``delete`` has to follow."""
+        """Stop serving the partition.
+
+        With ``is_deleted`` it is also removed, and ``delete`` must follow.
+        """
         if partition in self._offline_partitions:
             raise KafkaStorageError(f"the log directory of {partition} is offline")
         known = self._partitions.get(partition)
@@ -324,22 +337,29 @@ class ReplicaManager:
     def drop_if_reassigned(
         self, partition: TopicPartition, topic_id: Uuid | None, state: UpdateMetadataPartitionState
     ) -> None:
-        """Whoever was away, and not told to stop, leaves it to those who have it in a later epoch.
+        """Drop a replica that was reassigned while this broker was disconnected.
 
-        So does one whose topic was deleted meanwhile, and made again: epochs of two topics cannot
-        be compared.  The log is kept: ``stop`` may follow, which deletes it, or this broker get it
-        back.
+        Also drop a replica whose topic was deleted and re-created meanwhile, because leader epochs
+        of two topics cannot be compared.  The log is kept: a StopReplica request may follow and
+        delete it, or the partition may be assigned to this broker again.
         """
         known = self._partitions.get(partition)
         if known is None:
             return
         if _has_other_topic_id(known, topic_id):
-            log.warning("%s, with the id %s, is of a topic that is gone", partition, known.topic_id)
+            log.warning(
+                "Dropping partition %s with topic id %s: its topic was deleted",
+                partition,
+                known.topic_id,
+            )
             self._drop(known, NotLeaderOrFollower(f"{partition} belongs to another topic id now"))
         elif self.broker_id not in state.replicas and state.leader_epoch > known.leader_epoch:
-            log.info("%s has been given to brokers %s", partition, state.replicas)
+            log.info(
+                "Dropping partition %s: it was reassigned to brokers %s", partition, state.replicas
+            )
             self._drop(
-                known, NotLeaderOrFollower(f"{partition} is no longer on broker {self.broker_id}")
+                known,
+                NotLeaderOrFollower(f"{partition} is no longer on broker {self.broker_id}"),
             )
 
     def _drop(self, partition: Partition, error: NotLeaderOrFollower) -> None:
@@ -351,9 +371,9 @@ class ReplicaManager:
     async def delete(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError]:
-        """Delete the logs of partitions that have been stopped; which could not be, and why.
+        """Delete the logs of stopped partitions; return the errors by partition.
 
-        They are out of the way when this returns; their files go later.
+        On return the directories are renamed; their files are deleted later.
         """
         errors: dict[TopicPartition, KafkaError] = {}
         time_slice = TimeSlice()
@@ -369,10 +389,10 @@ class ReplicaManager:
         await self._log_maintenance.rename_deleted_logs()
         return errors
 
-    # What the disk says
+    # Disk events
 
     def handle_log_dir_failure(self, directory: LogDirectory) -> None:
-        """Its partitions are offline from here on."""
+        """Take all partitions of the directory offline."""
         offline = [partition for partition in self if partition.hosted_log.directory is directory]
         for partition in offline:
             key = partition.topic_partition
@@ -381,31 +401,35 @@ class ReplicaManager:
             self._stop_fetching(key)
             partition.stop(KafkaStorageError(f"the log directory of {key} is offline"))
             self._notify_leadership(partition)
-        log.error("%s has failed: %d partitions are offline", directory.path, len(offline))
+        log.error(
+            "Stopping serving replicas in dir %s: %d partition(s) are offline",
+            directory.path,
+            len(offline),
+        )
 
     def on_log_replaced(self, partition: TopicPartition, hosted_log: HostedLog) -> None:
-        """Its log is another now: moved to another directory, or opened again."""
+        """Use the new log of a partition, which was moved or opened again."""
         known = self._partitions.get(partition)
         if known is not None:
             known.set_log(hosted_log)
             known.notify_watchers()
 
     def notify_watchers(self, partition: TopicPartition) -> None:
-        """Whoever waits for something in it looks again."""
+        """Notify the delayed fetches of a partition."""
         known = self._partitions.get(partition)
         if known is not None:
             known.notify_watchers()
 
-    # Syncing
+    # Flushing
 
     def _schedule_flush(self, partition: Partition) -> None:
-        """Unless one is under way, at whose end the partition looks whether it needs another."""
+        """Start a flush unless one is running; at its end the partition checks for another."""
         task = partition.hosted_log.flush_task(now_ms=self._now_ms())
         if task is not None:
             self._start_task(self._flush(partition, task), "flush")
 
     async def _flush(self, partition: Partition, task: DiskTask) -> None:
-        """Those who wait share it; what was appended meanwhile is in the next."""
+        """Flush for all present waiters; records appended meanwhile need the next flush."""
         try:
             await self._log_maintenance.execute(task)
         except KafkaError as error:
@@ -413,5 +437,5 @@ class ReplicaManager:
 
 
 def _has_other_topic_id(partition: Partition, topic_id: Uuid | None) -> bool:
-    """Of the same name; not if either is not known by an id."""
+    """Whether the ids differ; False if either id is unknown."""
     return topic_id is not None and partition.topic_id not in (None, topic_id)

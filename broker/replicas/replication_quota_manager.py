@@ -1,7 +1,9 @@
-"""How fast may replicas be copied that are not in sync anyway?  (KIP-73)
+"""Replication throttles: limits the rate of copying replicas that are not in sync (KIP-73).
 
-An operator who moves partitions sets a rate for what brokers send, another for what they fetch, and
-names the replicas in the configuration of their topic:
+Kafka: ReplicationQuotaManager.
+
+An operator who reassigns partitions sets one rate for sending and one for fetching, and lists the
+throttled replicas in the topic config:
 
     leader.replication.throttled.rate       of all that this broker sends to followers
     leader.replication.throttled.replicas   partition:broker, where the broker is the leader
@@ -9,9 +11,9 @@ names the replicas in the configuration of their topic:
     follower.replication.throttled.replicas partition:broker, where the broker is the follower
     replica.alter.log.dirs.io.max.bytes.per.second   of all copies between log directories
 
-What has been sent counts when it has been: one answer may be too large, and the next ones wait for
-it.  A rate is that of the last windows, at least of one.  Replicas that are in sync are counted and
-never held up: else an idle rate would put them out of sync.
+Bytes are recorded after they were sent.  One response may therefore exceed the rate, and the next
+ones wait.  The rate is measured over the last windows, at least over one.  Replicas that are in
+sync are recorded but never throttled, because a low rate would put them out of sync.
 
 Owner: the event loop.
 """
@@ -33,7 +35,7 @@ ALL_REPLICAS = "*"
 
 
 class RateQuota:
-    """What was copied in the last windows, beside what may be."""
+    """The bytes copied in the last windows, and their limit."""
 
     def __init__(
         self, *, windows: int, window_s: float, now_s: Callable[[], float] = monotonic
@@ -42,7 +44,7 @@ class RateQuota:
         self._window_s = window_s
         self._total_window_s = windows * window_s
         self._now_s = now_s
-        #: Each with the time when it began; the first is the oldest.
+        #: Start time and bytes of each window, oldest first.
         self._windows: deque[tuple[float, int]] = deque()
         self._total_bytes = 0
 
@@ -66,7 +68,7 @@ class RateQuota:
 
     @property
     def throttle_time_s(self) -> float:
-        """For how long it will be exceeded if nothing is copied."""
+        """How long the quota stays exceeded if nothing more is copied."""
         if not self.is_exceeded:
             return 0.0
         now_s, began_s = self._now_s(), self._windows[0][0]
@@ -85,15 +87,15 @@ class RateQuota:
 
 
 class ReplicationQuotaManager:
-    """Of what this broker sends as a leader, or of what it fetches as a follower."""
+    """The throttle of what this broker sends as a leader, or fetches as a follower."""
 
     def __init__(self, rate: RateQuota) -> None:
         self.rate = rate
-        #: Of each topic that has any, the numbers of throttled partitions; None are all.
+        #: The throttled partitions by topic; None means all.
         self._throttled_partitions: dict[str, frozenset[int] | None] = {}
 
     def configure(self, topic: str, replicas: tuple[str, ...], *, broker_id: int) -> None:
-        """``replicas`` are ``partition:broker``, or ``*`` alone."""
+        """``replicas`` are ``partition:broker`` entries, or ``*`` alone."""
         self._throttled_partitions.pop(topic, None)
         if ALL_REPLICAS in replicas:
             self._throttled_partitions[topic] = None
@@ -110,11 +112,11 @@ class ReplicationQuotaManager:
 
     @property
     def is_quota_exceeded(self) -> bool:
-        """Whether anybody is held up now."""
+        """Whether any partition is throttled now."""
         return bool(self._throttled_partitions) and self.rate.is_exceeded
 
     def should_throttle(self, partition: TopicPartition) -> bool:
-        """Now; whoever is in sync does not ask."""
+        """Whether to throttle now; callers do not call this for in-sync replicas."""
         return (
             bool(self._throttled_partitions)
             and self.is_throttled(partition)
@@ -127,7 +129,7 @@ class ReplicationQuotaManager:
 
 
 class ReplicationQuotaManagers:
-    """An observer of topics' settings, and of the rates."""
+    """All replication throttles; an observer of topic settings and of the rates."""
 
     def __init__(self, broker_id: int, settings: ReplicationSettings) -> None:
         self._broker_id = broker_id
@@ -141,7 +143,7 @@ class ReplicationQuotaManagers:
 
     @classmethod
     def from_dynamic_settings(cls, settings: DynamicSettings, *, broker_id: int) -> Self:
-        """As they are, and whenever they change."""
+        """Create the throttles from the current settings and keep them up to date."""
         quota_managers = cls(broker_id, settings.current.replication)
         quota_managers.update_quotas(settings.current.quotas)
         for topic, topic_settings in settings.topics.items():
@@ -162,4 +164,4 @@ class ReplicationQuotaManagers:
         self.follower.configure(topic, followers, broker_id=self._broker_id)
 
     def configure_defaults(self, defaults: TopicSettings) -> None:
-        """No server has replicas to name."""
+        """Defaults of topics contain no throttled replicas."""

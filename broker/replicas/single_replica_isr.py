@@ -1,11 +1,11 @@
-"""In-sync replicas of a broker that has no other beside it: nobody lags, and nothing is proposed.
+"""The ISR manager of a broker without other brokers: no follower lags, nothing is proposed.
 
 Owner: none; immutable, any thread.
 """
 
 
 class SingleReplicaIsr:
-    """Has the face of InSyncReplicas."""
+    """Has the interface of AlterPartitionManager."""
 
     lag_max_ms = 0
 

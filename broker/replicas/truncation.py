@@ -1,9 +1,13 @@
-"""Where does a follower cut its log, when its leader says that the two have parted?  (KIP-595)
+"""The truncation offset of a follower whose log has diverged from its leader's (KIP-595).
 
-The leader answers a fetch with the largest epoch that it has up to the follower's last one, and
-where that ends in its log.  If the follower has records of that epoch, the logs are the same up to
-where the shorter of the two ends it.  If it has not, it can only go back to the end of its own
-epoch before, and has to ask again.
+Kafka: AbstractFetcherThread.truncateOnFetchResponse, truncateToEpochEndOffsets and
+getOffsetTruncationState.  log_truncator.py runs the truncation, storage/log_truncation.py changes
+the files.
+
+The leader's fetch response contains the largest epoch that the leader has up to the follower's last
+epoch, and the end offset of that epoch in the leader's log.  If the follower has records of that
+epoch, both logs are equal up to the lower of the two end offsets.  If it has none, the follower
+truncates to the end of its own preceding epoch and fetches again.
 
 Owner: none; pure.
 """
@@ -15,14 +19,14 @@ from odradek.storage.unified_log import UnifiedLog
 
 
 def truncation_offset(log: UnifiedLog, leader_epoch_end: EpochEnd) -> int:
-    """Where the log is to end.  Never beyond what it has, so that asking again comes to an end."""
+    """Return the new log end offset; never above the present one, so the process terminates."""
     if leader_epoch_end == UNDEFINED_EPOCH_END:
         return log.high_watermark
     local_epoch_end = log.leader_epoch_cache.end_offset_for(
         leader_epoch_end.epoch, log_end_offset=log.log_end_offset
     )
     if local_epoch_end == UNDEFINED_EPOCH_END:
-        # It is newer than all epochs here: the logs part where the leader's ends.
+        # The epoch is newer than all local ones: the logs diverge at the end of the leader's epoch.
         return min(leader_epoch_end.end_offset, log.log_end_offset)
     if local_epoch_end.epoch != leader_epoch_end.epoch:
         return min(local_epoch_end.end_offset, log.log_end_offset)

@@ -1,14 +1,17 @@
-"""Exactly-once: producer ids, and the coordinator of transactions.
+"""Transactions: producer ids and the transaction coordinator.
 
-producer_ids.py        ids for producers, no two alike
-transaction_state.py   states, the moves between them, and what is known of a transaction
-decisions.py           what becomes of a transaction: pure, and may refuse
-records.py             what is in the log
-shard.py               one partition of the log: a decision is written, then takes effect
-coordinator.py         what is asked of a transactional id
-markers.py             telling partitions how a transaction has ended, until all of them know
-marker_link.py         markers to one broker
-verification.py        may this producer write to this partition now?
-expiry.py              transactions open for too long, ids that nobody uses
-world.py               time, ids and settings
+Kafka: TransactionCoordinator, TransactionStateManager, TransactionMetadata, ProducerIdManager,
+TransactionMarkerChannelManager and AddPartitionsToTxnManager.
+
+    producer_id_manager.py     generates producer ids from blocks of the controller
+    transaction_state.py       the states of a transactional id, their transitions, the metadata
+    decisions.py               decides the next state, or rejects a request: pure functions
+    records.py                 the records of ``__transaction_state``
+    shard.py                   one partition of ``__transaction_state``: appends and applies
+    coordinator.py             handles the requests for a transactional id
+    marker_channel_manager.py  writes markers to all partitions of a transaction, with retries
+    marker_channel.py          sends markers to one broker
+    add_partitions_to_txn_manager.py  verifies that a partition is in an ongoing transaction
+    expiry.py                  aborts timed-out transactions and removes expired transactional ids
+    context.py                 clock, producer ids, settings and tasks
 """

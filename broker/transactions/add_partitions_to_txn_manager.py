@@ -1,12 +1,15 @@
-"""Is this transaction open, and is this partition in it?  Asked of its coordinator (KIP-890).
+"""Verifies with the coordinator that a partition is in an ongoing transaction (KIP-890).
 
-The leader of a partition asks before the first batch of a transaction is appended there, by an
-AddPartitionsToTxn between brokers: only whether the partition is in the transaction or, for clients
-that leave that to the brokers, to have it added.  A coordinator on this broker is asked by the same
-request as any other, though by no connection (broker/own_client.py).
+Kafka: AddPartitionsToTxnManager.
 
-One request at a time goes to each coordinator.  What is asked meanwhile goes together in the next,
-but of each transactional id one question at a time, as answers tell them apart by nothing else.
+The leader of a partition sends an AddPartitionsToTxn request to the coordinator before it appends
+the first batch of a transaction.  The request only verifies the partition or, for clients that
+leave this to the brokers, adds it.  A coordinator on this broker gets the same request, without a
+connection (broker/loopback_client.py).
+
+Each coordinator has one request in flight.  Verifications that arrive meanwhile are sent together
+in the next request, but only one per transactional id, because the response identifies them only by
+that.
 
 Owner: the event loop.
 """
@@ -42,19 +45,19 @@ from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition, group_by_topic
 from odradek.storage.producer_state.verification_guards import VerificationGuard
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
-#: The first that may answer TRANSACTION_ABORTABLE.
+#: The first version that may return TRANSACTION_ABORTABLE.
 API_VERSION = 5
-#: A transaction that is about to end has ended soon, often within a millisecond: how long to wait
-#: before it is asked again, twice as long each time, and for how long in all.  The upper bounds are
+#: A transaction that is about to end usually ends within a millisecond.  The backoff doubles with
+#: each retry, up to its maximum; the timeout limits all retries.  The maximum and the timeout are
 #: the defaults of Kafka's add.partitions.to.txn.retry.backoff.ms and .max.ms.
 RETRY_BACKOFF_MIN_S, RETRY_BACKOFF_MAX_S = 0.001, 0.02
 RETRY_TIMEOUT_S = 0.1
 
-#: Of partitions in which a transaction would begin.
+#: The guards of partitions in which a transaction would begin.
 VerificationGuards = Mapping[TopicPartition, VerificationGuard]
-#: What stands against each partition; those that are not named are in the transaction.
+#: The errors of partitions; a partition without an error is in the transaction.
 PartitionErrors = Mapping[TopicPartition, ErrorCode]
 VerificationResult = tuple[VerificationGuards, PartitionErrors]
 
@@ -66,11 +69,11 @@ VerifyPartitions = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
-    """What a client expects of the brokers, by the version of its request."""
+    """What a client supports and expects, by the version of its request."""
 
-    #: That its partitions are added to the transaction as it writes to them.
+    #: The brokers add partitions to the transaction when the client writes to them.
     adds_partitions_on_write: bool = False
-    #: TRANSACTION_ABORTABLE; others are told INVALID_TXN_STATE.
+    #: The client knows TRANSACTION_ABORTABLE; other clients get INVALID_TXN_STATE.
     supports_transaction_abortable: bool = False
 
     @classmethod
@@ -85,7 +88,7 @@ class ClientCapabilities:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIdentity:
-    """Whose it is, as its producer says."""
+    """A transaction, as its producer identifies it."""
 
     transactional_id: str
     producer_id: int
@@ -102,18 +105,18 @@ class _VerificationRequest:
         return dict.fromkeys(self.partitions, error)
 
 
-#: A question, and whoever waits for the answer.
+#: A request, and the future of its result.
 _QueuedRequest = tuple[_VerificationRequest, asyncio.Future[PartitionErrors]]
 
 
 class TransactionCoordinatorLookup(Protocol):
-    """Who coordinates which transactional id."""
+    """Maps a transactional id to its coordinator."""
 
     def coordinator(self, key: str, /, *, listener: str) -> Node: ...
 
 
 class AddPartitionsToTxnManager:
-    """Asks for all partitions that this broker leads."""
+    """Verifies the partitions that this broker leads."""
 
     def __init__(
         self,
@@ -123,16 +126,16 @@ class AddPartitionsToTxnManager:
         listener: str,
         start_task: Callable[[Coroutine[Any, Any, Any], str], Awaitable[Any]],
     ) -> None:
-        """``listener`` is the one by which brokers speak to each other."""
+        """``listener`` is the inter-broker listener."""
         self._coordinator_lookup = coordinator_lookup
         self._clients = clients
         self._listener = listener
         self._start_task = start_task
-        #: What waits for coordinators that are being asked.
+        #: The requests that wait, by coordinator with a request in flight.
         self._queues: dict[Node, list[_QueuedRequest]] = {}
 
     def close(self) -> None:
-        """Whoever still waits is told that nobody answered."""
+        """Close the connections; waiting requests fail with NETWORK_EXCEPTION."""
         self._clients.close()
 
     def add_or_verify_transaction(
@@ -141,7 +144,7 @@ class AddPartitionsToTxnManager:
         partitions: Sequence[TopicPartition],
         capabilities: ClientCapabilities,
     ) -> PartitionErrors | Awaitable[PartitionErrors]:
-        """At once, if this broker can tell.  Never raises."""
+        """Return the errors at once if this broker knows them.  Never raises."""
         verification_request = _VerificationRequest(transaction, partitions, capabilities)
         transactional_id = transaction.transactional_id
         try:
@@ -168,7 +171,7 @@ class AddPartitionsToTxnManager:
                 batch, self._queues[node] = _split_by_transactional_id(self._queues[node])
                 await self._send(batch, node)
         finally:
-            # Nobody waits for ever, whatever happens here.
+            # Complete the futures even if this task fails.
             _fail_all([*batch, *self._queues.pop(node)], ErrorCode.NETWORK_EXCEPTION)
 
     async def _send(self, queued: Sequence[_QueuedRequest], node: Node) -> None:
@@ -178,7 +181,7 @@ class AddPartitionsToTxnManager:
                 _request(verification_requests), version=API_VERSION
             )
         except (OSError, DecodeError) as error:
-            log.warning("Broker %d did not say which transactions are open: %s", node.id, error)
+            log.warning("AddPartitionsToTxn request failed for broker %d: %s", node.id, error)
             _fail_all(queued, ErrorCode.NETWORK_EXCEPTION)
             return
         for (_, future), errors in zip(
@@ -196,9 +199,10 @@ class AddPartitionsToTxnManager:
         if isinstance(response, Message):
             (errors,) = _partition_errors([verification_request], response)
             return errors
-        # A task, since whoever has asked may have gone before the answer is there.
+        # A task, because the caller may be gone before the response arrives.
         return self._start_task(
-            _await_partition_errors(verification_request, response), "transactions verified here"
+            _await_partition_errors(verification_request, response),
+            "transaction verification on this broker",
         )
 
 
@@ -212,9 +216,9 @@ async def _await_partition_errors(
 def verify_with_retries(
     start_verification: StartVerification, verify_partitions: VerifyPartitions
 ) -> VerificationResult | Callable[[], Awaitable[VerificationResult]]:
-    """The guards that ``begin`` gave last, and what was said of their partitions.
+    """Return the guards that ``start_verification`` returned last, and their partitions' errors.
 
-    Known at once, if this broker can tell, else by what is to be called and awaited.
+    If the result is not known at once, return a function to call and await.
     """
     guards = start_verification()
     if not guards:
@@ -233,11 +237,12 @@ async def _verify_with_retries_async(
     guards: VerificationGuards,
     result: PartitionErrors | Awaitable[PartitionErrors],
 ) -> VerificationResult:
-    """``answer`` is about the transaction that ``guards`` are of.
+    """``result`` is about the transaction for which ``guards`` were created.
 
-    It is asked again, though not for long, while the producer's last transaction is about to end.
-    The marker that ends it takes guards away.  So each question has guards of its own, and if a
-    marker came between the question and the answer, the answer may be about what was before it.
+    The request is retried for a short time while the producer's last transaction is about to end.
+    The marker that ends it removes the guards.  So each request has its own guards.  If a marker
+    arrived between the request and the response, the response may be about the transaction before
+    the marker, and the request is sent once more.
     """
     loop = asyncio.get_running_loop()
     deadline, backoff_s, is_second_result = (
@@ -262,7 +267,7 @@ async def _verify_with_retries_async(
 def _split_by_transactional_id(
     queued: Sequence[_QueuedRequest],
 ) -> tuple[list[_QueuedRequest], list[_QueuedRequest]]:
-    """Those that go together now, and those that come after them."""
+    """Return the first request of each transactional id, and the remaining requests."""
     first: dict[str, _QueuedRequest] = {}
     for each in queued:
         first.setdefault(each[0].transaction.transactional_id, each)
@@ -295,18 +300,18 @@ def _fail_all(queued: Sequence[_QueuedRequest], error: ErrorCode) -> None:
 
 
 def _complete_future(future: asyncio.Future[PartitionErrors], errors: PartitionErrors) -> None:
-    if not future.done():  # whoever asked may have gone
+    if not future.done():  # the caller may be gone
         future.set_result(errors)
 
 
 def _partition_errors(
     verification_requests: Iterable[_VerificationRequest], response: Message
 ) -> Iterator[PartitionErrors]:
-    """For each question."""
+    """Yield the errors of each request."""
     assert isinstance(response, AddPartitionsToTxnResponse), response
     error = ErrorCode.for_code(response.error_code)
     if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # That a broker may not ask is nothing that its clients know of.
+        # Clients do not know that a broker may lack the authorization to verify.
         error = ErrorCode.INVALID_TXN_STATE
     if error is not ErrorCode.NONE:
         yield from (
@@ -331,11 +336,11 @@ def _map_partition_errors(
 ) -> PartitionErrors:
     errors = {}
     for partition in verification_request.partitions:
-        # One that was not answered is not known to be in the transaction.
+        # A partition without a result is not known to be in the transaction.
         code = error_codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR.code)
         error = ErrorCode.for_code(code)
         if error is ErrorCode.PRODUCER_FENCED:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH  # which producers expect here
+            error = ErrorCode.INVALID_PRODUCER_EPOCH  # the error that producers expect here
         elif (
             error is ErrorCode.TRANSACTION_ABORTABLE
             and not verification_request.capabilities.supports_transaction_abortable

@@ -1,4 +1,4 @@
-"""What transactions need of the world: time, ids, settings.  Tests have a world of their own.
+"""The dependencies of transactions: clock, producer ids, settings and tasks.  Tests replace them.
 
 Owner: the event loop.
 """
@@ -13,7 +13,7 @@ from odradek.broker.settings.transactions import TransactionSettings
 
 
 class ProducerIdGenerator(Protocol):
-    """Where ids come from."""
+    """Generates producer ids."""
 
     def generate_producer_id_nowait(self) -> int | None: ...
 
@@ -25,11 +25,11 @@ class TransactionContext:
     """Shared by all transactions of a broker."""
 
     settings: TransactionSettings
-    #: The system's clock, for what is written down.
+    #: The system clock, for timestamps in records.
     now_ms: Callable[[], int]
     producer_id_manager: ProducerIdGenerator
-    #: The ``transaction.version`` that the cluster has agreed on.
+    #: The finalized ``transaction.version`` of the cluster.
     transaction_version: Callable[[], int]
-    #: Starts a task.
+    #: Starts a task with a name.
     start_task: Callable[[Coroutine[Any, Any, None], str], object]
     sleep: Callable[[float], Awaitable[None]]

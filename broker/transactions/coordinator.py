@@ -1,7 +1,9 @@
-"""The coordinator of transactions: its shards, and what is asked of a transactional id.
+"""The transaction coordinator: its shards, and the requests for a transactional id.
 
-Every step is decided (decisions.py), written (shard.py), and has taken effect before it is
-answered.  Markers follow an end on their own (markers.py).
+Kafka: TransactionCoordinator.
+
+Every transition is decided (decisions.py), appended (shard.py) and applied before the response is
+sent.  The markers of a transaction that ends are sent later (marker_channel_manager.py).
 
 Owner: the event loop.
 """
@@ -49,10 +51,10 @@ from odradek.protocol.errors import (
 )
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
 Result = TypeVar("Result")
-#: What has to be waited for, once it is called.
+#: A function to call and await for the result.
 Deferred = Callable[[], Awaitable[Result]]
 
 NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
@@ -84,17 +86,20 @@ class TransactionCoordinator:
         return iter(self.runtime)
 
     def shard(self, transactional_id: str) -> TransactionStateShard:
-        """Raises what whoever asks is told if it is not here."""
+        """Raises the error for the client if this broker does not coordinate the id."""
         if not transactional_id:
-            raise InvalidRequest("an empty transactional id")
+            raise InvalidRequest("transactional id must not be empty")
         return self.runtime.shard(self.lookup.known_partition_for(transactional_id))
 
-    # What need not wait is answered in the same call; else ``Later`` is to be called and awaited.
+    # These methods return the result if it is known at once, else a ``Deferred``.
 
     def init_producer_id(
         self, transactional_id: str, expected: ProducerIdAndEpoch | None, *, timeout_ms: int
     ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
-        """Who speaks for the id from now on; ``expected`` is who did, as the client has it."""
+        """Return the new producer of the id; ``expected`` is the current one that the client knows.
+
+        The producers before it are fenced.
+        """
         if not 0 < timeout_ms <= self.context.settings.max_timeout_ms:
             raise InvalidTransactionTimeout(
                 f"transaction.timeout.ms={timeout_ms}: must be positive and at most"
@@ -115,7 +120,7 @@ class TransactionCoordinator:
         txn = shard.transactions.get(transactional_id)
         if txn is None:
             if new_producer_id is None:
-                raise ConcurrentTransactions("it has just expired")
+                raise ConcurrentTransactions("the transactional id has just expired")
             txn = TransactionMetadata(transactional_id, new_producer_id, timeout_ms, now_ms)
         check_can_init(
             txn, expected, has_pending_transition=shard.has_pending_transition(transactional_id)
@@ -129,7 +134,7 @@ class TransactionCoordinator:
             txn, expected, timeout_ms=timeout_ms, now_ms=now_ms, new_producer_id=new_producer_id
         )
         pending_append = shard.write(record)
-        log.info("%r has %s from now on", transactional_id, record.producer)
+        log.info("Initialized transactionalId %r with %s", transactional_id, record.producer)
         return (
             record.producer
             if pending_append is None
@@ -144,7 +149,7 @@ class TransactionCoordinator:
         *,
         client_transaction_version: int,
     ) -> PendingAppend | None:
-        """The partitions are in the transaction of the producer, which begins with them."""
+        """Add partitions to the transaction of the producer; the first ones begin it."""
         shard = self.shard(transactional_id)
         record = decide_add_partitions(
             shard.transactions.get(transactional_id),
@@ -162,7 +167,10 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Which of them are in the transaction; raises what is said of all."""
+        """Return an error for each partition that is not in the transaction, else None.
+
+        Raises an error that concerns all partitions.
+        """
         shard = self.shard(transactional_id)
         txn = check_can_verify(shard.transactions.get(transactional_id), producer)
         return {
@@ -172,7 +180,7 @@ class TransactionCoordinator:
     def end_transaction(
         self, transactional_id: str, request: EndTransactionRequest
     ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
-        """Who speaks for the id from now on, if every transaction has an epoch of its own."""
+        """Return the producer of the next transaction, if each transaction has its own epoch."""
         txn = self.shard(transactional_id).transactions.get(transactional_id)
         is_needed = txn is not None and txn.is_epoch_exhausted and request.bumps_epoch
         return self._with_producer_id(
@@ -207,7 +215,7 @@ class TransactionCoordinator:
         *,
         is_needed: bool,
     ) -> ProducerIdAndEpoch | Deferred[ProducerIdAndEpoch]:
-        """Give it a new producer id, which the controller may have to be asked for."""
+        """Call ``action``, with a new id if needed; the controller may have to allocate one."""
         new_id = (
             self.context.producer_id_manager.generate_producer_id_nowait() if is_needed else None
         )
@@ -228,7 +236,7 @@ class TransactionCoordinator:
         await remove_expired_transactional_ids(self.runtime)
 
     async def close(self) -> None:
-        """Nothing is begun any more."""
+        """Unload all shards and close the connections to other brokers."""
         self.runtime.close()
         self._marker_channel_manager.close()
 
@@ -242,4 +250,4 @@ async def _wait_and_return(
 
 async def _wait_and_raise_concurrent(pending_append: PendingAppend | None) -> ProducerIdAndEpoch:
     await wait_for_append(pending_append)
-    raise ConcurrentTransactions("what was open is being aborted")
+    raise ConcurrentTransactions("the open transaction is being aborted")

@@ -1,14 +1,15 @@
-"""What becomes of a transaction: pure decisions, each of which may refuse.
+"""Decides the transitions of a transaction.  The functions are pure, and may reject the request.
 
-    decide_*(transaction, request) -> the transaction as it is to be written; None: as it is
+    decide_*(transaction, request) -> the metadata to write, or None if nothing changes
 
-The answers are Kafka's, and depend on what the client speaks.  Before transactions had epochs of
-their own (``transaction.version`` below 2), a producer keeps its epoch, and whoever ends again what
-is at its end is answered as before.  From 2 on every end begins the next epoch (KIP-890), so that
-nothing delayed gets into a later transaction; whoever asks again is known by the epoch before.
+The results are Kafka's, and depend on the ``transaction.version`` of the client.  Below version 2 a
+producer keeps its epoch, and a repeated request to end a transaction gets the same result again.
+From version 2 on every end of a transaction bumps the epoch (KIP-890), so that no delayed batch
+gets into a later transaction.  A retry is recognised by the previous epoch.
 
-``is_pending`` says that a step of the same id is being written.  Who speaks version 2 is told so,
-or that markers are being written, before anything else: they may know the id that comes after it.
+``has_pending_transition`` says that another transition of the same id is being written.  Clients of
+version 2 get CONCURRENT_TRANSACTIONS for this, and while markers are being written, before any
+other check: they may already know the producer id that comes next.
 
 Owner: none; immutable, any thread.
 """
@@ -45,7 +46,7 @@ class EndTransactionRequest(NamedTuple):
 
     producer: ProducerIdAndEpoch
     is_commit: bool
-    #: The ``transaction.version`` that the client speaks.
+    #: The ``transaction.version`` of the client.
     client_transaction_version: int
 
     @property
@@ -53,7 +54,7 @@ class EndTransactionRequest(NamedTuple):
         return self.client_transaction_version >= TV_2
 
 
-# A producer begins
+# Initialization of a producer
 
 
 def decide_init(
@@ -64,8 +65,10 @@ def decide_init(
     now_ms: int,
     new_producer_id: int | None,
 ) -> TransactionMetadata:
-    """The next epoch, or ``new_id`` where there is none.  An open transaction is in the way: the
-    caller fences it first."""
+    """Bump the epoch, or use ``new_producer_id`` if the epochs are exhausted.
+
+    The caller has to fence an open transaction first.
+    """
     check_can_init(txn, expected)
     changes: dict[str, Any] = {
         "timeout_ms": timeout_ms,
@@ -75,7 +78,7 @@ def decide_init(
     }
     if txn.is_epoch_exhausted and (expected is None or expected.epoch == txn.producer_epoch):
         if new_producer_id is None:
-            raise ConcurrentTransactions("another step has just used up the epochs")
+            raise ConcurrentTransactions("another request has just exhausted the epochs")
         last_epoch = NO_PRODUCER_EPOCH if expected is None else txn.producer_epoch
         return txn.prepare_transition_to(
             TransactionState.EMPTY,
@@ -96,13 +99,13 @@ def check_can_init(
     *,
     has_pending_transition: bool = False,
 ) -> None:
-    """Refuse while markers are being written, and whoever has been fenced (KIP-360)."""
+    """Reject a request while markers are being written, or of a fenced producer (KIP-360)."""
     if has_pending_transition:
         raise ConcurrentTransactions()
     if expected is not None and not _is_valid_producer_id(txn, expected):
         raise ProducerFenced(f"{expected} is not the current producer {txn.producer}")
     if txn.state in PREPARED:
-        raise ConcurrentTransactions("the last transaction is still being ended")
+        raise ConcurrentTransactions("the last transaction is not complete yet")
     _check_not_transient(txn)
 
 
@@ -115,7 +118,7 @@ def _is_valid_producer_id(txn: TransactionMetadata, expected: ProducerIdAndEpoch
 
 
 def _next_epoch(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> tuple[int, int]:
-    """And the last one, by which the producer may ask again, if it said who it was."""
+    """Return the next epoch, and the last one if the producer may use it to retry."""
     current = txn.producer_epoch
     if expected is None:
         return current + 1, NO_PRODUCER_EPOCH
@@ -129,7 +132,7 @@ def _next_epoch(txn: TransactionMetadata, expected: ProducerIdAndEpoch | None) -
 def decide_fence(
     txn: TransactionMetadata, *, transaction_version: int, now_ms: int
 ) -> TransactionMetadata:
-    """Abort what is open, in an epoch that its producer does not have."""
+    """Abort the open transaction, in an epoch that its producer does not have."""
     fenced = txn.prepare_transition_to(
         TransactionState.PREPARE_EPOCH_FENCE,
         producer_epoch=min(txn.producer_epoch + 1, MAX_PRODUCER_EPOCH),
@@ -144,7 +147,7 @@ def decide_fence(
     )
 
 
-# A transaction gets partitions
+# Partitions of a transaction
 
 
 def decide_add_partitions(
@@ -182,7 +185,7 @@ def decide_add_partitions(
 def check_can_verify(
     txn: TransactionMetadata | None, producer: ProducerIdAndEpoch
 ) -> TransactionMetadata:
-    """Whether a partition may ask which partitions are in the transaction, and is told."""
+    """Return the transaction whose partitions a broker may verify."""
     txn = _check_producer_id_mapping(txn, producer)
     if producer.epoch != txn.producer_epoch:
         raise ProducerFenced(
@@ -193,7 +196,7 @@ def check_can_verify(
     return txn
 
 
-# A transaction ends
+# End of a transaction
 
 
 def decide_end(
@@ -204,7 +207,7 @@ def decide_end(
     new_producer_id: int | None,
     has_pending_transition: bool = False,
 ) -> TransactionMetadata | None:
-    """None: it has ended so already."""
+    """Return None if the transaction has already ended as requested."""
     if request.bumps_epoch:
         return _decide_end_with_epoch_bump(
             txn, request, now_ms, new_producer_id, has_pending_transition
@@ -256,8 +259,8 @@ def _decide_end_with_epoch_bump(
     _check_not_transient(txn)
     if is_valid_retry and txn.state is _complete_state(request):
         return None
-    # What was never begun may be aborted, since a producer cannot know whether it has: its records
-    # add partitions (KIP-890).  But what is asked again has had another end than it asks for now.
+    # A transaction that was never begun may be aborted: its records add the partitions, so the
+    # producer cannot know whether it has begun (KIP-890).  A retry must not change the outcome.
     may_end = txn.state is TransactionState.ONGOING or not (request.is_commit or is_valid_retry)
     if not may_end:
         raise InvalidTxnState(
@@ -267,13 +270,13 @@ def _decide_end_with_epoch_bump(
 
 
 def _is_retry(txn: TransactionMetadata, producer: ProducerIdAndEpoch) -> bool:
-    """By the epoch before: the last answer was lost.
+    """Return whether the producer has the previous epoch because the last response was lost.
 
-    Only an end that began an epoch is asked for by the one before it.  Where the last was of an
-    older version, that is the epoch of somebody whom the present producer has fenced.
+    Only an end that bumped the epoch may be repeated with the epoch before it.  If the last end was
+    requested in an older version, that epoch belongs to a producer that the current one has fenced.
 
-    Where a log without room for it, or Kafka's, has lost the id that was to come next, the last
-    epoch is left, and no producer gets that: it is fenced, and begins with a new id.
+    A value of version 0 in the log, or a Kafka broker, loses the next producer id.  Then the last
+    possible epoch remains, which no producer gets: the producer is fenced and begins with a new id.
     """
     if txn.client_transaction_version < TV_2:
         return False
@@ -290,7 +293,7 @@ def _prepare_commit_or_abort(
     new_producer_id: int | None,
 ) -> TransactionMetadata:
     if txn.is_epoch_exhausted and new_producer_id is None:
-        raise ConcurrentTransactions("another step has just used up the epochs")
+        raise ConcurrentTransactions("another request has just exhausted the epochs")
     return txn.prepare_transition_to(
         _prepare_state(request),
         producer_epoch=min(txn.producer_epoch + 1, MAX_PRODUCER_EPOCH),
@@ -303,7 +306,7 @@ def _prepare_commit_or_abort(
 
 
 def decide_complete(txn: TransactionMetadata, *, now_ms: int) -> TransactionMetadata:
-    """Every partition has its marker."""
+    """Complete the transaction: every partition has its marker."""
     state = TransactionState.COMPLETE_COMMIT if txn.is_commit else TransactionState.COMPLETE_ABORT
     rotated: dict[str, int] = {}
     if txn.next_producer_id != NO_PRODUCER_ID:
@@ -317,7 +320,7 @@ def decide_complete(txn: TransactionMetadata, *, now_ms: int) -> TransactionMeta
     )
 
 
-# Time passes
+# Timeout and expiration
 
 
 def is_timed_out(txn: TransactionMetadata, *, now_ms: int) -> bool:
@@ -328,7 +331,7 @@ def is_expired(txn: TransactionMetadata, *, expiration_ms: int, now_ms: int) -> 
     return txn.state in COMPLETED_OR_EMPTY and txn.updated_ms <= now_ms - expiration_ms
 
 
-# What they have in common
+# Shared checks
 
 
 def _check_producer_id_mapping(
@@ -342,7 +345,7 @@ def _check_producer_id_mapping(
 
 
 def _check_not_transient(txn: TransactionMetadata) -> None:
-    """States that are passed through are in no log that we or Kafka wrote."""
+    """Reject transient states, which neither this broker nor Kafka writes to the log."""
     if txn.state in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         raise KafkaError(f"unexpected transient state in the log: {txn}")
 

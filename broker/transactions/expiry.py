@@ -1,4 +1,4 @@
-"""What time does to transactions: those open for too long are aborted, unused ids are forgotten.
+"""Aborts transactions that have timed out, and removes expired transactional ids.
 
 Owner: the event loop.
 """
@@ -15,16 +15,16 @@ from odradek.broker.transactions.shard import TransactionStateShard, wait_for_ap
 from odradek.broker.transactions.transaction_state import TransactionMetadata
 from odradek.protocol.errors import KafkaError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
-#: So many tombstones are written at once, or fewer, if ids are long.
+#: The maximum number of tombstones in a batch; there are fewer if the ids are long.
 _MAX_TOMBSTONES_PER_BATCH = 1000
-#: What a batch has beside its keys, and a record beside its key: no more than this.
+#: Upper bounds: of a batch without its records, and of a record without its key.
 _BATCH_OVERHEAD_BYTES, _RECORD_OVERHEAD_BYTES = 100, 40
 
 
 async def abort_timed_out_transactions(shards: Iterable[TransactionStateShard]) -> None:
-    """Their producers are heard no more."""
+    """Abort the transactions that are open for longer than their timeout."""
     time_slice = TimeSlice()
     for shard in shards:
         for txn in [*shard.transactions.values()]:
@@ -35,12 +35,12 @@ async def abort_timed_out_transactions(shards: Iterable[TransactionStateShard]) 
 
 
 def _abort(shard: TransactionStateShard, txn: TransactionMetadata) -> None:
-    """One that cannot be replicated must not keep the others waiting."""
+    """Do not wait: an abort that cannot be replicated must not delay the others."""
     context, transactional_id = shard.context, txn.transactional_id
     if shard.transactions.get(transactional_id) is not txn or shard.has_pending_transition(
         transactional_id
     ):
-        return  # something has happened to it since
+        return  # the transaction has changed since it was checked
     record = decide_fence(
         txn, transaction_version=context.transaction_version(), now_ms=context.now_ms()
     )
@@ -58,13 +58,22 @@ def _abort(shard: TransactionStateShard, txn: TransactionMetadata) -> None:
 def _log_abort(txn: TransactionMetadata, error: KafkaError | None) -> None:
     transactional_id = txn.transactional_id
     if error is not None:
-        log.warning("%r has been open for too long, and still is: %s", transactional_id, error)
+        log.warning(
+            "Failed to roll back timed-out transaction for transactionalId %r: %s",
+            transactional_id,
+            error,
+        )
     else:
-        log.info("%r has been open for %d ms: aborted", transactional_id, txn.timeout_ms)
+        log.info(
+            "Completed rollback of ongoing transaction for transactionalId %r due to timeout"
+            " (%d ms)",
+            transactional_id,
+            txn.timeout_ms,
+        )
 
 
 async def remove_expired_transactional_ids(shards: Iterable[TransactionStateShard]) -> None:
-    """What cannot be written now is tried again the next time."""
+    """Write tombstones for expired ids; the next run retries what cannot be written now."""
     time_slice = TimeSlice()
     for shard in shards:
         expired = []
@@ -80,7 +89,7 @@ async def remove_expired_transactional_ids(shards: Iterable[TransactionStateShar
 def _tombstone_batches(
     expired: Iterable[TransactionMetadata], *, max_bytes: int
 ) -> Iterator[list[TransactionMetadata]]:
-    """An id that is too long for any batch has one of its own, which keeps no other from going."""
+    """Yield batches; an id that is too long for any batch gets its own and delays no other id."""
     batch: list[TransactionMetadata] = []
     size_bytes = _BATCH_OVERHEAD_BYTES
     for txn in expired:
@@ -109,9 +118,11 @@ async def _write_tombstones(
     try:
         await wait_for_append(shard.write_tombstones(still_expired))
     except KafkaError as error:
-        log.warning("%d transactional ids have expired, but stay: %s", len(still_expired), error)
+        log.warning(
+            "Failed to remove %d expired transactional id(s): %s", len(still_expired), error
+        )
     else:
-        log.info("%d transactional ids have expired", len(still_expired))
+        log.info("Removed %d expired transactional id(s)", len(still_expired))
 
 
 def _is_expired(shard: TransactionStateShard, txn: TransactionMetadata) -> bool:

@@ -1,6 +1,9 @@
-"""Markers to one broker: those that come while a request is under way go with the next.
+"""Sends transaction markers to one broker.
 
-Those to this broker itself go at once.
+Kafka: TxnMarkerQueue.
+
+Markers that arrive while a request is in flight are sent in the next request.  Markers for this
+broker are written at once.
 
 Owner: the event loop.
 """
@@ -21,21 +24,21 @@ from odradek.protocol.errors import DecodeError
 from odradek.protocol.schema import Message
 from odradek.protocol.types import TopicPartition
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
 Marker = WriteTxnMarkersRequest.Marker
-#: By partition; one that is not there was not reached.
+#: By partition; a partition that was not reached is missing.
 PartitionErrorCodes = Mapping[TopicPartition, int]
 
 _QueuedMarker = tuple[Marker, asyncio.Future[PartitionErrorCodes]]
 
 API_VERSION = 1
-#: In one request: whoever waits for them goes on in one turn when it is answered.
+#: All callers that wait for the markers of a request continue in the same time slice.
 MAX_MARKERS_PER_REQUEST = INLINE_ENTRIES_MAX
 
 
 class Clients(Protocol):
-    """Of all brokers."""
+    """The clients of all brokers."""
 
     def client_for(self, node: Node, /) -> Client: ...
 
@@ -43,7 +46,7 @@ class Clients(Protocol):
 
 
 class MarkerChannels:
-    """One for each broker."""
+    """One channel for each broker."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class MarkerChannels:
     def write(
         self, node: Node, marker: Marker
     ) -> PartitionErrorCodes | Awaitable[PartitionErrorCodes]:
-        """What the broker says of each partition of the marker."""
+        """Return the error code of each partition of the marker."""
         client = self._clients.client_for(node)
         if isinstance(client, LoopbackClient):
             return self._write_locally(client, marker)
@@ -77,14 +80,14 @@ class MarkerChannels:
             return {}
         if isinstance(response, Message):
             return _single_marker_error_codes(response)
-        return self._start_task(_await_error_codes(response), "markers of our own")
+        return self._start_task(_await_error_codes(response), "markers on this broker")
 
     def close(self) -> None:
         self._clients.close()
 
 
 class MarkerChannel:
-    """Knows the broker as it was last told of it."""
+    """The markers for one broker.  The node of the last marker gives its address."""
 
     def __init__(
         self, clients: Clients, start_task: Callable[[Coroutine[Any, Any, None], str], object]
@@ -108,7 +111,7 @@ class MarkerChannel:
             while self._queue:
                 await self._send()
         finally:
-            # Nobody waits for ever, whatever happens here.
+            # Complete the futures even if this task fails.
             self._is_sending = False
             unsent, self._queue = self._queue, []
             _complete_markers(unsent, {})
@@ -122,7 +125,7 @@ class MarkerChannel:
         try:
             codes = await self._write_markers([marker for marker, _ in batch])
         except (OSError, DecodeError) as error:
-            log.warning("Markers do not reach broker %d: %s", self._node.id, error)
+            log.warning("WriteTxnMarkers request failed for broker %d: %s", self._node.id, error)
         finally:
             _complete_markers(batch, codes)
 
@@ -142,7 +145,7 @@ def _single_marker_error_codes(response: Message) -> PartitionErrorCodes:
 
 
 def _error_codes_by_producer_id(response: Message) -> Mapping[int, PartitionErrorCodes]:
-    """By the producer's id: at any time it has one transaction at most."""
+    """Group by producer id: a producer has at most one transaction at a time."""
     assert isinstance(response, WriteTxnMarkersResponse)
     codes: dict[int, dict[TopicPartition, int]] = {}
     for marker in response.markers:
@@ -159,5 +162,5 @@ def _complete_markers(
     queued: Iterable[_QueuedMarker], error_codes: Mapping[int, PartitionErrorCodes]
 ) -> None:
     for marker, future in queued:
-        if not future.done():  # whoever waits may have gone
+        if not future.done():  # the caller may be gone
             future.set_result(error_codes.get(marker.producer_id, {}))

@@ -1,15 +1,17 @@
-"""Markers: what tells the partitions of a transaction how it has ended.
+"""Writes markers to the partitions of a prepared transaction, and then completes the transaction.
 
-    prepared     its partitions are grouped by the broker that leads them, this one included
-    sent         each other broker gets one request at a time, with all markers that have come
-                 meanwhile; this one writes them in the same call
-    answered     a partition that has its marker, or is gone, is done with
-    otherwise    again, to whoever leads the partition by then, until all are done with
-    completed    the log of the coordinator says so
+Kafka: TransactionMarkerChannelManager.
 
-This ends when the transaction is complete or this broker is its coordinator no more; whoever is
-next reads in the log that the transaction is prepared, and does all of it again.  A marker that is
-there twice does no harm.
+    prepared     group the partitions by leader, including this broker
+    sent         each other broker has one request in flight; markers that arrive meanwhile are
+                 sent in the next one.  This broker writes its markers in the same call
+    response     a partition that has its marker, or is deleted, is done
+    otherwise    retry with the leader that the partition has by then, until all partitions are done
+    completed    append the completed state to the log of the coordinator
+
+This ends when the transaction is complete, or when this broker is no longer its coordinator.  The
+next coordinator reads from the log that the transaction is prepared, and does all of this again.  A
+duplicate marker does no harm.
 
 Owner: the event loop.
 """
@@ -33,16 +35,16 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition, group_by_topic
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
 Marker = WriteTxnMarkersRequest.Marker
 
-#: Until it is tried again, twice as long each time, but no longer than the second.  Kafka's sender
-#: tries at once, and waits for its network instead.
+#: The backoff doubles with each retry, up to its maximum.  Kafka retries at once, and waits in its
+#: network client instead.
 RETRY_BACKOFF_MIN_S, RETRY_BACKOFF_MAX_S = 0.1, 1.0
 
-#: The partition needs no marker: it has one, it cannot have had records of a transaction, or it has
-#: heard of the producer's later epoch, before which every transaction has ended.
+#: The partition needs no marker: it has one, it cannot contain transactional records, or it knows a
+#: later epoch of the producer, before which every transaction has ended.
 _DONE_ERROR_CODES = frozenset(
     {
         ErrorCode.NONE.code,
@@ -54,7 +56,7 @@ _DONE_ERROR_CODES = frozenset(
 
 
 class MarkerSender(Protocol):
-    """To the brokers that lead partitions."""
+    """Sends markers to the leaders of partitions."""
 
     def write(
         self, node: Node, marker: Marker, /
@@ -64,7 +66,7 @@ class MarkerSender(Protocol):
 
 
 class ClusterMetadata(Protocol):
-    """What is known of the cluster."""
+    """The part of the metadata cache that this module needs."""
 
     def partition(self, topic: str, partition: int, /) -> PartitionState | None: ...
 
@@ -72,7 +74,7 @@ class ClusterMetadata(Protocol):
 
 
 class MarkerSendResult(NamedTuple):
-    """What brokers say of the partitions that they lead, or will say, and who has no leader."""
+    """The error codes, known or awaited, of the partitions by leader; and those without leader."""
 
     responses: Sequence[
         tuple[Sequence[TopicPartition], PartitionErrorCodes | Awaitable[PartitionErrorCodes]]
@@ -81,7 +83,7 @@ class MarkerSendResult(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether it is known by now that all partitions are done with."""
+        """Whether all partitions are known to be done."""
         return not self.leaderless and all(
             isinstance(codes, Mapping) and all(codes.get(each) in _DONE_ERROR_CODES for each in led)
             for led, codes in self.responses
@@ -89,7 +91,7 @@ class MarkerSendResult(NamedTuple):
 
 
 class TransactionMarkerChannelManager:
-    """Completes what is prepared."""
+    """Completes prepared transactions."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class TransactionMarkerChannelManager:
         listener: str,
         has_partition: Callable[[TopicPartition], Awaitable[bool]],
     ) -> None:
-        """``has_partition`` asks the store: what is known of the cluster may not be all yet."""
+        """``has_partition`` reads the metadata store: the metadata cache may be incomplete."""
         self._metadata_cache = metadata_cache
         self._context = context
         self._marker_channels = marker_channels
@@ -108,10 +110,10 @@ class TransactionMarkerChannelManager:
         self._has_partition = has_partition
 
     def complete_transaction(self, shard: TransactionStateShard, txn: TransactionMetadata) -> None:
-        """Begin to; nobody waits for it.
+        """Start to complete the transaction; the caller does not wait.
 
-        It is complete at once if nobody has to be waited for: where this broker leads all of its
-        partitions, and is their only replica in sync.
+        It is complete on return if nothing has to be awaited: if this broker leads all partitions
+        and is their only in-sync replica.
         """
         send_result = self._send_markers(shard, txn, txn.partitions)
         if send_result.is_done:
@@ -126,7 +128,7 @@ class TransactionMarkerChannelManager:
         try:
             pending_append = shard.write(decide_complete(txn, now_ms=self._context.now_ms()))
         except KafkaError:
-            is_done = False  # it is tried again, and told of if that fails, too
+            is_done = False  # the task retries, and logs the error if it fails again
         else:
             is_done = pending_append is None
         if not is_done:
@@ -143,7 +145,7 @@ class TransactionMarkerChannelManager:
         unfinished = await self._unfinished_partitions(txn, send_result)
         if unfinished and shard.is_active:
             names = ", ".join(map(str, sorted(unfinished)))
-            log.info("%r is not ended in all partitions yet: %s", txn.transactional_id, names)
+            log.info("Retrying markers of transactionalId %r for %s", txn.transactional_id, names)
         backoffs_s = _retry_backoffs_s()
         while unfinished and shard.is_active:
             await self._context.sleep(next(backoffs_s))
@@ -159,7 +161,7 @@ class TransactionMarkerChannelManager:
         txn: TransactionMetadata,
         pending_append: PendingAppend | None = None,
     ) -> None:
-        """``waiting``, if it is written already."""
+        """``pending_append`` is given if the completion is already written."""
         backoffs_s, is_logged = _retry_backoffs_s(), False
         while shard.is_active:
             try:
@@ -169,8 +171,12 @@ class TransactionMarkerChannelManager:
                     )
                 await wait_for_append(pending_append)
             except KafkaError as error:
-                if not is_logged:  # there may be thousands; each tells it once
-                    log.warning("%r is not complete yet: %s", txn.transactional_id, error)
+                if not is_logged:  # once per transaction: there may be thousands
+                    log.warning(
+                        "Failed to append completion of transactionalId %r, retrying: %s",
+                        txn.transactional_id,
+                        error,
+                    )
                     is_logged = True
                 await self._context.sleep(next(backoffs_s))
                 pending_append = None
@@ -198,7 +204,7 @@ class TransactionMarkerChannelManager:
     async def _unfinished_partitions(
         self, txn: TransactionMetadata, send_result: MarkerSendResult
     ) -> frozenset[TopicPartition]:
-        """What has to be tried again."""
+        """Return the partitions that have to be retried."""
         unfinished = {each for each in send_result.leaderless if not await self._is_deleted(each)}
         for led, response in send_result.responses:
             codes = response if isinstance(response, Mapping) else await response
@@ -209,21 +215,26 @@ class TransactionMarkerChannelManager:
                     for each in not_done
                     if each in codes
                 }
-                log.debug("Markers of %r are written again: %s", txn.transactional_id, errors)
+                log.debug(
+                    "Retrying markers of transactionalId %r after errors: %s",
+                    txn.transactional_id,
+                    errors,
+                )
             unfinished.update(not_done)
         return frozenset(unfinished)
 
     async def _is_deleted(self, partition: TopicPartition) -> bool:
-        """A partition that has no leader at the moment is not.
+        """A partition that only lacks a leader is not deleted.
 
-        One that is not in its topic is: that may have been deleted, and made again with fewer.
+        A partition that its topic does not have is deleted: the topic may have been deleted and
+        created again with fewer partitions.
         """
         if self._metadata_cache.partition(*partition) is not None:
             return False
         try:
             return not await self._has_partition(partition)
         except (StoreError, CorruptPayload) as error:
-            log.info("Whether there is a partition %s is not known: %s", partition, error)
+            log.info("Failed to check whether partition %s exists: %s", partition, error)
             return False
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
-"""Ids for producers: from blocks that the controller gives to this broker alone.
+"""Generates producer ids from blocks that the controller allocates to this broker alone.
 
-The next block is asked for when the last id is gone, once for all who wait.  What is left of a
-block when the broker stops is never used.  Producers know nothing of controllers: where there is
-none they are told, as by Kafka, to ask again.
+Kafka: ProducerIdManager.
+
+The next block is requested when the last id is used, once for all callers that wait.  The rest of a
+block is never used after the broker stops.  Producers do not know about the controller: if it is
+not available they get COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, and retry.
 
 Owner: the event loop.
 """
@@ -16,7 +18,7 @@ from odradek.protocol.errors import CoordinatorLoadInProgress, KafkaError
 
 
 class ProducerIdsBlock(Protocol):
-    """Both ends are in it."""
+    """A block of producer ids; both ends are included."""
 
     @property
     def block_start(self) -> int: ...
@@ -26,13 +28,13 @@ class ProducerIdsBlock(Protocol):
 
 
 class ProducerIdAllocator(Protocol):
-    """Asks the controller; KafkaError if there is none, or it refuses."""
+    """Requests a block from the controller; raises a KafkaError if there is none, or it rejects."""
 
     async def __call__(self) -> ProducerIdsBlock: ...
 
 
 class ProducerIdManager:
-    """One after the other."""
+    """Returns each id of its blocks once, in order."""
 
     def __init__(self, allocate: ProducerIdAllocator) -> None:
         self._allocate = allocate
@@ -40,7 +42,7 @@ class ProducerIdManager:
         self._lock = asyncio.Lock()
 
     def generate_producer_id_nowait(self) -> int | None:
-        """None if a block has to be asked for first."""
+        """Return None if a block has to be requested first."""
         return next(self._remaining_ids, None)
 
     async def generate_producer_id(self) -> int:

@@ -1,8 +1,10 @@
-"""Keys and values in ``__transaction_state``, both ways, as Kafka writes them.
+"""Encodes and decodes the keys and values of ``__transaction_state``, in Kafka's format.
 
-A value is written in version 0 while ``transaction.version`` is 0, so that every Kafka from 0.11 on
-reads it, and in version 1 from then on.  Both are read.  What version 0 has no room for is lost:
-neighbouring ids of the producer, and what its client speaks.
+Kafka: TransactionLog.
+
+A value has version 0 while ``transaction.version`` is 0, so that every Kafka from 0.11 on can read
+it, and version 1 afterwards.  Both versions are read.  Version 0 loses the previous and the next
+producer id, and the ``transaction.version`` of the client.
 
 Owner: none; immutable, any thread.
 """
@@ -25,7 +27,7 @@ TRANSACTION_KEY_VERSION = 0
 _Topic = TransactionLogValue.TopicPartitions
 
 
-# The same ids come again and again.
+# The same ids are written again and again.
 @lru_cache(maxsize=16_384)
 def transaction_key(transactional_id: str) -> bytes:
     return encode_version_prefixed(
@@ -38,7 +40,7 @@ def read_key(key: bytes) -> str:
 
 
 def transaction_value(txn: TransactionMetadata, *, transaction_version: int) -> bytes:
-    """``server_version`` is the ``transaction.version`` that the cluster has agreed on."""
+    """``transaction_version`` is the finalized ``transaction.version`` of the cluster."""
     value = TransactionLogValue(
         producer_id=txn.producer_id,
         previous_producer_id=txn.previous_producer_id,

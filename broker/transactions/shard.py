@@ -1,9 +1,11 @@
 """The transactional ids of one partition of ``__transaction_state``.
 
-A step is decided by whoever asks for it, written here, and takes effect once all replicas in sync
-have it: so nobody acts on what may still be lost.  From the writing until then it is pending, and
-whatever else is asked of the same id is refused.  A step that cannot be replicated has not taken
-effect, although it may be in the log; the next one of the same id comes after it.
+Kafka: TransactionStateManager.
+
+The caller decides a transition.  The shard appends it, and applies it when all in-sync replicas
+have it, so that nothing depends on a record that may still be lost.  Until then the transition is
+pending, and other requests for the same id are rejected.  A transition that cannot be replicated is
+not applied, although it may be in the log; the next transition of the same id follows it there.
 
 Owner: the event loop.
 """
@@ -36,16 +38,16 @@ from odradek.broker.transactions.transaction_state import (
 from odradek.protocol.errors import KafkaError, NotCoordinator
 from odradek.protocol.internal.coordinator_record import read_version_prefix
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.transaction")
 
-#: What stood against a step, when that is known; None: it has taken effect.
+#: Completes with the error of the append, or with None when the transition is applied.
 PendingAppend = asyncio.Future[KafkaError | None]
 
 
 class TransactionStateShard:
-    """What this broker coordinates, as long as it leads the partition.
+    """The transactional ids that this broker coordinates while it leads the partition.
 
-    ``complete`` is told of every transaction whose markers are to be written.
+    ``complete_transaction`` is called for every transaction whose markers have to be written.
     """
 
     def __init__(
@@ -59,21 +61,21 @@ class TransactionStateShard:
         self._complete_transaction = complete_transaction
         self.transactions: dict[str, TransactionMetadata] = {}
         self._pending_transitions: set[str] = set()
-        #: To be completed soon.
+        #: Prepared transactions that are to be completed.
         self._prepared_transactions: deque[TransactionMetadata] = deque()
         self._is_completing = False
         self.is_active = False
 
     @property
     def coordinator_epoch(self) -> int:
-        """That of the partition's leader: markers of an earlier one are refused."""
+        """The leader epoch of the partition.  Markers of an earlier epoch are rejected."""
         return self.log.partition.leader_epoch
 
     # Loading and unloading
 
     def apply(self, key: bytes, value: bytes, offset: int) -> None:
         if read_version_prefix(key) != TRANSACTION_KEY_VERSION:
-            log.debug("A record of kind %d is passed over", read_version_prefix(key))
+            log.debug("Skipping record with unknown key version %d", read_version_prefix(key))
             return
         transactional_id = read_key(key)
         txn = complete_transition(None, read_value(transactional_id, value))
@@ -82,19 +84,21 @@ class TransactionStateShard:
             self._prepared_transactions.append(txn)
 
     def apply_pending(self, producer_id: int, key: bytes, value: bytes, offset: int) -> None:
-        """Nobody writes to this topic in a transaction."""
+        """Do nothing: this topic has no transactional records."""
 
     def on_loaded(self) -> None:
-        """What was prepared by whoever coordinated before is completed."""
+        """Complete the transactions that the previous coordinator prepared."""
         self.is_active = True
         self._schedule_completion()
 
     def _schedule_completion(self, changed: Iterable[TransactionMetadata] = ()) -> None:
-        """In turns: thousands may be loaded, or have waited for the same replica."""
+        """Use time slices: thousands may be loaded, or may have waited for the same replica."""
         self._prepared_transactions += [txn for txn in changed if txn.state in PREPARED]
         if self._prepared_transactions and not self._is_completing:
             self._is_completing = True
-            self.context.start_task(self._complete_prepared(), "completion of what was prepared")
+            self.context.start_task(
+                self._complete_prepared(), "completion of prepared transactions"
+            )
 
     async def _complete_prepared(self) -> None:
         time_slice = TimeSlice()
@@ -110,15 +114,15 @@ class TransactionStateShard:
         self.is_active = False
         self.transactions.clear()
 
-    # Steps
+    # Transitions
 
     def has_pending_transition(self, transactional_id: str) -> bool:
         return transactional_id in self._pending_transitions
 
     def write(self, new_metadata: TransactionMetadata) -> PendingAppend | None:
-        """None: it has taken effect.  Raises what its client is told if it cannot be written.
+        """Append a transition; None means that it is applied.  Raises the error for the client.
 
-        What waits takes effect when it is replicated, whether or not anybody waits for it.
+        A pending transition is applied when it is replicated, whether or not the caller waits.
         """
         transactional_id = new_metadata.transactional_id
         current = self.transactions.get(transactional_id)
@@ -136,7 +140,7 @@ class TransactionStateShard:
         return pending_append
 
     def write_tombstones(self, expired: Sequence[TransactionMetadata]) -> PendingAppend | None:
-        """None of them is pending."""
+        """Append tombstones for ids without a pending transition."""
         dead = [
             txn.prepare_transition_to(TransactionState.DEAD, partitions=frozenset())
             for txn in expired
@@ -178,7 +182,7 @@ class TransactionStateShard:
             else:
                 apply_change()
                 self._schedule_completion(changed)
-            if not pending_append.done():  # whoever waits may have gone
+            if not pending_append.done():  # the caller may be gone
                 pending_append.set_result(error)
 
         self.log.when_replicated(append_info, on_replicated)
@@ -186,7 +190,7 @@ class TransactionStateShard:
 
 
 async def wait_for_append(pending_append: PendingAppend | None) -> None:
-    """Until it has taken effect; raises what stood against it."""
+    """Wait until the transition is applied; raises the error of the append."""
     error = None if pending_append is None else await pending_append
     if error is not None:
         raise error

@@ -1,16 +1,18 @@
-"""The life of a transactional id: its states, the moves between them, and what is known of it.
+"""The states of a transactional id, the valid transitions between them, and its metadata.
 
-    Empty              a producer is known, and has not begun a transaction
-    Ongoing            partitions have been added to its transaction
-    PrepareCommit      it will be committed, whatever happens: markers are being written
-    PrepareAbort       it will be aborted, likewise
-    CompleteCommit     every partition has its marker
-    CompleteAbort      likewise
-    PrepareEpochFence  an open transaction gets a new epoch, to be aborted in: passed through
-    Dead               nobody has used it for long: passed through, the log gets a tombstone
+Kafka: TransactionState and TransactionMetadata.
 
-A ``Transaction`` is all that the log says of one id, and never changes.  Deciding makes another
-(decisions.py), it is written, and ``apply`` puts it in the place of the last.
+    Empty              a producer is initialized, and has not begun a transaction
+    Ongoing            partitions have been added to the transaction
+    PrepareCommit      the commit is final: markers are being written
+    PrepareAbort       the abort is final: markers are being written
+    CompleteCommit     every partition has its commit marker
+    CompleteAbort      every partition has its abort marker
+    PrepareEpochFence  transient: an open transaction gets a new epoch, in which it is aborted
+    Dead               transient: the id has expired, and its tombstone is written
+
+A ``TransactionMetadata`` is all that is known of one id, and is immutable.  A decision returns a
+new one (decisions.py).  When it is written, ``complete_transition`` applies it.
 
 Owner: none; immutable, any thread.
 """
@@ -25,15 +27,15 @@ from odradek.protocol.types import TopicPartition
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
-#: Never given to a producer, so that it can always be fenced.
+#: Never given to a producer, so that every producer can be fenced.
 MAX_PRODUCER_EPOCH = 32_767
 NOT_STARTED = -1
-#: The ``transaction.version`` from which on every end of a transaction begins an epoch (KIP-890).
+#: The ``transaction.version`` from which on every end of a transaction bumps the epoch (KIP-890).
 TV_2 = 2
 
 
 class TransactionState(Enum):
-    """By the number that stands for it in the log; see ``shown``."""
+    """The values are those in the log.  Clients know the names by ``display_name``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -46,7 +48,7 @@ class TransactionState(Enum):
 
     @property
     def display_name(self) -> str:
-        """As clients are told: ``PrepareCommit``."""
+        """The name that clients know: ``PrepareCommit``."""
         return self.name.title().replace("_", "")
 
 
@@ -83,43 +85,43 @@ VALID_TRANSITIONS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.PREPARE_ABORT}),
 }
 
-#: Its markers are being written: nothing else happens to it meanwhile.
+#: Markers are being written: no other transition is possible meanwhile.
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-#: There is no open transaction: another may begin, and the id may expire.
+#: No transaction is open: a new one may begin, and the id may expire.
 COMPLETED_OR_EMPTY = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 )
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Who speaks for a transactional id: the last epoch that was given away counts."""
+    """The producer that owns a transactional id: the last epoch that was issued counts."""
 
     id: int
     epoch: int
 
 
-# A named tuple: every step makes another of the last, which takes a dataclass twice as long.
+# A named tuple: every transition copies it, and copying a dataclass takes twice as long.
 class TransactionMetadata(NamedTuple):
-    """A transactional id, and its present or last transaction."""
+    """A transactional id, with its current or last transaction."""
 
     transactional_id: str
     producer_id: int
     timeout_ms: int
-    #: When any of this last changed.
+    #: When the metadata was last changed.
     updated_ms: int
     producer_epoch: int = NO_PRODUCER_EPOCH
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     #: When the first partition was added.
     started_ms: int = NOT_STARTED
-    #: The epoch before, for a producer that asks again for the present one (KIP-360).  It is not
-    #: in the log, as in Kafka: whoever asks another coordinator is fenced.
+    #: The previous epoch, for a producer that retries the request for the current one (KIP-360).
+    #: As in Kafka it is not in the log: a producer that retries at another coordinator is fenced.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    #: The producer's id before, if the last step gave it another.
+    #: The previous producer id, if the last transition changed it.
     previous_producer_id: int = NO_PRODUCER_ID
-    #: The id to be used when the transaction is complete: the epochs of this one are used up.
+    #: The producer id after the completion, if the epochs of this one are exhausted.
     next_producer_id: int = NO_PRODUCER_ID
-    #: The ``transaction.version`` that its producer speaks.
+    #: The ``transaction.version`` of the producer.
     client_transaction_version: int = 0
 
     @property
@@ -128,23 +130,23 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def next_producer(self) -> ProducerIdAndEpoch:
-        """Who begins the transaction after this one, if nobody else comes."""
+        """The producer of the next transaction, unless another one is initialized."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return ProducerIdAndEpoch(self.next_producer_id, 0)
         return self.producer
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether there is no further epoch for a producer of this id."""
+        """Whether this producer id has no further epoch for a producer."""
         return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
 
     @property
     def is_commit(self) -> bool:
-        """Of one that is prepared: how it will end."""
+        """Whether a prepared transaction will be committed."""
         return self.state is TransactionState.PREPARE_COMMIT
 
     def prepare_transition_to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
-        """Decided, not yet written."""
+        """Return the metadata after a transition that is decided, but not yet written."""
         assert state in VALID_TRANSITIONS[self.state], (self, state)
         producer_id = changes.get("producer_id", self.producer_id)
         previous = NO_PRODUCER_ID if producer_id == self.producer_id else self.producer_id
@@ -154,7 +156,7 @@ class TransactionMetadata(NamedTuple):
 def complete_transition(
     current: TransactionMetadata | None, new_metadata: TransactionMetadata
 ) -> TransactionMetadata:
-    """What is written takes effect; while the log is read, there is nothing before."""
+    """Apply a written transition; ``current`` is None while the log is being loaded."""
     assert current is None or new_metadata.state in VALID_TRANSITIONS[current.state], (
         current,
         new_metadata,

@@ -1,9 +1,9 @@
-"""``odradek cluster``: a cluster on this machine to develop with, and how any cluster is.
+"""``odradek cluster``: run a development cluster on this machine; show the status of any cluster.
 
-command.py     its verbs
-running.py     start: from the first process until the last one has ended
-processes.py   a ZooKeeper and brokers, each in a process of its own
-view.py        what is shown of them meanwhile
-status.py      status: brokers, leaders, and what is amiss
-health.py      what is amiss with partitions
+command.py         the verbs and their options
+cluster_runner.py  start: runs a cluster until a signal stops it
+local_cluster.py   the processes of a cluster: a ZooKeeper server and brokers
+view.py            prints the states of the processes while the cluster runs
+status.py          status: brokers, controller, leaders, and problems
+health.py          finds the problems of partitions
 """

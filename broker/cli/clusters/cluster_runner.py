@@ -1,7 +1,7 @@
-"""A cluster on this machine, from its first process until the last one has ended.
+"""Runs a cluster on this machine, from the start of the first process to the end of the last one.
 
-A broker that dies later is shown, and the others go on; one that does not start is the end of all.
-The first signal stops the cluster in order, the second one at once.
+If a broker fails to start, the command fails.  If a broker dies later, the command reports it and
+the other brokers run on.  The first signal stops the cluster in order, the second one immediately.
 
 Owner: the process.
 """
@@ -28,12 +28,12 @@ from odradek.storage.manager.lock import DirectoryLock, DirectoryLocked
 
 POLL_INTERVAL_S = 0.1
 STOP_TIMEOUT_S = 60.0
-#: So many signals mean that nobody wants to wait.
+#: The number of signals after which the processes are killed.
 SIGNALS_TO_KILL = 2
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit status; raises CommandFailed."""
+    """Run until a signal and return the exit code; raises CommandFailed."""
     if importlib.util.find_spec("kazoo") is None:
         raise CommandFailed("a cluster needs kazoo: pip install 'odradek[cluster]'")
     _check_ports(arguments)
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         zookeeper_port=arguments.zookeeper_port,
         settings=arguments.override,
     )
-    cluster.brokers[0].check_settings()  # those of the others differ by an id only
+    cluster.brokers[0].check_settings()  # the settings of the other brokers differ only in the id
     with (
         _lock_directory(arguments.data_dir),
         _ready_file(arguments.ready_file) as ready_file,
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class StopSignals:
-    """Those that stop a cluster; while nothing has begun that must be undone, at once."""
+    """Counts the signals that stop a cluster; before ``count_only``, a signal exits at once."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -76,7 +76,7 @@ class StopSignals:
             signal.signal(each, handler)
 
     def count_only(self) -> None:
-        """From now on somebody looks at them."""
+        """Do not exit on signals any more: from now on the caller polls ``count``."""
         self._exits_immediately = False
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -86,7 +86,7 @@ class StopSignals:
 
 
 def _start(cluster: LocalCluster, view: View) -> None:
-    view.show("ZooKeeper starts")
+    view.show("starting ZooKeeper")
     try:
         cluster.zookeeper.start()
     except CannotStart as error:
@@ -103,7 +103,7 @@ def _watch(cluster: LocalCluster, view: View, signals: StopSignals, ready_file: 
             _check_startup(cluster)
         view.refresh()
         if is_ready and cluster.is_dead:
-            raise CommandFailed("no broker is left")
+            raise CommandFailed("all brokers have died")
         if not is_ready and cluster.is_ready:
             is_ready = True
             _announce(cluster.addresses, ready_file, view)
@@ -114,7 +114,7 @@ def _watch(cluster: LocalCluster, view: View, signals: StopSignals, ready_file: 
 
 
 def _stop(cluster: LocalCluster, view: View, signals: StopSignals) -> None:
-    """In order; after another signal, or too long a time, at once."""
+    """Stop in order; kill the processes after another signal or after the timeout."""
     cluster.terminate()
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while not cluster.are_brokers_stopped and signals.count < SIGNALS_TO_KILL:
@@ -136,7 +136,7 @@ def _check_startup(cluster: LocalCluster) -> None:
 
 def _announce(addresses: str, ready_file: Path | None, view: View) -> None:
     if ready_file is not None:
-        # Whoever waits for the file finds it whole.
+        # The rename makes the file appear with its full content.
         temporary = ready_file.with_name(ready_file.name + ".tmp")
         temporary.write_text(addresses + "\n")
         temporary.replace(ready_file)
@@ -145,7 +145,7 @@ def _announce(addresses: str, ready_file: Path | None, view: View) -> None:
 
 @contextmanager
 def _lock_directory(directory: Path) -> Iterator[None]:
-    """Two of them would spoil ZooKeeper's tree."""
+    """Lock the directory: two clusters in one directory would corrupt ZooKeeper's data."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = DirectoryLock(directory)
@@ -161,7 +161,7 @@ def _lock_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _ready_file(path: Path | None) -> Iterator[Path | None]:
-    """Not there before the cluster is ready, nor afterwards."""
+    """Remove the file before the cluster starts, and after it stops."""
     try:
         if path is not None:
             path.unlink(missing_ok=True)
@@ -176,12 +176,12 @@ def _ready_file(path: Path | None) -> Iterator[Path | None]:
 
 def _remove_ready_file(ready_file: Path | None) -> None:
     if ready_file is not None:
-        with suppress(OSError):  # it is gone, or no more ours
+        with suppress(OSError):  # already removed, or not removable
             ready_file.unlink()
 
 
 def _check_ports(arguments: argparse.Namespace) -> None:
-    """A broker would say it in its log only, and ZooKeeper in thirty lines."""
+    """Check the ports first: a broker would report it only in its log, ZooKeeper in 30 lines."""
     _check_port("--zookeeper-port", arguments.zookeeper_port)
     for number in range(arguments.brokers if arguments.port else 0):
         _check_port("--port", arguments.port + number)

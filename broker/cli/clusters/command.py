@@ -1,4 +1,4 @@
-"""The verbs of ``odradek cluster``; without one it starts a cluster."""
+"""The verbs of ``odradek cluster``; without a verb it starts a cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from odradek.broker.cli.examples import examples
 Commands = argparse._SubParsersAction  # the only name that argparse has for it
 
 DESCRIPTION = (
-    "Run a ZooKeeper and some brokers on this machine until SIGTERM or SIGINT, and show how they "
-    "are.  It says `Ready at HOST:PORT,...` as soon as all of them serve clients.  What they keep "
-    "and what they log is in one directory, where the next start finds it.  Needs Java, and the "
-    "extra `cluster`."
+    "Run a ZooKeeper server and brokers on this machine until SIGTERM or SIGINT, and show their "
+    "states.  The command prints `Ready at HOST:PORT,...` when all brokers serve clients.  One "
+    "directory has their data and log files; the next start uses the same data.  Needs Java, and "
+    "the extra `cluster`."
 )
 DEFAULTS = {
     "brokers": 3,
@@ -29,7 +29,7 @@ DEFAULTS = {
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "cluster",
-        help="run a cluster on this machine, or show how one is",
+        help="run a cluster on this machine, or show the status of a cluster",
         description=f"{DESCRIPTION}  `status` shows the status of any cluster.",
         **examples(
             "odradek cluster --brokers 3",
@@ -41,7 +41,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     verbs = parser.add_subparsers(title="what to do", metavar="VERB")
     start_parser = verbs.add_parser(
         "start",
-        help="run a cluster, as without a verb",
+        help="run a cluster (the default)",
         description=DESCRIPTION,
         **examples(
             "odradek cluster start --brokers 3",
@@ -54,7 +54,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    """Without defaults: those of a verb would count more than what stands before it."""
+    """Add options without defaults: a verb's defaults would override options before the verb."""
     parser.add_argument(
         "--brokers",
         metavar="N",
@@ -96,7 +96,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         default=argparse.SUPPRESS,
-        help="has the addresses from when all brokers serve clients until the cluster stops",
+        help="a file that has the addresses while all brokers serve clients",
     )
 
 
@@ -107,14 +107,14 @@ def _start(arguments: argparse.Namespace) -> int:
 
 
 def _parse_broker_count(argument: str) -> int:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     if not argument.isdecimal() or not 1 <= int(argument) <= 100:
         raise argparse.ArgumentTypeError(f"{argument!r} is not a number of brokers from 1 to 100")
     return int(argument)
 
 
 def _parse_port(argument: str) -> int:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     if not argument.isdecimal() or int(argument) > 65535:
         raise argparse.ArgumentTypeError(f"{argument!r} is not a port")
     return int(argument)

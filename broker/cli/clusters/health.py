@@ -1,6 +1,6 @@
-"""What is amiss with partitions: no leader, replicas out of sync, too few of them in sync.
+"""Finds the problems of partitions: offline, under-replicated, under min ISR.
 
-A replica that is on its way to a broker is not missed there yet, as in Kafka's tools.
+A replica that a reassignment is adding does not count as missing yet, as in Kafka's tools.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR = "offline", "under-replicated", "under
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Of each partition that is not as it should be, why."""
+    """The problems of each partition that has any."""
 
     problems: Mapping[TopicAndPartition, list[str]]
 
@@ -30,7 +30,7 @@ def check_health(
     reassignments: Mapping[TopicAndPartition, PartitionReassignment] = {},
     min_isr: Mapping[str, int] = {},
 ) -> Health:
-    """``min_in_sync`` is that of topics."""
+    """``min_isr`` maps topics to their min.insync.replicas."""
     problems = {
         topic_partition: _find_problems(
             partition, reassignments.get(topic_partition), min_isr.get(topic_partition.topic, 0)
@@ -49,7 +49,7 @@ def _find_problems(
         problems.append(OFFLINE)
     if expected.difference(partition.isr):
         problems.append(UNDER_REPLICATED)
-    # As leaders have it: no more can be wanted than there are replicas.
+    # As in a leader: the number of replicas limits the effective min ISR.
     if len(partition.isr) < min(min_isr, len(partition.replicas)):
         problems.append(UNDER_MIN_ISR)
     return problems

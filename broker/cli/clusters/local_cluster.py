@@ -1,12 +1,12 @@
-"""A cluster of processes on this machine: one ZooKeeper, some brokers, all in one directory.
+"""The processes of a cluster on this machine, a ZooKeeper server and brokers, in one directory.
 
-    zookeeper/     its tree, and what it printed
-    broker-0/      the logs of a broker
-    broker-0.log   what it has written, over all its starts
+    zookeeper/     ZooKeeper's data and output
+    broker-0/      the log directory of a broker
+    broker-0.log   the output of a broker, over all its starts
 
-They are of a process group each, so that a Ctrl-C reaches only who started them, who then stops
-them in order: brokers first, as these need ZooKeeper to stop well.  All end with the process that
-started them, however that ends.
+Each process has its own process group: Ctrl-C reaches only the process that started them.  That
+process stops them in order, the brokers first, since a broker needs ZooKeeper for a clean shutdown.
+All processes end with the process that started them, no matter how it ends.
 
 Owner: the thread that started them.
 """
@@ -26,7 +26,7 @@ from odradek.broker.cli.errors import CommandFailed
 from odradek.controller.tied_process import tied_command
 from odradek.controller.zookeeper_server import LOOPBACK, ZooKeeperServer
 
-#: A broker that was killed is missed after this.
+#: The controller notices a killed broker after this time.
 SESSION_TIMEOUT_MS = 6000
 
 
@@ -40,7 +40,7 @@ class ProcessState(Enum):
 
 
 class LocalBroker:
-    """One of them, running or not."""
+    """A broker of the cluster, running or not."""
 
     def __init__(
         self, directory: Path, broker_id: int, *, port: int, settings: Sequence[str]
@@ -78,7 +78,7 @@ class LocalBroker:
 
     @property
     def exit_description(self) -> str:
-        """How it ended, and its last line if it did so by itself."""
+        """Describe how the process ended, with its last log line if no signal killed it."""
         assert self._process is not None, self.name
         if self._process.returncode < 0:
             signal_name = signal.Signals(-self._process.returncode).name
@@ -88,8 +88,8 @@ class LocalBroker:
         return f"exited with code {self._process.returncode}, see {self.log}{last_line}"
 
     def check_settings(self) -> None:
-        """As its process would read them; raises CommandFailed."""
-        # Not before they are needed: they take their time to import.
+        """Load the settings as the broker's process would; raises CommandFailed."""
+        # Imported only here: slow to import.
         from odradek.broker.settings.sources import BadSettings, load
 
         overrides = [f"log.dirs={self.data_dir}", *self._settings]
@@ -115,7 +115,7 @@ class LocalBroker:
             )
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Request a clean shutdown."""
         self._is_stopping = True
         if self._process is not None:
             self._process.terminate()
@@ -127,7 +127,7 @@ class LocalBroker:
 
 
 class LocalCluster:
-    """``settings`` are those of all brokers, and count more than ours."""
+    """``settings`` apply to all brokers and override the settings of ``_broker_settings``."""
 
     def __init__(
         self, directory: Path, *, brokers: int, port: int, zookeeper_port: int, settings: list[str]
@@ -152,7 +152,7 @@ class LocalCluster:
 
     @property
     def addresses(self) -> str:
-        """Of the brokers that have told theirs."""
+        """The addresses of the brokers that are or were ready."""
         return ",".join(broker.address for broker in self.brokers if broker.address)
 
     @property
@@ -173,7 +173,7 @@ class LocalCluster:
         return all(broker.state in ended for broker in self.brokers)
 
     def kill(self) -> None:
-        """Whatever still runs, at once; ZooKeeper may stop well, as nobody needs it any more."""
+        """Kill the brokers that still run, then stop ZooKeeper, which no broker needs any more."""
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper.is_running():
@@ -182,7 +182,7 @@ class LocalCluster:
 
 
 def _broker_settings(zookeeper_connect: str, broker_count: int) -> list[str]:
-    """For a cluster that is as safe as its size allows, and that is soon done with stopping."""
+    """Replicate as far as the number of brokers allows, and shut down quickly."""
     replicas = min(3, broker_count)
     min_isr = min(2, broker_count)
     return [

@@ -1,7 +1,7 @@
-"""What is shown of a cluster on this machine: a table that keeps up, or lines about what changed.
+"""Shows a cluster on this machine while it runs: a live table, or a line for each change.
 
-A terminal has the table, if rich is installed; what happens stands above it.  How many partitions
-each broker leads is asked of the brokers every other second.
+A terminal shows the table, if rich is installed, with the changes above it.  The numbers of
+leaders and replicas are fetched from the brokers every 2 seconds.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ STYLES = {ProcessState.READY: "green", ProcessState.DIED: "bold red"}
 
 class View(Protocol):
     def show(self, line: str) -> None:
-        """Something that happened."""
+        """Print a line."""
 
     def refresh(self) -> None:
-        """Show what has changed since the last time."""
+        """Show the changes since the last call."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _live() -> Live | None:
 
 
 class StateChanges:
-    """What became of the processes since the last time that was asked."""
+    """Describes the changes of process states since the last call."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -97,7 +97,7 @@ class LineView:
         self._changes = changes
 
     def show(self, line: str) -> None:
-        # That nobody reads it is no reason to stop.
+        # A closed pipe is no reason to stop.
         with suppress(BrokenPipeError):
             print(line, flush=True)
 
@@ -164,12 +164,12 @@ def _caption(status: ClusterStatus | None) -> str | None:
     counts = {name: "?" if value is None else value for name, value in status.summary().items()}
     return (
         "{partitions} partitions, {under_replicated} under-replicated, {offline} offline, "
-        "{under_min_isr} under min ISR, {reassigning} moving"
+        "{under_min_isr} under min ISR, {reassigning} reassigning"
     ).format_map(counts)
 
 
 def _try_fetch_status(addresses: str) -> ClusterStatus | None:
-    """What brokers say, if one answers soon."""
+    """Return None if no broker responds soon."""
     import asyncio
 
     from odradek.broker.cli.broker_connections import BrokerConnections

@@ -1,13 +1,15 @@
-"""``odradek groups``: consumer groups of either protocol, and the offsets that they committed.
+"""``odradek groups``: consumer groups of both protocols, and their committed offsets.
 
-command.py         its verbs; list and delete
-description.py     describe: lag, members, state
-reset.py           reset-offsets: which groups, whether it is written, what is shown
-reset_target.py    where offsets are reset to
-reset_file.py      a plan as lines of CSV, read and written
-delete_offsets.py  delete-offsets
-lookup.py          what the cluster says of groups
-coordinator.py     its answers, once there is one
-scope.py           which partitions: TOPIC or TOPIC:0,1
-times.py           a time, or a duration before now
+Kafka: kafka-consumer-groups.
+
+command.py              the verbs; list and delete
+description.py          describe: offsets and lag, members, state
+reset.py                reset-offsets: plans, commits and prints new offsets
+reset_target.py         the targets of a reset
+reset_file.py           reads and writes the plan of a reset as CSV
+delete_offsets.py       delete-offsets
+lookup.py               fetches the groups of a cluster and their committed offsets
+coordinator_retries.py  retries a request until the group coordinator is available
+scope.py                parses and resolves TOPIC or TOPIC:0,1
+times.py                parses a time, or a duration before now
 """

@@ -20,8 +20,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "groups",
         help="list, describe, reset and delete consumer groups",
-        description="List and describe consumer groups, reset the offsets that they committed, "
-        "delete groups or their offsets.",
+        description="List and describe consumer groups, reset their committed offsets, delete "
+        "groups or their offsets.",
         **examples(
             "odradek groups describe billing",
             "odradek groups reset-offsets billing --topic orders --to-earliest --execute",
@@ -39,7 +39,7 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "list",
         help="list groups, their protocol and state",
-        description="List consumer groups, by name, with the protocol they speak and their state.",
+        description="List consumer groups, by name, with their protocol and their state.",
         **examples(
             "odradek groups list",
             "odradek groups list --state stable --state empty --type consumer",
@@ -71,15 +71,15 @@ def _add_delete(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "delete",
         help="delete groups without members",
-        description="Delete groups, and all that they committed; only while they have no members.",
+        description="Delete groups and their committed offsets.  A group must have no members.",
         **examples(
             "odradek groups delete billing",
             "odradek groups delete billing shipping --if-exists",
         ),
     )
     parser.add_argument("groups", nargs="*", metavar="GROUP")
-    parser.add_argument("--all-groups", action="store_true", help="all that are there")
-    parser.add_argument("--if-exists", action="store_true", help="let be what is not there")
+    parser.add_argument("--all-groups", action="store_true", help="all groups of the cluster")
+    parser.add_argument("--if-exists", action="store_true", help="ignore groups that do not exist")
     client.add_options(parser)
     parser.set_defaults(run=client.client_command(delete))
 

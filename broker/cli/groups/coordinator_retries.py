@@ -1,8 +1,8 @@
-"""Answers of a group's coordinator, once there is one.
+"""Retries a request until the group coordinator is available.
 
-The first question about a group in a new cluster has the log of offsets made, and after a restart
-that log is read first.  In between a coordinator refuses; the library hands that on, so it is
-asked again here until the time is up.
+The first request about a group in a new cluster creates __consumer_offsets; after a restart, the
+coordinator loads it first.  Until then requests fail with a retriable error.  confluent-kafka does
+not retry them, so this module does, until the timeout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-#: What a coordinator, or a broker that is not it, says for a while.
+#: Temporary errors of a coordinator, or of a broker that is not the coordinator.
 RETRIABLE_ERRORS = frozenset(
     {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"}
 )
@@ -28,7 +28,7 @@ SendRequest = Callable[[list[str]], Mapping[str, Future[Any]]]
 def send_with_retries(
     send: SendRequest, groups: list[str], *, timeout_s: float
 ) -> dict[str, Future[Any]]:
-    """For each group, once it is not what will pass, or the time is up."""
+    """Return a future for each group; retry retriable errors until the timeout."""
     futures = dict(send(groups)) if groups else {}
     deadline = time.monotonic() + timeout_s
     while True:
@@ -45,7 +45,7 @@ def is_retriable(exception: object) -> bool:
 
 
 def extract_kafka_error(exception: object) -> KafkaError | None:
-    """The library sometimes raises or returns it wrapped, sometimes as it is."""
+    """Unwrap the error: the library raises or returns it with or without a KafkaException."""
     from confluent_kafka import KafkaError, KafkaException
 
     error = exception.args[0] if isinstance(exception, KafkaException) else exception

@@ -1,7 +1,7 @@
-"""``odradek groups delete-offsets``: forget what a group has committed for topics.
+"""``odradek groups delete-offsets``: delete the committed offsets of a group for topics.
 
-confluent-kafka has no function for it, so the request goes to the group's coordinator, whom that
-library names, over a connection of our own.
+confluent-kafka has no function for OffsetDelete.  It describes the group, which names the
+coordinator; broker_connections.py sends the request there.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from odradek.broker.cli.partitions import TopicAndPartition
 if TYPE_CHECKING:
     from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
-VERSION = 0  # the only one there is
+VERSION = 0  # the only version
 TOOL = "kafka-consumer-groups --delete-offsets"
 
 
 def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "delete-offsets",
-        help="forget what a group has committed for topics",
-        description="Delete the offsets that a group has committed for topics which none of its "
-        "members subscribes to.  Needs a listener without TLS and SASL.",
+        help="delete the committed offsets of a group for topics",
+        description="Delete the committed offsets of a group for topics to which no member of the "
+        "group is subscribed.  Needs a listener without TLS and SASL.",
         **examples(
             "odradek groups delete-offsets billing --topic orders",
             "odradek groups delete-offsets billing --topic orders:0,2 --topic payments",

@@ -1,7 +1,7 @@
-"""``odradek groups describe``: how far groups have read, who is in them, what state they are in.
+"""``odradek groups describe``: show the lag, the members or the state of groups.
 
-Lag is the offset where a log ends less the one that is committed.  Where nothing is committed
-there is none, and a partition that is gone, or has no leader, has no end.
+Lag is the log end offset minus the committed offset.  There is no lag without a committed offset,
+and none for a partition that does not exist or has no leader: its log end offset is unknown.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe",
         help="show committed offsets and lag, or members, or the state",
-        description="Show, of each partition that a group has committed or a member reads, the "
-        "committed offset, the end of the log, and the lag between them.",
+        description="Show the committed offset, the log end offset and the lag of each partition "
+        "for which the group has a committed offset or a member has an assignment.",
         **examples(
             "odradek groups describe billing",
             "odradek groups describe billing --members --json",
         ),
     )
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="all groups, if none is named")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="the groups (all groups)")
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--offsets", action="store_true", help="offsets and lag, as if not given")
+    shown.add_argument("--offsets", action="store_true", help="show offsets and lag (the default)")
     shown.add_argument(
         "--members",
         action="store_true",
-        help="who is in it and what they read; target is what the coordinator of a group of the "
-        "consumer protocol will have given them when it is done",
+        help="show the members and their assignments; target is the target assignment of a member "
+        "in a group of the consumer protocol",
     )
     shown.add_argument(
-        "--state", action="store_true", help="state, assignor, members and the coordinator's id"
+        "--state", action="store_true", help="show state, assignor, members and the coordinator"
     )
     tables.add_options(parser)
     client.add_options(parser)
@@ -93,7 +93,7 @@ def _show(
 
 
 def _warn_unless_stable(group: ConsumerGroupDescription) -> None:
-    """Else one may wonder where its members are, or the partitions of some."""
+    """Explain why members, or their assignments, are missing in the output."""
     state = lookup.state(group)
     if state == lookup.EMPTY:
         print(f"odradek: {group.group_id} has no members", file=sys.stderr)
@@ -125,7 +125,7 @@ def _offset_rows(
 def _offsets_and_lag(
     topic_partition: TopicAndPartition, committed: Offsets, log_end_offsets: Offsets
 ) -> tables.Row:
-    """Committed, end, lag."""
+    """Return the committed offset, the log end offset and the lag."""
     offset, end = committed.get(topic_partition), log_end_offsets.get(topic_partition)
     return offset, end, None if offset is None or end is None else end - offset
 

@@ -1,7 +1,6 @@
-"""What a cluster says of its groups: which there are, who is in them, what they committed.
+"""Fetches the groups of a cluster, their members and their committed offsets.
 
-Groups of other kinds than consumers', such as those of Kafka Connect's workers, are left out, as
-Kafka's own tool does.
+Groups of other types, such as those of Kafka Connect's workers, are omitted, as in Kafka's tool.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from odradek.broker.cli.partitions import Offsets, TopicAndPartition
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
 
-#: Kafka's names for what the library has other names for.
+#: The library's names of states, and Kafka's.
 STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
@@ -34,14 +33,14 @@ STATES = {
     "DEAD": "Dead",
     "EMPTY": "Empty",
 }
-#: The library has no names for Assigning and Reconciling, the states of the consumer protocol.
+#: The library has no names for Assigning and Reconciling, two states of the consumer protocol.
 REBALANCING, UNKNOWN = "Rebalancing", "Unknown"
 TYPES = ("classic", "consumer")
 EMPTY, DEAD, STABLE = STATES["EMPTY"], STATES["DEAD"], STATES["STABLE"]
 
 
 def list_groups(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListing]:
-    """All of them, by name."""
+    """Return all groups, by name."""
     deadline = time.monotonic() + timeout_s
     while True:
         result = admin.list_consumer_groups(request_timeout=timeout_s).result()
@@ -57,9 +56,9 @@ def list_groups(admin: AdminClient, timeout_s: float) -> list[ConsumerGroupListi
 
 
 def selected_groups(admin: AdminClient, arguments: argparse.Namespace) -> list[str]:
-    """Those that are named, each once, or with --all-groups all there are."""
+    """Return the groups of the arguments, each once, or all groups with --all-groups."""
     if bool(arguments.groups) == arguments.all_groups:
-        raise CommandFailed("name groups, or give --all-groups")
+        raise CommandFailed("give either groups or --all-groups")
     if arguments.all_groups:
         return [group.group_id for group in list_groups(admin, arguments.timeout)]
     return list(dict.fromkeys(arguments.groups))
@@ -68,7 +67,7 @@ def selected_groups(admin: AdminClient, arguments: argparse.Namespace) -> list[s
 def describe_groups(
     admin: AdminClient, groups: list[str], timeout_s: float
 ) -> dict[str, ConsumerGroupDescription | None]:
-    """None for a group that is not there."""
+    """The description is None for a group that does not exist."""
     from confluent_kafka import KafkaException
 
     send = partial(admin.describe_consumer_groups, request_timeout=timeout_s)
@@ -86,13 +85,13 @@ def describe_groups(
 def committed_offsets(
     admin: AdminClient, groups: Iterable[str], timeout_s: float
 ) -> dict[str, Offsets]:
-    """For each group; nothing for one that is not there."""
+    """Return the committed offsets of each group; a group that does not exist has none."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     def send(groups: list[str]) -> dict[str, Future[Any]]:
         requests = [[ConsumerGroupTopicPartitions(group)] for group in groups]
         futures: dict[str, Future[Any]] = {}
-        for request in requests:  # the library takes no more at a time
+        for request in requests:  # the library accepts one group in a call
             futures |= admin.list_consumer_group_offsets(request, request_timeout=timeout_s)
         return futures
 
@@ -121,5 +120,5 @@ def state(group: ConsumerGroupListing | ConsumerGroupDescription) -> str:
 
 
 def group_type(group: ConsumerGroupListing | ConsumerGroupDescription) -> str:
-    """``classic``, ``consumer`` or, of brokers that do not tell, ``unknown``."""
+    """Return ``classic``, ``consumer``, or ``unknown`` if the broker does not return a type."""
     return group.type.name.lower()

@@ -1,7 +1,7 @@
-"""``odradek groups reset-offsets``: commit other offsets for groups that nobody is in.
+"""``odradek groups reset-offsets``: commit new offsets for groups without members.
 
-A plan is made for each group and shown; it is written only with --execute.  Groups fail alone: one
-that has members is refused, whatever becomes of the others.
+The command plans and prints the new offsets of each group; it commits them only with --execute.
+Each group fails on its own: a group with members is rejected, and the others are still reset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = ("group", "topic", "partition", "committed", "new_offset")
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What is to be committed for a group, and what is now."""
+    """The new offsets of a group, and its committed offsets."""
 
     group: str
     committed: Offsets
@@ -36,10 +36,10 @@ class ResetPlan:
 def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "reset-offsets",
-        help="commit other offsets for groups without members; a dry run unless --execute",
-        description="Show which offsets groups would have, and with --execute commit them.  Only "
-        "groups without members can be reset; one that is not there yet is made.  An offset "
-        "outside the log becomes the log's start or end.",
+        help="commit new offsets for groups without members; a dry run unless --execute",
+        description="Show the new offsets of groups and, with --execute, commit them.  Only groups "
+        "without members can be reset; a group that does not exist is created.  An offset outside "
+        "the log becomes the log start or end offset.",
         **examples(
             "odradek groups reset-offsets billing --topic orders --to-earliest",
             "odradek groups reset-offsets billing --topic orders:0,2 --shift-by -100 --execute",
@@ -49,12 +49,14 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         ),
     )
     parser.add_argument(
-        "groups", nargs="*", metavar="GROUP", help="those in the file, if it names them"
+        "groups", nargs="*", metavar="GROUP", help="the groups (the groups in the file)"
     )
-    parser.add_argument("--all-groups", action="store_true", help="all that are there")
-    scopes = parser.add_argument_group("of which topics").add_mutually_exclusive_group()
+    parser.add_argument("--all-groups", action="store_true", help="all groups of the cluster")
+    scopes = parser.add_argument_group("topics").add_mutually_exclusive_group()
     scopes.add_argument(
-        "--all-topics", action="store_true", help="all of which the group has committed offsets"
+        "--all-topics",
+        action="store_true",
+        help="all topics for which the group has committed offsets",
     )
     scopes.add_argument(
         "--topic",
@@ -73,13 +75,15 @@ def add_to(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _add_mode_options(parser: argparse.ArgumentParser) -> None:
     modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--execute", action="store_true", help="commit the offsets")
+    modes.add_argument("--execute", action="store_true", help="commit the new offsets")
     modes.add_argument(
-        "--dry-run", action="store_true", help="only show them, as if not given, but say no more"
+        "--dry-run",
+        action="store_true",
+        help="only show the new offsets (the default), without the hint about --execute",
     )
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
-        "--export", action="store_true", help="print them as lines for --from-file"
+        "--export", action="store_true", help="print the new offsets as CSV for --from-file"
     )
     tables.add_options(formats)
 
@@ -107,9 +111,9 @@ def reset(arguments: argparse.Namespace) -> int:
 def _check_scope(arguments: argparse.Namespace) -> None:
     is_scoped = arguments.all_topics or bool(arguments.scopes)
     if is_scoped and arguments.file:
-        raise CommandFailed("the file says which partitions: --from-file goes without a topic")
+        raise CommandFailed("--from-file names the partitions: give no --topic or --all-topics")
     if not is_scoped and not arguments.file:
-        raise CommandFailed("of which topics? give --topic or --all-topics")
+        raise CommandFailed("no topics: give --topic or --all-topics")
 
 
 def _selected_groups(
@@ -152,7 +156,7 @@ def _make_plan(
 def _existing_partitions(
     admin: AdminClient, group: str, committed: Offsets, timeout_s: float
 ) -> list[TopicAndPartition]:
-    """Offsets may outlive their topics: there is no log then in which they could be reset."""
+    """Committed offsets may outlive their topics; without a log they cannot be reset."""
     existing = partitions.existing_partitions(admin, committed, timeout_s)
     missing = {topic_partition.topic for topic_partition in committed.keys() - existing}
     for topic in sorted(missing):
@@ -161,7 +165,7 @@ def _existing_partitions(
 
 
 def _commit_plan(admin: AdminClient, plan: ResetPlan, timeout_s: float) -> ResetPlan:
-    """What of the plan was committed; of what was not, a line has told."""
+    """Return the part of the plan that was committed; print an error for each other partition."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     if not plan.offsets:
@@ -203,7 +207,7 @@ def _show(plans: list[ResetPlan], arguments: argparse.Namespace) -> None:
             for plan in plans
             for topic_partition, offset in sorted(plan.offsets.items())
         ]
-        title = "Offsets that were reset" if arguments.execute else "Offsets that would be reset"
+        title = "Reset offsets" if arguments.execute else "Offsets to reset"
         tables.show(COLUMNS, rows, title=title, as_json=arguments.json)
     if not arguments.execute and not arguments.dry_run:
-        print("odradek: a dry run: --execute commits this", file=sys.stderr)
+        print("odradek: dry run: give --execute to commit these offsets", file=sys.stderr)

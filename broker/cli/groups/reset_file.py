@@ -1,9 +1,9 @@
-"""A plan of offsets as lines of CSV, as Kafka's own tool reads and writes them.
+"""Reads and writes the plan of a reset as CSV, in the format of Kafka's kafka-consumer-groups.
 
-    orders,0,120               topic, partition, offset: of the one group that is named
+    orders,0,120               topic, partition, offset: for the one group that is named
     billing,orders,0,120       the same for several groups
 
-All lines of a file have the same form.  Empty lines are passed over; ``-`` is standard input.
+All lines of a file have the same form.  Empty lines are skipped; ``-`` is standard input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITION_MAX = 2**31 - 1
 
 
 def read_plans(path: str, groups: Sequence[str]) -> dict[str, Offsets]:
-    """For each group; ``groups`` are those that were named, of which lines may need the one."""
+    """Return the plan of each group; lines without a group belong to the one in ``groups``."""
     plans: dict[str, Offsets] = {}
     width = 0
     for number, fields in _read_rows(path):
@@ -38,7 +38,7 @@ def read_plans(path: str, groups: Sequence[str]) -> dict[str, Offsets]:
 
 
 def write_plans(plans: Iterable[tuple[str, Offsets]], *, with_group: bool) -> None:
-    """To standard output."""
+    """Write to standard output."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for group, plan in plans:
         for topic_partition, offset in sorted(plan.items()):
@@ -46,7 +46,7 @@ def write_plans(plans: Iterable[tuple[str, Offsets]], *, with_group: bool) -> No
 
 
 def _read_rows(path: str) -> list[tuple[int, list[str]]]:
-    """Numbered from 1."""
+    """Return the rows with their line numbers, which start at 1."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
         reader = csv.reader(text.splitlines(), skipinitialspace=True, strict=True)

@@ -1,14 +1,14 @@
-"""Where are offsets reset to?
+"""The targets to which committed offsets are reset.
 
-earliest   where the log starts
-latest     where it ends
-current    what is committed; where nothing is, the end
-offset     this one
-shift      so many from what is committed, forward or back
-time       the first record of that time or later; the end, where there is none
+earliest   the log start offset
+latest     the log end offset
+current    the committed offset, or the log end offset if nothing is committed
+offset     a given offset
+shift      a given number of records forward or back from the committed offset
+time       the first record at or after a time, or the log end offset if there is none
 
-An offset outside the log becomes the log's start or end, and a line on standard error says so: a
-consumer would not find it, and would go where its own auto.offset.reset sends it.
+An offset outside the log becomes the log start or end offset, and a line on standard error reports
+it.  Otherwise a consumer would find the offset out of range and apply its auto.offset.reset.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class TargetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResetTarget:
-    """``number`` is an offset, a count of records or milliseconds, as ``kind`` says."""
+    """``number`` is an offset, a count of records or milliseconds, depending on ``kind``."""
 
     kind: TargetKind
     number: int = 0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """One of them must be given: ``target``, or ``file`` for a plan of its own."""
-    group = parser.add_argument_group("where to, one of").add_mutually_exclusive_group(
+    """Exactly one option is required; it sets ``target``, or ``file`` for the path of a plan."""
+    group = parser.add_argument_group("target, exactly one of").add_mutually_exclusive_group(
         required=True
     )
     for kind, help_text in {
-        TargetKind.EARLIEST: "where the logs start",
-        TargetKind.LATEST: "where the logs end",
-        TargetKind.CURRENT: "what is committed; where nothing is, the end",
+        TargetKind.EARLIEST: "the log start offsets",
+        TargetKind.LATEST: "the log end offsets",
+        TargetKind.CURRENT: "the committed offsets; the log end offset if nothing is committed",
     }.items():
         group.add_argument(
             f"--to-{kind.value}",
@@ -70,28 +70,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="target",
         metavar="N",
         type=_parse_shift,
-        help="N records on from what is committed, or back if N is negative",
+        help="N records forward from the committed offset, or back if N is negative",
     )
     group.add_argument(
         "--to-datetime",
         dest="target",
         metavar="TIME",
         type=_parse_datetime,
-        help="the first record of a time such as 2026-11-16T12:00:00.000, or later; UTC, unless "
-        "it ends in a zone such as +01:00; or @MILLISECONDS since 1970",
+        help="the first record at or after a time such as 2026-11-16T12:00:00.000 (UTC, unless "
+        "it ends in a time zone such as +01:00), or @MILLISECONDS since 1970",
     )
     group.add_argument(
         "--by-duration",
         dest="target",
         metavar="PnDTnHnMnS",
         type=_parse_duration,
-        help="the first record of so long ago, or later: P7D, PT12H, P1DT2H30M",
+        help="the first record at or after this duration ago: P7D, PT12H, P1DT2H30M",
     )
     group.add_argument(
         "--from-file",
         dest="file",
         metavar="FILE",
-        help="what its lines say: topic,partition,offset or, for several groups, "
+        help="the offsets in a CSV file: topic,partition,offset or, for several groups, "
         "group,topic,partition,offset; - is standard input",
     )
 
@@ -121,7 +121,7 @@ def _parse_duration(argument: str) -> ResetTarget:
 
 @dataclass(frozen=True, slots=True)
 class TargetResolver:
-    """Finds the offsets of a target for a group, in the logs as they are now."""
+    """Resolves a target to offsets in the current logs, for a group."""
 
     admin: AdminClient
     group: str
@@ -150,14 +150,14 @@ class TargetResolver:
                 return self._offsets_for_time(topic_partitions, target.number)
 
     def clamp_to_logs(self, requested: Offsets) -> Offsets:
-        """``wanted``, but no offset outside the log of its partition."""
+        """Return ``requested`` with each offset limited to the log of its partition."""
         starts = partitions.log_start_offsets(self.admin, requested, self.timeout_s)
         ends = self._log_end_offsets(list(requested))
         offsets = {}
         for partition, offset in requested.items():
             offsets[partition] = min(max(offset, starts[partition]), ends[partition])
             if offsets[partition] != offset:
-                bound = "before the start" if offset < starts[partition] else "past the end"
+                bound = "below the log start" if offset < starts[partition] else "above the log end"
                 self._warn(
                     f"{partition}: offset {offset} is {bound} offset; using {offsets[partition]}"
                 )

@@ -1,4 +1,4 @@
-"""Which partitions are meant: ``orders``, all of them, or ``orders:0,2``."""
+"""Parses ``orders`` (all partitions of a topic) and ``orders:0,2``, and finds the partitions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SYNTAX = "TOPIC[:N,N,...]"
 
 @dataclass(frozen=True, slots=True)
 class TopicScope:
-    """No partitions means all."""
+    """Empty ``partitions`` means all partitions."""
 
     topic: str
     partitions: tuple[int, ...]
 
 
 def parse_scope(argument: str) -> TopicScope:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     topic, colon, after = argument.partition(":")
     numbers = after.split(",") if colon else []
     if not topic or not all(number.isdecimal() for number in numbers):
@@ -36,7 +36,7 @@ def parse_scope(argument: str) -> TopicScope:
 def resolve_scopes(
     admin: AdminClient, scopes: Iterable[TopicScope], timeout_s: float
 ) -> list[TopicAndPartition]:
-    """Each once, in order; raises CommandFailed for what is not there."""
+    """Return each partition once, in order; raises CommandFailed if one does not exist."""
     scopes = list(scopes)
     descriptions = describe_topics(admin, {scope.topic for scope in scopes}, timeout_s)
     existing = {topic.name: [each.id for each in topic.partitions] for topic in descriptions}

@@ -1,8 +1,8 @@
-"""A time, or a duration before now, in milliseconds since 1970.
+"""Parses a time, or a duration before now, to milliseconds since 1970.
 
-2026-11-16T12:00:00.000   UTC if it has no zone, as Kafka's own tool reads it
+2026-11-16T12:00:00.000   UTC if it has no time zone, as in Kafka's tool
 @1700000000000            milliseconds since 1970
-P1DT2H30M                 so long ago: days, hours, minutes, seconds
+P1DT2H30M                 a duration before now: days, hours, minutes, seconds
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DURATION = re.compile(
 
 
 def parse_time_ms(argument: str) -> int:
-    """As the type of an argument."""
+    """Parse a command-line argument."""
     if argument[:1] == "@" and argument[1:].isdecimal():
         return int(argument[1:])
     try:
@@ -31,12 +31,12 @@ def parse_time_ms(argument: str) -> int:
         ) from error
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=UTC)
-    # Before 1970, numbers have other meanings in the protocol, and there are no records.
+    # Negative timestamps have special meanings in the protocol, and no records are that old.
     return max(0, (parsed - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
 
 
 def parse_duration_ago_ms(argument: str) -> int:
-    """As the type of an argument: so long before now, or 0 if that is before 1970."""
+    """Parse a command-line argument; return 0 if the result is before 1970."""
     parts = DURATION.fullmatch(argument)
     if parts is None:
         raise argparse.ArgumentTypeError(

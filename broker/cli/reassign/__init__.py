@@ -1,14 +1,15 @@
-"""``odradek reassign``: partitions are moved to other brokers, and what that costs is bounded.
+"""``odradek reassign``: reassign partitions to other brokers, with a throttle.
 
-command.py       its verbs
-plans.py         where partitions are to be, in files as kafka-reassign-partitions has them
-proposal.py      where they might be: generate
-moves.py         what is under way: begun, cancelled, and how far it is
-progress.py      waiting until all is moved, and showing how far it is
-held_up.py       for which brokers partitions wait meanwhile
-waiting.py       how long, and what is said if the end is not reached
-directories.py   in which log directories they are, and shall be
-throttles.py     how fast replicas may move
+Kafka: kafka-reassign-partitions.  Plans and throttles are the same, so that one tool can finish
+what the other one started.
 
-Plans and throttles are those of Kafka's tool, so one may begin what the other ends.
+command.py        the verbs
+plans.py          reads and writes the JSON files of kafka-reassign-partitions
+proposal.py       generate: assigns the replicas of topics to brokers
+reassignments.py  starts, cancels and lists reassignments; the state of each partition of a plan
+progress.py       waits for the end of a reassignment and shows its progress
+stalls.py         finds the brokers that block a reassignment
+wait_options.py   the options for waiting, and the messages when the wait ends early
+log_dirs.py       describes and alters the log directories of replicas
+throttles.py      sets and removes replication throttles
 """

@@ -1,7 +1,7 @@
-"""In which log directories of their brokers replicas are, and shall be.
+"""Describes and alters the log directories of replicas.
 
-A broker that has no replica yet remembers the directory, and makes it there.  One that has it in
-another directory copies it; until that has ended it has two copies.
+A broker without the replica remembers the directory and creates the replica there later.  A broker
+with the replica in another directory copies it, and has two copies until the copy has caught up.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.plans import LogDirs, TopicPartitionReplica
 
 VERSION = 1
-#: What a broker says of a replica that it will have, most likely.
+#: The error of a broker for a replica that it does not have yet.
 REPLICA_NOT_CREATED_YET = "REPLICA_NOT_AVAILABLE"
 
 
 class ReplicaInfo(NamedTuple):
-    """Of a replica: the one that is used, or one that shall replace it."""
+    """The current replica, or the future replica that will replace it."""
 
     log_dir: str
     size_bytes: int
@@ -36,7 +36,7 @@ class ReplicaInfo(NamedTuple):
 async def alter_replica_log_dirs(
     cluster: ClusterClient, log_dirs: LogDirs
 ) -> dict[TopicPartitionReplica, str]:
-    """Have replicas be there; why not, of those that cannot be."""
+    """Request the log directories; return an error message for each replica that failed."""
     from odradek.protocol.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 
     errors = {}
@@ -70,7 +70,7 @@ async def alter_replica_log_dirs(
 async def describe_replicas(
     cluster: ClusterClient, replicas: Iterable[TopicPartitionReplica]
 ) -> dict[TopicPartitionReplica, list[ReplicaInfo]]:
-    """Of those that are there; brokers that do not answer have none."""
+    """Return the existing replicas; brokers that do not respond are omitted."""
     from asyncio import gather
 
     by_broker: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
@@ -98,7 +98,7 @@ async def _describe_broker_replicas(
     try:
         response = await cluster.send_to_broker(broker_id, request, version=VERSION)
     except RetriableError:
-        return {}  # it went just now
+        return {}  # the broker has gone offline meanwhile
     for directory in response.results:
         for topic in directory.topics:
             for each in topic.partitions:

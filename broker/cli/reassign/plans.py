@@ -1,14 +1,15 @@
-"""Where partitions are to be, as kafka-reassign-partitions reads and writes it.
+"""Reads and writes reassignment plans, in the format of kafka-reassign-partitions.
 
     {"version": 1, "partitions": [
         {"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}]}
 
-``log_dirs`` may be missing; ``any`` is one that the broker chooses.  Topics to make a plan for are
+``log_dirs`` may be missing; ``any`` leaves the choice to the broker.  The topics to generate a plan
+for are
 
     {"version": 1, "topics": [{"topic": "orders"}]}
 
-and partitions to elect leaders of, for kafka-leader-election, are a plan without replicas.  ``-``
-is standard input.
+and the partitions of an election, for kafka-leader-election, are a plan without replicas.  The path
+``-`` is standard input.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from odradek.broker.cli.errors import CommandFailed
 from odradek.broker.cli.partitions import TopicAndPartition
 
 VERSION = 1
-#: Of brokers and partitions.
+#: The limit of broker ids and partition numbers.
 ID_MAX = 2**31 - 1
 TOPIC_LENGTH_MAX = 249
-#: A directory that the broker chooses.
+#: The broker chooses the log directory.
 ANY_LOG_DIR = "any"
 
-#: The replicas of each partition; the first is preferred to lead.
+#: The replicas of each partition; the first one is the preferred leader.
 Plan = dict[TopicAndPartition, tuple[int, ...]]
 
 
 class TopicPartitionReplica(NamedTuple):
-    """A replica: a partition at a broker."""
+    """A replica of a partition on a broker."""
 
     topic_partition: TopicAndPartition
     broker_id: int
 
 
-#: Of replicas that are to be in one directory, and in no other.
+#: The log directories of the replicas for which the plan names one.
 LogDirs = dict[TopicPartitionReplica, str]
 
 
@@ -71,7 +72,7 @@ def read_plan(path: str) -> ReassignmentPlan:
 
 
 def read_partitions(path: str) -> list[TopicAndPartition]:
-    """Of a plan, or of a file that names partitions only."""
+    """Read the partitions of a plan, or of a file without replicas."""
     return [partition for _, partition in _entries(path)]
 
 
@@ -87,7 +88,7 @@ def read_topics(path: str) -> list[str]:
 
 
 def format_plan(plan: Mapping[TopicAndPartition, tuple[int, ...]]) -> str:
-    """A line, with names in the order in which Kafka's tool has them."""
+    """Return the plan as one line of JSON, with the keys in the order of Kafka's tool."""
     partitions = [
         {
             "topic": partition.topic,
@@ -101,7 +102,7 @@ def format_plan(plan: Mapping[TopicAndPartition, tuple[int, ...]]) -> str:
 
 
 def _entries(path: str) -> list[tuple[dict[str, Any], TopicAndPartition]]:
-    """Each partition once."""
+    """Raise CommandFailed for an invalid entry, or if a partition occurs twice."""
     entries: dict[TopicAndPartition, dict[str, Any]] = {}
     for entry in _read_list(path, "partitions"):
         partition = _parse_topic_partition(entry)
@@ -124,7 +125,7 @@ def _parse_topic_partition(entry: Any) -> TopicAndPartition | None:
 
 
 def _check_topic(path: str, name: str) -> None:
-    """One that is only unknown is the cluster's to refuse."""
+    """Check only the length; the cluster rejects an unknown topic."""
     if len(name) > TOPIC_LENGTH_MAX:
         raise CommandFailed(
             f"{path}: a topic name has at most {TOPIC_LENGTH_MAX} characters, not {len(name)}"
@@ -132,7 +133,7 @@ def _check_topic(path: str, name: str) -> None:
 
 
 def _are_ids(values: Any) -> bool:
-    """Of brokers or of partitions; True is none."""
+    """Return whether the values are broker ids or partition numbers; a bool is neither."""
     return isinstance(values, list) and all(
         type(each) is int and 0 <= each <= ID_MAX for each in values
     )
@@ -159,5 +160,5 @@ def _read_json(path: str) -> Any:
         )
     except OSError as error:
         raise CommandFailed(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # no text, no JSON, or a number without end
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number too long
         raise CommandFailed(f"{path}: invalid JSON: {error}") from error

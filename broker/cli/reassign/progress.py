@@ -1,8 +1,8 @@
-"""Waiting until partitions have moved, and how far they are meanwhile.
+"""Waits until the partitions of a plan have moved, and shows the progress.
 
-How far is told in partitions, and in bytes: those that new replicas have, of those that leaders
-had when the waiting began.  A terminal shows a bar, a pipe a line whenever another partition has
-moved.
+The progress is a number of partitions, and of bytes: the bytes that the new replicas have, out of
+the bytes that the original replicas had when the wait began.  A terminal shows a progress bar, a
+pipe gets a line for each change of the number of moved partitions.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 POLL_INTERVAL_S = 0.5
-#: A broker that does not say sooner how much it has is taken to have nothing.
+#: A broker that does not return its sizes within this time counts as having 0 bytes.
 SIZES_TIMEOUT_S = 2.0
 MB = 1e6
-#: Metadata that says where a partition was may be so much older than what the controller says.
+#: The number of polls for which metadata may be older than the controller's state.
 STALE_METADATA_POLLS_MAX = 10
 
 
@@ -57,7 +57,7 @@ class ProgressDisplay(Protocol):
 
 
 class ProgressSnapshot(NamedTuple):
-    """In one look."""
+    """The result of one poll."""
 
     states: Mapping[TopicAndPartition, ReassignmentState]
     progress: Progress
@@ -73,7 +73,10 @@ async def wait_until_moved(
     timeout_s: float | None,
     output: TextIO,
 ) -> bool:
-    """Whether all of the plan has in this time; raises CommandFailed if one is left elsewhere."""
+    """Return whether the plan completes within the timeout.
+
+    Raises CommandFailed if a partition has other replicas and no reassignment is ongoing.
+    """
     import asyncio
 
     deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
@@ -104,7 +107,7 @@ async def wait_until_moved(
 async def _target_sizes(
     cluster: ClusterClient, plan: ReassignmentPlan, moves: Mapping[TopicAndPartition, PartitionMove]
 ) -> dict[TopicPartitionReplica, int]:
-    """What each new replica will have, if nothing more is written."""
+    """Return the final size of each new replica, if nothing more is produced."""
     partitions = plan.replicas
     sources = [
         TopicPartitionReplica(partition, source)
@@ -160,7 +163,7 @@ def _calculate_progress(
 async def _replica_sizes(
     cluster: ClusterClient, replicas: Iterable[TopicPartitionReplica]
 ) -> dict[TopicPartitionReplica, int]:
-    """In bytes, of those that are there."""
+    """Return the size in bytes of each existing replica."""
     replica_infos = await describe_replicas(
         cluster.with_deadline(time.monotonic() + SIZES_TIMEOUT_S), replicas
     )
@@ -204,7 +207,7 @@ class _ProgressBar:
 
 
 class _ProgressLines:
-    """One for each change of the number of partitions."""
+    """Prints a line for each change of the number of moved partitions."""
 
     def __init__(self, output: TextIO) -> None:
         self._output = output

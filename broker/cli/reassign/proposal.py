@@ -1,7 +1,7 @@
-"""Where partitions might be, if they were placed anew on some brokers.
+"""Generates a plan: assigns the replicas of topics to brokers.
 
-As a new topic's are (``controller/replica_placement.py``), so that leaders and followers are
-spread evenly; every topic begins at a broker drawn by lot and keeps its number of replicas.
+The algorithm is that of new topics (``controller/replica_placement.py``), which spreads leaders and
+followers evenly.  Each topic starts at a random broker and keeps its replication factor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def generate_plan(
     is_rack_aware: bool = True,
     random: Random,
 ) -> Plan:
-    """For all partitions in the picture; raises CommandFailed."""
+    """Return a plan for all partitions of the snapshot; raises CommandFailed."""
     from odradek.controller.replica_placement import PlacementStart, assign_replicas_to_brokers
     from odradek.protocol.errors import KafkaError
 
@@ -39,7 +39,7 @@ def generate_plan(
             )
         except KafkaError as error:
             hint = (
-                "; --disable-rack-aware looks at no racks"
+                "; --disable-rack-aware ignores racks"
                 if is_rack_aware and _has_racks(racks)
                 else ""
             )

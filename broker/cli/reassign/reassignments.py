@@ -1,4 +1,4 @@
-"""Partitions on the move: what is under way, begun, cancelled, and where each of a plan stands."""
+"""Starts, cancels and lists reassignments, and finds the state of each partition of a plan."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.log_dirs import describe_replicas
 from odradek.broker.cli.reassign.plans import LogDirs, ReassignmentPlan, TopicPartitionReplica
 
-#: What a broker is given besides, to do it in.
+#: The controller's timeout is this much shorter than the timeout of the request.
 TIMEOUT_MARGIN_MS = 1000
 
 
 class PartitionReassignment(NamedTuple):
-    """Until the end, all that were replicas and all that will be are."""
+    """``replicas`` has the original replicas and the target replicas until the end."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -33,7 +33,7 @@ class PartitionReassignment(NamedTuple):
 
 
 class ReassignmentState(Enum):
-    """Of a partition, against what a plan wants of it."""
+    """The state of a partition, compared with the plan."""
 
     MOVED = "moved"
     MOVING = "moving"
@@ -43,7 +43,7 @@ class ReassignmentState(Enum):
 async def list_reassignments(
     cluster: ClusterClient,
 ) -> dict[TopicAndPartition, PartitionReassignment]:
-    """All there are, as the controller knows them."""
+    """Return all reassignments that the controller knows."""
     from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(timeout_ms=_timeout_ms(cluster))
@@ -63,7 +63,10 @@ async def list_reassignments(
 async def alter_reassignments(
     cluster: ClusterClient, targets: Mapping[TopicAndPartition, tuple[int, ...] | None]
 ) -> dict[TopicAndPartition, str]:
-    """Begin moves there, or cancel them where it is None; why not, of those that are refused."""
+    """Start reassignments, or cancel them where the target is None.
+
+    Return an error message for each partition that failed.
+    """
     from odradek.protocol.api.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
     )
@@ -97,7 +100,7 @@ async def alter_reassignments(
 async def reassignment_states(
     cluster: ClusterClient, plan: ReassignmentPlan
 ) -> dict[TopicAndPartition, ReassignmentState]:
-    """Of each partition of a plan."""
+    """Return the state of each partition of a plan."""
     ongoing = await list_reassignments(cluster)
     partitions = (await cluster.fetch_metadata(group_by_topic(plan.replicas))).partitions
     states = {}
@@ -118,7 +121,7 @@ async def reassignment_states(
 async def _log_dir_states(
     cluster: ClusterClient, log_dirs: LogDirs
 ) -> dict[TopicPartitionReplica, ReassignmentState]:
-    """Of replicas that are not in the directory where they shall be."""
+    """Return the state of each replica that is not in its target directory."""
     states = {}
     for at, replicas in (await describe_replicas(cluster, log_dirs)).items():
         in_target = [each for each in replicas if each.log_dir == log_dirs[at]]

@@ -1,7 +1,7 @@
-"""Why partitions do not get on: for which brokers they wait.
+"""Finds the brokers that block a reassignment.
 
-A broker that is gone is told of at once, and again when other partitions wait for it.  One that is
-there may only be slow, so it is told of when nothing has moved for a while.
+An offline broker is reported immediately, and again when other partitions wait for it.  A live
+broker may only be slow; it is reported when nothing has moved for ``STALL_TIMEOUT_S``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from odradek.broker.cli.reassign.plans import Plan
 from odradek.broker.cli.reassign.reassignments import ReassignmentState
 
 STALL_TIMEOUT_S = 10.0
-#: Of partitions in a line.
+#: The number of partitions that a line names.
 PARTITIONS_SHOWN_MAX = 5
 
-#: The partitions that wait for each broker.
+#: The partitions that each broker blocks.
 BlockedPartitions = Mapping[int, list[TopicAndPartition]]
 
 
@@ -28,7 +28,7 @@ def partitions_blocked_by_broker(
     states: Mapping[TopicAndPartition, ReassignmentState],
     partitions: Mapping[TopicAndPartition, PartitionInfo],
 ) -> BlockedPartitions:
-    """New replicas have to be in sync; without a leader, one that was in sync has to be back."""
+    """A new replica blocks until it is in the ISR; without a leader, the ISR blocks too."""
     blocked: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
     for partition, state in sorted(states.items()):
         if state is ReassignmentState.MOVING and partition in partitions:
@@ -40,7 +40,7 @@ def partitions_blocked_by_broker(
 
 
 class StallReporter:
-    """Remembers what it has told."""
+    """Remembers what it has reported, so that it reports each stall once."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -52,7 +52,7 @@ class StallReporter:
     def lines(
         self, progress: object, blocked: BlockedPartitions, alive_brokers: Collection[int]
     ) -> Iterator[str]:
-        """What is new, of those who wait and of the brokers that are alive."""
+        """Yield the lines that are new since the last call."""
         yield from self._offline_broker_lines(blocked, alive_brokers)
         if progress != self._progress:
             self._progress, self._last_progress_at, self._is_reported = (
@@ -88,7 +88,7 @@ class StallReporter:
                 yield f"broker {broker} is online again"
         for broker, partitions in offline.items():
             if before.get(broker) != partitions:
-                yield f"broker {broker} is offline and blocks {_partition_list(partitions)}"
+                yield (f"broker {broker} is offline and blocks {_partition_list(partitions)}")
 
 
 def _partition_list(topic_partitions: list[TopicAndPartition]) -> str:

@@ -1,12 +1,12 @@
-"""How fast replicas may move: settings that kafka-reassign-partitions sets and removes too.
+"""Sets and removes replication throttles, with the same settings as kafka-reassign-partitions.
 
-    of a topic    leader.replication.throttled.replicas     who is slowed down when it is read:
-                                                            ``0:1,0:2``, where partition 0 was
-                  follower.replication.throttled.replicas   and when it reads: where it will be
-    of a broker   leader.replication.throttled.rate         bytes in a second, of all of those
-                  follower.replication.throttled.rate
+    topic     leader.replication.throttled.replicas     ``0:1,0:2``: the original replicas of
+                                                        partition 0, throttled as leaders
+              follower.replication.throttled.replicas   the new replicas, throttled as followers
+    broker    leader.replication.throttled.rate         bytes per second of all those replicas
+              follower.replication.throttled.rate
 
-A broker's are changed by itself, so one that is gone keeps them until it is back.
+A broker's settings are altered at the broker, so an offline broker keeps them until it is back.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.th
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 
-#: A value for each setting; None: none any more.
+#: The new value of each setting; None deletes the setting.
 ConfigChanges = Mapping[str, str | None]
 
 
 class PartitionMove(NamedTuple):
-    """Of a partition: which brokers it is read from, and which ones read it."""
+    """The brokers that a partition is fetched from, and the brokers that fetch it."""
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
@@ -43,7 +43,7 @@ def calculate_moves(
     current: Mapping[TopicAndPartition, tuple[int, ...]],
     reassignments: Mapping[TopicAndPartition, PartitionReassignment],
 ) -> dict[TopicAndPartition, PartitionMove]:
-    """Those of a plan, and those under way that it leaves alone."""
+    """Return the moves of the plan, and those of other ongoing reassignments."""
     moves = {
         partition: PartitionMove(each.original_replicas, each.adding_replicas)
         for partition, each in reassignments.items()
@@ -62,7 +62,7 @@ def calculate_moves(
 async def apply_throttles(
     cluster: ClusterClient, moves: Mapping[TopicAndPartition, PartitionMove], rate: int
 ) -> list[int]:
-    """The brokers that are throttled now."""
+    """Return the brokers that are throttled now."""
     for topic, changes in _throttled_replicas_by_topic(moves).items():
         await _alter_topic(cluster, topic, changes)
     brokers = sorted(
@@ -76,7 +76,7 @@ async def apply_throttles(
 
 
 async def remove_throttles(cluster: ClusterClient, topics: Iterable[str]) -> None:
-    """From these topics, and from every broker that is there."""
+    """Remove the throttles of these topics and of every live broker."""
     for broker in sorted((await cluster.fetch_metadata([])).brokers):
         await _alter_broker(cluster, broker, dict.fromkeys(THROTTLED_RATES))
     for topic in sorted(topics):
@@ -86,7 +86,7 @@ async def remove_throttles(cluster: ClusterClient, topics: Iterable[str]) -> Non
 
 
 async def throttled_topics(cluster: ClusterClient, topics: Iterable[str]) -> list[str]:
-    """Those of them whose replicas are; of brokers nobody tells."""
+    """Return the topics with throttled replicas; throttles of brokers are not looked up."""
     settings = await fetch_topic_settings(
         cluster, sorted(topics), [LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS]
     )
@@ -96,7 +96,7 @@ async def throttled_topics(cluster: ClusterClient, topics: Iterable[str]) -> lis
 def _throttled_replicas_by_topic(
     moves: Mapping[TopicAndPartition, PartitionMove],
 ) -> dict[str, ConfigChanges]:
-    """A partition that nobody new reads is throttled nowhere."""
+    """A partition without new replicas is not throttled."""
     by_topic: dict[str, dict[str, list[str]]] = {}
     for partition, move in sorted(moves.items()):
         if move.destinations:

@@ -1,4 +1,4 @@
-"""Waiting for the end of a reassignment: for how long, and what is said if it is not reached."""
+"""The options for waiting for a reassignment, and the messages when the wait ends early."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WAIT_MAX_S = 30 * 24 * 3600
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wait", action="store_true", help="until all is moved")
+    parser.add_argument("--wait", action="store_true", help="wait until all partitions have moved")
     parser.add_argument(
         "--wait-at-most",
         metavar="SECONDS",
         type=partial(client.parse_seconds, at_most=WAIT_MAX_S),
-        help="wait, but no longer than this; what is not moved by then goes on all the same",
+        help="wait, but not longer than this; an unfinished reassignment continues afterwards",
     )
 
 
@@ -40,11 +40,11 @@ async def wait_for_completion(
     *,
     is_throttled: bool,
 ) -> bool:
-    """Whether all is moved.  However the waiting ends before, what goes on is told."""
+    """Return whether all partitions have moved; otherwise print that the reassignment continues."""
     from asyncio import CancelledError
 
     continues = _still_running_message(arguments.plan, is_throttled=is_throttled)
-    # A program that reads the answer as JSON wants nothing else there.
+    # With --json, standard output has only JSON.
     output = sys.stderr if getattr(arguments, "json", False) else sys.stdout
     try:
         is_moved = await wait_until_moved(

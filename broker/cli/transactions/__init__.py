@@ -1,10 +1,12 @@
-"""``odradek transactions``: transactional ids, their transactions, and those that hang.
+"""``odradek transactions``: transactional ids, their transactions, and hanging transactions.
 
-command.py       its verbs; list, describe and describe-producers
+Kafka: kafka-transactions.
+
+command.py       the verbs; list, describe and describe-producers
 hanging.py       find-hanging and abort
-lookup.py        what the cluster says of transactions and of producers
+lookup.py        fetches transactions and producer states from a cluster
 
-A transaction hangs in a partition if records of it are there and its coordinator does not know of
-it, so that nobody will ever end it; consumers that read committed stop before it.  All is asked
-over connections of our own, as confluent-kafka has no function for any of it.
+A transaction hangs in a partition if the partition has records of it and its coordinator does not
+know it.  No coordinator will end it, and read_committed consumers stop at its first record.  All
+requests go over plaintext connections, since confluent-kafka has no function for them.
 """

@@ -33,10 +33,9 @@ PRODUCER_COLUMNS = (
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "transactions",
-        help="list and describe transactions, find and abort those that hang",
-        description="List and describe transactional ids; find transactions that hang, so that "
-        "consumers which read committed stop before them, and abort these.  Needs a listener "
-        "without TLS and SASL.",
+        help="list and describe transactions, find and abort hanging ones",
+        description="List and describe transactional ids.  Find and abort hanging transactions, "
+        "which block read_committed consumers.  Needs a listener without TLS and SASL.",
         **examples(
             "odradek transactions list --state ongoing",
             "odradek transactions find-hanging --topic orders",
@@ -53,8 +52,8 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "list",
         help="list transactional ids, their producers and states",
-        description="List transactional ids, by name, with who coordinates them, the id of "
-        "their producer, and the state of their transaction.",
+        description="List transactional ids, by name, with their coordinator, their producer id, "
+        "and the state of their transaction.",
         **examples(
             "odradek transactions list",
             "odradek transactions list --state ongoing --longer-than 60000",
@@ -75,22 +74,22 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
         type=int,
         action="append",
         default=[],
-        help="only those of this producer; repeatable",
+        help="only ids with this producer id; repeatable",
     )
     parser.add_argument(
         "--longer-than",
-        "--duration-filter",  # as Kafka's tool has it
+        "--duration-filter",  # the name in Kafka's tool
         metavar="MILLISECONDS",
         type=int,
         default=-1,
-        help="only those whose transaction has begun longer ago than this, or that have had none: "
-        "of use with --state ongoing; from Kafka 3.8 on",
+        help="only ids whose transaction started longer ago than this, or that never had one; "
+        "useful with --state ongoing; needs Kafka 3.8 or later",
     )
     parser.add_argument(
         "--matching",
         "--transactional-id-pattern",
         metavar="REGEX",
-        help="only those whose id matches this, an RE2 expression; from Kafka 4.1 on",
+        help="only ids that match this RE2 expression; needs Kafka 4.1 or later",
     )
     tables.add_options(parser)
     client.add_options(parser)
@@ -100,9 +99,9 @@ def _add_list(verbs: Commands[argparse.ArgumentParser]) -> None:
 def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe",
-        help="describe the transactions of ids",
-        description="Describe transactional ids: the id and epoch of their producer, the state "
-        "of their transaction, since when it runs, and its partitions until it has ended in all.",
+        help="describe transactional ids",
+        description="Describe transactional ids: the producer id and epoch, the state of the "
+        "transaction, its start time, and its partitions until it is complete.",
         **examples(
             "odradek transactions describe billing-1",
             "odradek transactions describe billing-1 billing-2 --json",
@@ -117,17 +116,17 @@ def _add_describe(verbs: Commands[argparse.ArgumentParser]) -> None:
 def _add_describe_producers(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "describe-producers",
-        help="describe the producers that partitions remember",
+        help="describe the active producers of partitions",
         description="Describe the idempotent and transactional producers that the leaders of "
-        "partitions remember, or other replicas of them: where their sequence is, and where the "
-        "transaction begins that they have open there.",
+        "partitions, or other replicas, have in their state: the last sequence number, and the "
+        "start offset of the open transaction.",
         **examples(
             "odradek transactions describe-producers orders",
             "odradek transactions describe-producers orders:2 --broker 1",
         ),
     )
     parser.add_argument("scopes", nargs="+", metavar=SYNTAX, type=parse_scope)
-    parser.add_argument("--broker", metavar="ID", type=int, help="a replica, instead of the leader")
+    parser.add_argument("--broker", metavar="ID", type=int, help="ask this replica, not the leader")
     tables.add_options(parser)
     client.add_options(parser)
     parser.set_defaults(run=transactions_command(describe_producers))

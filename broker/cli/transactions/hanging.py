@@ -23,11 +23,11 @@ COLUMNS = (
     *("topic", "partition", "producer", "epoch", "coordinator_epoch", "start_offset"),
     *("last_ms", "minutes"),
 )
-#: Kafka's, and ours, for transaction.max.timeout.ms.
+#: The default of transaction.max.timeout.ms, in Kafka and in Odradek.
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
 MINUTE_MS = 60_000
 WRITE_TXN_MARKERS_VERSION = 1
-#: Of whom no coordinator has written a marker yet: not above any that could.
+#: For a producer without any marker yet: not above the epoch of any coordinator.
 FIRST_COORDINATOR_EPOCH = 0
 
 
@@ -39,10 +39,10 @@ def add_to(verbs: Commands[argparse.ArgumentParser]) -> None:
 def _add_find(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "find-hanging",
-        help="find transactions that nobody will end",
-        description="Find transactions that are open in a partition, have written nothing for "
-        "longer than any may last, and are not known to a coordinator: nobody will end them, and "
-        "consumers that read committed stop before them.",
+        help="find hanging transactions",
+        description="Find transactions that are open in a partition, have no record within the "
+        "maximum transaction timeout, and are unknown to their coordinator: no coordinator will "
+        "end them, and they block read_committed consumers.",
         **examples(
             "odradek transactions find-hanging",
             "odradek transactions find-hanging --topic orders:2 --max-transaction-timeout 60",
@@ -59,17 +59,17 @@ def _add_find(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument(
         "--broker",
-        "--broker-id",  # as Kafka's tool has it
+        "--broker-id",  # the name in Kafka's tool
         metavar="ID",
         type=int,
-        help="only what this broker leads",
+        help="only partitions whose leader is this broker",
     )
     parser.add_argument(
         "--max-transaction-timeout",
         metavar="MINUTES",
         type=int,
         default=DEFAULT_MAX_TIMEOUT_MINUTES,
-        help="how long a transaction may last: transaction.max.timeout.ms (%(default)s)",
+        help="the maximum transaction timeout, transaction.max.timeout.ms (%(default)s)",
     )
     tables.add_options(parser)
     client.add_options(parser)
@@ -80,10 +80,10 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "abort",
         help="abort a transaction in one partition",
-        description="Write a marker into the log of a partition that aborts a transaction there, "
-        "without its coordinator: for one that hangs, as find-hanging tells.  A transaction that "
-        "does not hang is torn by it: what it has written there is aborted, whatever becomes of "
-        "the rest.",
+        description="Abort a transaction in one partition: write an abort marker into its log, "
+        "without the transaction coordinator.  Use this for hanging transactions, as listed by "
+        "find-hanging.  A transaction that does not hang loses its atomicity: its records in this "
+        "partition are aborted, and its records in other partitions may still be committed.",
         **examples(
             "odradek transactions abort orders:2 --start-offset 4711",
             "odradek transactions abort orders:2 --producer-id 7 --producer-epoch 0 "
@@ -92,9 +92,9 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("scope", metavar="TOPIC:N", type=parse_scope)
     parser.add_argument(
-        "--start-offset", metavar="OFFSET", type=int, help="where the transaction begins"
+        "--start-offset", metavar="OFFSET", type=int, help="the first offset of the transaction"
     )
-    others = parser.add_argument_group("or, for brokers before Kafka 3.0, all of these")
+    others = parser.add_argument_group("for brokers before Kafka 3.0, all of these instead")
     others.add_argument("--producer-id", metavar="ID", type=int)
     others.add_argument("--producer-epoch", metavar="EPOCH", type=int)
     others.add_argument("--coordinator-epoch", metavar="EPOCH", type=int)
@@ -103,12 +103,12 @@ def _add_abort(verbs: Commands[argparse.ArgumentParser]) -> None:
 
 
 def open_transaction_start_offset(producer: ProducerState) -> int | None:
-    """Of the transaction that it has open."""
+    """Return the start offset of the producer's open transaction, or None."""
     return None if producer.current_txn_start_offset < 0 else producer.current_txn_start_offset
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction, in one of its partitions."""
+    """An open transaction in one of its partitions."""
 
     topic_partition: TopicAndPartition
     producer: ProducerState
@@ -163,7 +163,7 @@ def _partitions_to_search(
 async def _transactions_known_to_coordinators(
     cluster: TransactionsClient, candidates: list[OpenTransaction]
 ) -> set[tuple[TopicAndPartition, int]]:
-    """Partitions and producers whose coordinator has still to write a marker, or soon may."""
+    """Return the partitions and producer ids of transactions that a coordinator will end."""
     from odradek.protocol.api.list_transactions import ListTransactionsRequest
 
     producers = sorted({each.producer.producer_id for each in candidates})
@@ -218,7 +218,7 @@ def _single_partition(topic_scope: TopicScope) -> TopicAndPartition:
 async def _producer_to_abort(
     arguments: argparse.Namespace, cluster: TransactionsClient, topic_partition: TopicAndPartition
 ) -> tuple[int, int, int]:
-    """Id and epoch of the producer, and epoch of the coordinator that last ended one of its."""
+    """Return the producer id and epoch, and the coordinator epoch of the producer's last marker."""
     named = (arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch)
     if (arguments.start_offset is None) == (None in named):
         raise CommandFailed(

@@ -1,4 +1,4 @@
-"""What a cluster says of transactions: coordinators of their ids, leaders of their records."""
+"""Fetches transactions from their coordinators, and producer states from partition leaders."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ STATES = (
     "PrepareEpochFence",
 )
 TOOL = "kafka-transactions"
-TRANSACTION_COORDINATOR_TYPE = 1  # as the type of a coordinator
-FIND_COORDINATOR_VERSION = 4  # the first that takes several ids
+TRANSACTION_COORDINATOR_TYPE = 1  # the coordinator type of transactional ids
+FIND_COORDINATOR_VERSION = 4  # the first version with several keys
 NOT_FOUND = "TRANSACTIONAL_ID_NOT_FOUND"
-#: Of partitions in a request, so that none holds up its broker.
+#: Limits the work of a broker for one request.
 PARTITIONS_PER_REQUEST = 500
 
 Response = TypeVar("Response")
-#: What is done about a partition of which nothing is known.
+#: Called with the error of a partition whose producers cannot be described.
 ErrorCallback = Callable[[CommandFailed], None]
 
 
@@ -50,7 +50,7 @@ def _raise_error(error: CommandFailed) -> None:
 def transactions_command(
     command: Callable[[argparse.Namespace, TransactionsClient], Awaitable[int]],
 ) -> client.CommandFunction:
-    """A command that does this with the cluster."""
+    """Make a command of ``command``."""
 
     async def with_cluster(arguments: argparse.Namespace, connections: BrokerConnections) -> int:
         return await command(arguments, TransactionsClient(arguments, connections))
@@ -62,18 +62,17 @@ def transactions_command(
 
 
 class TransactionsClient:
-    """Its brokers, and who leads what; asked when it is made."""
+    """The brokers and leaders of a cluster, fetched once, and requests to them."""
 
     def __init__(self, arguments: argparse.Namespace, connections: BrokerConnections) -> None:
         self._admin = client.create_admin_client(arguments)
         self._metadata = self._admin.list_topics(timeout=arguments.timeout)
         self._connections = connections
         self._timeout_s = arguments.timeout
-        brokers: Iterable[Any] = self._metadata.brokers.values()  # whose types are wrong
+        brokers: Iterable[Any] = self._metadata.brokers.values()  # the library's types are wrong
         self.brokers = {broker.id: Address(broker.host, broker.port) for broker in brokers}
 
     def all_partitions(self) -> list[TopicAndPartition]:
-        """All there are."""
         return sorted(
             TopicAndPartition(name, number)
             for name, topic in self._metadata.topics.items()
@@ -107,7 +106,7 @@ class TransactionsClient:
     async def list_transactions(
         self, request: ListTransactionsRequest
     ) -> list[tuple[TransactionListing, int]]:
-        """Each with its coordinator, by name."""
+        """Return the transactions with the ids of their coordinators, by name."""
         listings = []
         for broker, address in self.brokers.items():
             version = await self._list_transactions_version(address, request)
@@ -123,7 +122,7 @@ class TransactionsClient:
     async def _list_transactions_version(
         self, address: Address, request: ListTransactionsRequest
     ) -> int:
-        """The first that has what is asked for.  Raises CommandFailed if the broker does not."""
+        """Return the lowest version with the filters; raises CommandFailed if unsupported."""
         from odradek.protocol.api.api_versions import ApiVersionsRequest
         from odradek.protocol.api_keys import ApiKey
 
@@ -142,7 +141,7 @@ class TransactionsClient:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, tuple[TransactionDescription | None, int]]:
-        """Each with its coordinator; None for an id that is not there."""
+        """Return each transaction and its coordinator; None for an id that does not exist."""
         from odradek.protocol.api.describe_transactions import DescribeTransactionsRequest
 
         descriptions: dict[str, tuple[TransactionDescription | None, int]] = {}
@@ -189,9 +188,9 @@ class TransactionsClient:
         broker_id: int | None = None,
         on_error: ErrorCallback = _raise_error,
     ) -> dict[TopicAndPartition, list[ProducerState]]:
-        """What each partition's leader remembers, or this replica of it.
+        """Return the active producers of each partition, from its leader or from ``broker_id``.
 
-        A partition that nobody tells of is left out, unless ``tell`` raises.
+        A partition with an error is omitted, unless ``on_error`` raises.
         """
         by_broker: defaultdict[int, list[TopicAndPartition]] = defaultdict(list)
         for topic_partition in topic_partitions:
@@ -244,7 +243,7 @@ class TransactionsClient:
         send: Callable[[], Awaitable[Response]],
         error_codes: Callable[[Response], Iterable[int]],
     ) -> Response:
-        """Once it is not what will pass, or the time is up."""
+        """Return the response; retry retriable errors until the timeout."""
         import asyncio
 
         deadline = time.monotonic() + self._timeout_s

@@ -1,13 +1,16 @@
-"""Classic groups: members join, the broker names a leader among them, and the leader assigns.
+"""Classic groups: members join, the broker elects a leader among them, and the leader assigns.
 
-state.py        the states, the moves between them, and what each request is told in each
-outcomes.py     what is asked by JoinGroup, and what it and SyncGroup are answered
-member.py       one member: what it offers, what it was assigned, what it waits for
-roster.py       the members of a group, its generation, protocol and leader; pure
+Kafka: ClassicGroup, ClassicGroupMember, ClassicGroupState, and the classic half of
+GroupMetadataManager.
+
+state.py        the states, the valid transitions, and the error of each API in each state
+messages.py     the JoinGroup request, and the results of JoinGroup and SyncGroup
+member.py       one member: its protocols, its assignment and its waiting requests
+group_metadata.py       the members of a group, its generation, protocol and leader; no I/O
 subscriptions.py  the topics that members subscribe to
-group.py        the group as a whole: its timers, its rebalances, its log
-join.py         who may join, and what comes of it
-sync.py         the leader's assignment, handed out
-leave.py        leaving, and being made to
-requests.py     what members ask for, led to their group
+group.py        the group: its timers, its rebalances, its records in the log
+join.py         JoinGroup: new, known and static members
+sync.py         SyncGroup: store the leader's assignment and return it to the members
+leave.py        LeaveGroup: a member leaves, or an operator removes it
+requests.py     the entry points: find the group of a request and pass the request on
 """

@@ -1,20 +1,24 @@
-"""A classic group: its roster, its timers, its rebalances, and what is stored of it.
+"""A classic group: its metadata, its timers, its rebalances, and its records in the log.
 
-A rebalance goes through two phases.  First everybody joins:
+A rebalance has two phases.  In the first phase all members join:
 
-    prepare_rebalance   whoever waits for an assignment is sent away to join again
-    all have joined     or the time is up: those who have not are out, but for static members
-    complete_join       another generation; each is told who leads, and the leader who is there
+    prepare_rebalance   waiting SyncGroup requests fail, and their members join again
+    all have joined     or the rebalance timeout passes: dynamic members that have not joined are
+                        removed, static members stay
+    _complete_join      a new generation begins; each member learns the leader, and the leader
+                        learns the members
 
-then everybody is given a part: see sync.py.  Whoever never asks for it is out when the time is up.
+In the second phase each member gets its assignment: see sync.py.  A member that sends no SyncGroup
+is removed when the rebalance timeout passes.
 
-The first rebalance of an empty group waits for ``group.initial.rebalance.delay.ms``, and for as
-long again whenever others have come meanwhile, so that a group that starts does not rebalance for
-each.
+The first rebalance of an empty group waits for ``group.initial.rebalance.delay.ms``, and again if
+new members have joined meanwhile, up to the rebalance timeout.  A starting group therefore does not
+rebalance once per member.
 
-What must survive the coordinator is stored when the group becomes stable or empty, and when a
-static member comes back under another id.  What has not been stored is lost with its coordinator,
-and its members join again.
+The group is stored when it becomes stable or empty, and when a static member rejoins with a new
+member id.  State that is not stored is lost when the coordinator moves, and the members join again.
+
+Kafka: ClassicGroup.
 
 Owner: the event loop.
 """
@@ -51,15 +55,16 @@ from odradek.protocol.errors import (
 from odradek.protocol.internal.group_log import GroupMetadataValue
 from odradek.storage.unified_log import LogAppendInfo
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: How long a new member's first rebalance may take.  It has no id to send heartbeats with, and a
-#: client that has gone and joined anew would be waited for twice.
+#: The session timeout of a new member until its first rebalance completes.  The member has no id to
+#: send heartbeats with.  If its client disconnects and joins again, the group waits for two members
+#: until this timeout removes the first one.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
 class ClassicGroup:
-    """Of one id."""
+    """The classic group of one group id."""
 
     type = GroupType.CLASSIC
 
@@ -73,12 +78,12 @@ class ClassicGroup:
         self._join_timer = ExpirationTimer(loop, self._on_join_timeout)
         self._sync_timer = ExpirationTimer(loop, self._on_sync_timeout)
         self._pending_member_timers: dict[str, ExpirationTimer] = {}
-        #: Of the first rebalance: how long it waits now, how much longer at most, and whether
-        #: anybody has come meanwhile.
+        #: The initial rebalance: the current delay, the remaining delay (None outside of the
+        #: initial rebalance), and whether a new member has joined during the current delay.
         self._initial_delay_ms = 0
         self._initial_delay_remaining_ms: int | None = None
         self._has_new_member = False
-        #: Whether the assignment is replicated, so that members may be told of it.
+        #: Whether the assignment is replicated, and SyncGroup may therefore return it.
         self.is_assignment_propagated = True
 
     @classmethod
@@ -87,7 +92,7 @@ class ClassicGroup:
     ) -> ClassicGroup:
         return cls(shard, group_id, GroupMetadata.from_record_value(value))
 
-    # What any group can tell
+    # The interface of any group
 
     @property
     def state_name(self) -> str:
@@ -103,7 +108,7 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody would miss it: it has no members, and never had any."""
+        """Whether the group has no members, never had any, and has no pending member ids."""
         return (
             self.is_empty
             and not self.metadata.generation
@@ -124,10 +129,10 @@ class ClassicGroup:
                 check_api_allowed(metadata.state, ApiKey.OFFSET_COMMIT)
                 member.reset_session_timer()
         elif not is_transactional:
-            raise UnknownMemberId()  # there are members, and only they commit
+            raise UnknownMemberId()  # the group has members, and only members may commit
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may."""
+        """Accept every client: OffsetFetch names members of consumer groups only."""
 
     def validate_offset_delete(self) -> None:
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -168,9 +173,9 @@ class ClassicGroup:
     def on_loaded(self) -> None:
         members = self.metadata.members
         if len(members) > self.shard.context.settings.max_size:
-            self.prepare_rebalance("it was loaded with too many members")
+            self.prepare_rebalance("group was loaded with more members than group.max.size")
         elif members and self.metadata.leader is None:
-            self.prepare_rebalance("it has been downgraded")
+            self.prepare_rebalance("group was downgraded from the consumer protocol")
         for member in members.values():
             self._start_session_timer(member)
 
@@ -192,14 +197,14 @@ class ClassicGroup:
     def validate_member_generation(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> ClassicGroupMember:
-        """Refused if it is no member, or thinks of another generation."""
+        """Return the member; raise KafkaError if it is unknown, fenced or in another generation."""
         member = self.metadata.validate_member(member_id, instance_id)
         if generation != self.metadata.generation:
             raise IllegalGeneration()
         return member
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is alive; raises what it is told."""
+        """Reset the member's session timer; raise KafkaError if the member must act."""
         state = self.metadata.state
         if state is ClassicGroupState.DEAD:
             check_api_allowed(state, ApiKey.HEARTBEAT)
@@ -207,7 +212,7 @@ class ClassicGroup:
         check_api_allowed(state, ApiKey.HEARTBEAT)
 
     def add_member(self, member: ClassicGroupMember, *, protocol_type: str) -> None:
-        """One that waits for its first rebalance."""
+        """Add a new member, which waits for its first rebalance."""
         self._cancel_pending_member_timer(member.id)
         is_waiting = self.metadata.state is ClassicGroupState.PREPARING_REBALANCE
         if is_waiting and self.metadata.generation == 0:
@@ -217,7 +222,7 @@ class ClassicGroup:
         self._start_session_timer(member, timeout_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
 
     def add_pending_member(self, member_id: str, *, session_timeout_ms: int) -> None:
-        """Whoever was told this id is waited for, as long as for a heartbeat."""
+        """Wait one session timeout for the client that was given this member id (KIP-394)."""
         timer = ExpirationTimer(
             self.shard.context.loop, partial(self.remove_pending_member, member_id)
         )
@@ -236,13 +241,13 @@ class ClassicGroup:
             timer.cancel()
 
     def remove_member(self, member: ClassicGroupMember) -> None:
-        """It is out, without further ado."""
+        """Remove the member without a rebalance."""
         self._cancel_session_timer(member)
         self.metadata.remove(member.id)
         member.complete_sync_future(SyncGroupResult(error=UnknownMemberId()))
 
     def remove_member_and_rebalance(self, member: ClassicGroupMember, reason: str) -> None:
-        """It is out, and the others share what it had."""
+        """Remove the member; the others rebalance to share its partitions."""
         rejection = JoinGroupResult(member_id=UNKNOWN_MEMBER_ID, error=UnknownMemberId())
         self.metadata.complete_join_future(member, rejection)
         self.remove_member(member)
@@ -270,25 +275,31 @@ class ClassicGroup:
             member.session_timer.cancel()
 
     def _on_session_expired(self, member: ClassicGroupMember) -> None:
-        # Who waits for us is heard again when it is answered.
+        """Remove the member.  Kafka: onExpireHeartbeat, expireClassicGroupMemberHeartbeat."""
+        # A member with a waiting request cannot send heartbeats; its response restarts the session.
         if not member.has_satisfied_heartbeat:
-            log.info("Member %s of %r has not been heard of, and is out", member.id, self.id)
+            log.info(
+                "Member %s in group %r has failed, removing it from the group", member.id, self.id
+            )
             self.remove_member_and_rebalance(
                 member, f"removing member {member.id} on heartbeat expiration"
             )
 
-    # Rebalances: everybody joins
+    # Rebalance, first phase: members join
 
     def prepare_rebalance(self, reason: str) -> None:
-        """From any state but the one that it leads to."""
+        """Start a rebalance, from any state but PREPARING_REBALANCE and DEAD."""
         metadata, settings = self.metadata, self.shard.context.settings
         log.info(
-            "Group %r rebalances after generation %d: %s", self.id, metadata.generation, reason
+            "Preparing to rebalance group %r with old generation %d (reason: %s)",
+            self.id,
+            metadata.generation,
+            reason,
         )
         if metadata.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.reset_assignments_with_error(RebalanceInProgress())
         else:
-            # The assignment is stored, and may not be replicated yet.
+            # The assignment is stored but may not be replicated: SyncGroup requests may be waiting.
             self._fail_sync_futures(RebalanceInProgress())
         self._clear_pending_sync()
         if metadata.state is ClassicGroupState.EMPTY:
@@ -304,7 +315,10 @@ class ClassicGroup:
         self.maybe_complete_join()
 
     def maybe_complete_join(self) -> None:
-        """Not in a first rebalance: others are about to come."""
+        """Complete the join if all members have joined, except in the initial rebalance.
+
+        The initial rebalance waits for its delay, since more members are likely to join.
+        """
         is_preparing = self.metadata.state is ClassicGroupState.PREPARING_REBALANCE
         is_initial = self._initial_delay_remaining_ms is not None
         if is_preparing and not is_initial and self.metadata.has_all_members_joined:
@@ -322,14 +336,15 @@ class ClassicGroup:
             self._complete_join()
 
     def _complete_join(self) -> None:
+        """Start the next generation.  Kafka: onCompleteJoin, completeClassicGroupJoin."""
         metadata = self.metadata
         self._join_timer.cancel()
         for member in [*metadata.members.values()]:
             if member.awaiting_join_future is None and member.instance_id is None:
-                log.info("Member %s of %r has not joined, and is out", member.id, self.id)
+                log.info("Removed member %s that has not joined from group %r", member.id, self.id)
                 self.remove_member(member)
         if metadata.members and not metadata.elect_leader():
-            # Static members that are away: their sessions end, or they come back.
+            # Only absent static members: wait until they rejoin or their sessions expire.
             self._initial_delay_remaining_ms = None
             self._join_timer.reset(timeout_ms=metadata.rebalance_timeout_ms)
             return
@@ -344,7 +359,7 @@ class ClassicGroup:
     def _complete_join_futures(self) -> None:
         metadata = self.metadata
         members = f"{len(metadata.members)} members, leader {metadata.leader}"
-        log.info("Group %r is in generation %d: %s", self.id, metadata.generation, members)
+        log.info("Stabilized group %r generation %d with %s", self.id, metadata.generation, members)
         for member in metadata.members.values():
             metadata.complete_join_future(member, metadata.build_join_result(member))
             member.is_new = False
@@ -353,14 +368,14 @@ class ClassicGroup:
         self._sync_timer.reset(timeout_ms=metadata.rebalance_timeout_ms)
 
     def _store_empty(self) -> None:
-        log.info("Group %r is empty in generation %d", self.id, self.metadata.generation)
+        log.info("Group %r with generation %d is now empty", self.id, self.metadata.generation)
         try:
             self.store()
         except KafkaError as error:
-            # Its last generation would come back, and its members' sessions be over soon.
-            log.warning("That group %r is empty could not be stored: %s", self.id, error)
+            # After a failover the last generation is loaded; its members' sessions soon expire.
+            log.warning("Failed to store that group %r is empty: %s", self.id, error)
 
-    # Rebalances: everybody is given a part
+    # Rebalance, second phase: members get their assignments
 
     def remove_pending_sync_member(self, member: ClassicGroupMember) -> None:
         self.metadata.pending_sync_members.discard(member.id)
@@ -368,11 +383,11 @@ class ClassicGroup:
             self._sync_timer.cancel()
 
     def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
-        """What has been stored; those who wait are told when it is replicated."""
+        """Apply the stored assignments; SyncGroup requests wait until they are replicated."""
         for member in self.metadata.members.values():
             member.assignment = assignments[member.id]
         self.is_assignment_propagated = False
-        # As it was stored: the state's own time is that of the phase before.
+        # Keep the stored timestamp, which is that of the previous state.
         self._transition_to(
             ClassicGroupState.STABLE, timestamp_ms=self.metadata.current_state_timestamp_ms
         )
@@ -384,7 +399,7 @@ class ClassicGroup:
                 member.reset_session_timer()
 
     def reset_assignments_with_error(self, error: KafkaError) -> None:
-        """Whoever waits is told, and nobody has a part."""
+        """Clear all assignments and fail the waiting SyncGroup requests."""
         for member in self.metadata.members.values():
             member.assignment = b""
         self._fail_sync_futures(error)
@@ -399,7 +414,10 @@ class ClassicGroup:
         self._sync_timer.cancel()
 
     def _on_sync_timeout(self) -> None:
-        """In whatever state: a leader may have assigned long before others have asked."""
+        """Remove members that have not sent SyncGroup, in any state.
+
+        The group may have been stable for long: the leader may assign before the others sync.
+        """
         late_members = [
             self.metadata.members[member_id] for member_id in self.metadata.pending_sync_members
         ]
@@ -410,10 +428,10 @@ class ClassicGroup:
                 f"removed {len(late_members)} members on pending sync request expiration"
             )
 
-    # What is stored
+    # Storage
 
     def store(self, assignments: Mapping[str, bytes] | None = None) -> LogAppendInfo:
-        """Raises what the log does."""
+        """Append the group's record to the log; raise KafkaError if the append fails."""
         value = group_value(self.metadata.to_record_value(assignments))
         return self.shard.log.append([(group_key(self.id), value)])
 

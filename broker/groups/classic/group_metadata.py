@@ -1,15 +1,18 @@
-"""The members of a classic group: who they are, what they agree on, who leads them.
+"""The members of a classic group, its state, generation, protocol and leader.
 
-Pure: no log, no timers; time is an argument.  What is stored of a group is made here, and a group
-is made here of what was stored.
+No log and no timers; time is an argument.  This module builds the group's record for the log, and
+builds a group from its record.
 
-    pending     ids that were handed out, and have not come back yet (KIP-394)
-    joining     members that wait for the rebalance to end
-    unsynced    members that know of the generation, and have not asked for their part yet
+    pending_join_members    member ids that were returned with MEMBER_ID_REQUIRED, and whose clients
+                            have not joined with them yet (KIP-394)
+    members_awaiting_join   members whose JoinGroup waits for the rebalance to complete
+    pending_sync_members    members that know the generation and have not sent SyncGroup yet
 
-Invariant: the leader is a member, if there are members.  One that was of the consumer protocol has
-none until it has rebalanced: see consumer/migration.py.
-Invariant: a member's offers include one that all others offer too.
+Invariant: if there are members, the leader is one of them.  A group that was downgraded from the
+consumer protocol has no leader until it has rebalanced: see consumer/migration.py.
+Invariant: at least one protocol of a member is supported by all members.
+
+Kafka: ClassicGroup.
 
 Owner: the event loop.
 """
@@ -42,7 +45,7 @@ _NO_REBALANCE_TIMEOUT = -1
 
 
 class GroupMetadata:
-    """One group's."""
+    """The state and the members of one classic group."""
 
     def __init__(self, *, now_ms: int) -> None:
         self.state = ClassicGroupState.EMPTY
@@ -52,14 +55,14 @@ class GroupMetadata:
         self.generation = 0
         self.leader: str | None = None
         self.members: dict[str, ClassicGroupMember] = {}
-        #: Static members' ids by their instances.
+        #: Member ids of static members, by group instance id.
         self.static_members: dict[str, str] = {}
         self.pending_join_members: set[str] = set()
         self.members_awaiting_join: set[str] = set()
         self.pending_sync_members: set[str] = set()
-        #: None if nobody can tell.
+        #: None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None
-        #: How many members offer each protocol.
+        #: The number of members that support each protocol.
         self._supported_protocol_counts: Counter[str] = Counter()
 
     # States
@@ -70,7 +73,7 @@ class GroupMetadata:
         self.state, self.current_state_timestamp_ms = state, now_ms
 
     def init_next_generation(self, *, now_ms: int) -> None:
-        """Of those who have joined; empty if nobody has."""
+        """Start the next generation with the members that have joined; it is empty without any."""
         self.generation += 1
         self.pending_sync_members.clear()
         if self.members:
@@ -105,7 +108,7 @@ class GroupMetadata:
         self.pending_join_members.discard(member.id)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Whoever it is, also one that is only pending."""
+        """Remove a member or a pending member id; return the member, if there was one."""
         self.pending_join_members.discard(member_id)
         self.members_awaiting_join.discard(member_id)
         self.pending_sync_members.discard(member_id)
@@ -120,7 +123,7 @@ class GroupMetadata:
         return member
 
     def replace_static_member(self, old_id: str, new_id: str) -> ClassicGroupMember:
-        """A static member has come back, under another id; the old one is fenced."""
+        """Give a static member that rejoined a new member id, and fence the old id."""
         member = self.members.pop(old_id)
         assert member.instance_id is not None
         self.complete_join_future(
@@ -145,13 +148,17 @@ class GroupMetadata:
             self._supported_protocol_counts.update(protocol_names(member.supported_protocols))
 
     def complete_join_future(self, member: ClassicGroupMember, result: JoinGroupResult) -> None:
-        """If it waits for one."""
+        """Complete the member's waiting JoinGroup, if there is one."""
         future, member.awaiting_join_future = member.awaiting_join_future, None
         self.members_awaiting_join.discard(member.id)
         complete_future(future, result)
 
     def validate_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """The member; refused if another is this instance, or nobody is this member."""
+        """Return the member.
+
+        Raise FencedInstanceId if another member has the instance id, and UnknownMemberId if the
+        instance or the member does not exist.
+        """
         if instance_id is not None:
             current_id = self.static_members.get(instance_id)
             if current_id is None:
@@ -171,15 +178,15 @@ class GroupMetadata:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient of them."""
+        """The largest rebalance timeout of the members."""
         return max(
             (member.timeouts.rebalance_timeout_ms for member in self.members.values()), default=0
         )
 
-    # What they agree on
+    # Protocol selection
 
     def supports_protocols(self, protocol_type: str, protocols: Sequence[MemberProtocol]) -> bool:
-        """Whether somebody who offers this could join."""
+        """Whether a member with these protocols could join."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -188,7 +195,7 @@ class GroupMetadata:
         )
 
     def select_protocol(self) -> str:
-        """Of those that all offer, the one that most prefer."""
+        """Return the protocol with most votes among those that all members support."""
         count = len(self.members)
         candidates = frozenset(
             name
@@ -199,7 +206,7 @@ class GroupMetadata:
         return votes.most_common(1)[0][0]
 
     def elect_leader(self) -> bool:
-        """One that has joined, the present one if it has; False if nobody has."""
+        """Keep the leader if it has joined, or elect one that has; return False if none has."""
         if self.leader in self.members_awaiting_join:
             return True
         joined_id = next(
@@ -211,12 +218,12 @@ class GroupMetadata:
         self.leader = joined_id
         return True
 
-    # What they are told
+    # Results
 
     def build_join_result(
         self, member: ClassicGroupMember, *, skip_assignment: bool = False
     ) -> JoinGroupResult:
-        """Of the present generation."""
+        """Return the result of JoinGroup in the current generation."""
         return JoinGroupResult(
             member_id=member.id,
             generation=self.generation,
@@ -241,10 +248,10 @@ class GroupMetadata:
             assignment=member.assignment,
         )
 
-    # What is stored
+    # Storage
 
     def to_record_value(self, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
-        """With these assignments, or those that the members have."""
+        """Build the record value with these assignments, or with the members' current ones."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type,
             generation=self.generation,
@@ -270,7 +277,7 @@ class GroupMetadata:
 
     @classmethod
     def from_record_value(cls, value: GroupMetadataValue) -> GroupMetadata:
-        """A group is stored when it is stable, or empty."""
+        """Build the group from its record; a stored group is stable or empty."""
         metadata = cls(now_ms=value.current_state_timestamp)
         metadata.generation = value.generation
         metadata.protocol_type = value.protocol_type
@@ -295,7 +302,7 @@ def _member_from_record(
         client=ClientIdentity(record.client_id, record.client_host),
         timeouts=Timeouts(
             record.session_timeout,
-            # In the oldest version the session's served for both.
+            # Version 0 has only the session timeout, which applies to rebalances as well.
             record.session_timeout
             if rebalance_timeout_ms == _NO_REBALANCE_TIMEOUT
             else rebalance_timeout_ms,
@@ -307,5 +314,5 @@ def _member_from_record(
 
 
 def protocol_names(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
-    """Each once, however often it is offered."""
+    """Return each name once, even if a member lists it twice."""
     return frozenset([protocol.name for protocol in protocols])

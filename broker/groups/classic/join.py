@@ -1,11 +1,11 @@
-"""Who may join a classic group, and what comes of it.
+"""JoinGroup for classic groups.
 
-    a new member        is given an id, and asked to come again with it (KIP-394), unless its client
-                        is older than that; then it is in, and everybody has to join again
-    one that knows its  joins again: that starts a rebalance if it leads or offers something else,
-    id                  else it is told of the generation that there is
-    a static member     that has lost its id takes its own place again (KIP-345): if the group is
-                        stable, and nothing changes for the others, without a rebalance
+    new member          gets a member id and joins again with it (KIP-394), unless its client is too
+                        old for that; then it is added, and the group rebalances
+    known member        rejoins: the group rebalances if the member is the leader or changes its
+                        protocols; otherwise the current generation is returned
+    static member       that rejoins without its member id replaces itself (KIP-345): without a
+                        rebalance if the group is stable and keeps its protocol
 
 Owner: the event loop.
 """
@@ -30,9 +30,9 @@ from odradek.protocol.errors import (
     UnknownMemberId,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: At once, or when the rebalance has ended.
+#: The result, or a future that completes at the end of the rebalance.
 JoinResultOrFuture = JoinGroupResult | asyncio.Future[JoinGroupResult]
 
 
@@ -58,7 +58,7 @@ def _try_join(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
         return _join_new_member(group, request)
     if request.member_id in group.metadata.pending_join_members:
         if request.instance_id is not None:
-            raise UnknownMemberId()  # ids that are pending are of members without an instance
+            raise UnknownMemberId()  # pending ids belong to dynamic members only
         return _add_member_and_rebalance(group, request.member_id, request)
     return _join_existing_member(group, request)
 
@@ -75,7 +75,8 @@ def _remove_rejected_member(group: ClassicGroup, member_id: str) -> None:
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
     metadata, max_size = group.metadata, group.shard.context.settings.max_size
     if metadata.state is ClassicGroupState.PREPARING_REBALANCE:
-        # By those who have joined: if the group is too large, the last to come are out.
+        # Count the members that have joined: in a group above the limit, the last to join are
+        # rejected.
         return (
             member_id in metadata.members_awaiting_join
             or len(metadata.members_awaiting_join) < max_size
@@ -117,7 +118,7 @@ def _add_member_and_rebalance(
 
 
 def _await_join(group: ClassicGroup, member: ClassicGroupMember) -> asyncio.Future[JoinGroupResult]:
-    """Whoever waited before has been given up by its client."""
+    """Let the member wait for the join; its client has given up an earlier request."""
     future: asyncio.Future[JoinGroupResult] = group.shard.context.loop.create_future()
     member.awaiting_join_future = future
     group.metadata.members_awaiting_join.add(member.id)
@@ -131,7 +132,7 @@ def _rebalance_or_complete_join(group: ClassicGroup, reason: str) -> None:
         group.prepare_rebalance(reason)
 
 
-# Members that come again
+# Known members that rejoin
 
 
 def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinResultOrFuture:
@@ -140,12 +141,12 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinResu
     check_api_allowed(metadata.state, ApiKey.JOIN_GROUP)
     is_unchanged = member.has_same_protocols(request.protocols)
     is_leader = metadata.leader == member.id
-    # A leader joins again when it sees that what is to be assigned has changed.
+    # A leader that rejoins a stable group has seen a change of what it assigns: rebalance.
     may_return_current = metadata.state is ClassicGroupState.COMPLETING_REBALANCE or (
         metadata.state is ClassicGroupState.STABLE and not is_leader
     )
     if may_return_current and is_unchanged:
-        # It has missed the answer, or wants to know: the generation is as it was.
+        # The member has missed the response or repeats its request.
         return metadata.build_join_result(member)
     metadata.update_member(member, request.protocols, request.timeouts)
     future = _await_join(group, member)
@@ -157,7 +158,7 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinResu
     return future
 
 
-# Static members that come back
+# Static members that rejoin with a new member id
 
 
 def _replace_static_member(
@@ -181,7 +182,7 @@ def _replace_static_member(
         try:
             append_info = group.store()
         except KafkaError as error:
-            # Nobody knows of the new id: the old one is the member's again.
+            # The new member id was not stored: restore the old one.
             metadata.complete_join_future(
                 member,
                 JoinGroupResult(
@@ -191,10 +192,10 @@ def _replace_static_member(
             metadata.replace_static_member(new_id, old_id)
             metadata.update_member(member, old_protocols, old_timeouts)
             return future
-        metadata.compute_subscribed_topics()  # as whoever loads it would
+        metadata.compute_subscribed_topics()  # as a load of the record would
         group.shard.log.when_replicated(append_info, on_replicated)
         return future
-    # Not stable: the leader may know of the old id already, so that all have to join again.
+    # Not stable: the leader may have received the old member id already, so all must rejoin.
     reason = (
         f"updating metadata of static member {request.instance_id}; "
         f"client reason: {request.reason or 'not provided'}"
@@ -213,7 +214,7 @@ def _complete_static_replacement(
 ) -> None:
     metadata = group.metadata
     if member.awaiting_join_future is not join_future:
-        return  # answered: it is another's by now, who waits for another record, or is out
+        return  # completed: the member was replaced again or removed
     if error is not None:
         rejection = JoinGroupResult(
             member_id=UNKNOWN_MEMBER_ID, error=map_append_error(error, STORE_GROUP_ERRORS)
@@ -222,10 +223,11 @@ def _complete_static_replacement(
         member.reset_session_timer()
         return
     if metadata.state is not ClassicGroupState.STABLE:
-        return  # a rebalance has begun meanwhile, and answers it
+        return  # a rebalance has started and completes the future
     result = metadata.build_join_result(member, skip_assignment=metadata.leader == member.id)
     if not request.supports_skipping_assignment:
-        # A leader of this age would assign, in vain.  It does not know itself by its old id.
+        # An old client does not know SkipAssignment and would assign in vain as leader.  With its
+        # old member id as the leader, it acts as a follower.
         result = JoinGroupResult(
             member_id=member.id,
             generation=metadata.generation,

@@ -1,7 +1,7 @@
-"""Leaving a classic group: by oneself, or because an operator says so.
+"""LeaveGroup for classic groups: a member leaves, or an operator removes it.
 
-A static member does not leave when its client stops.  It is removed by its instance's name, with
-no member id (KIP-345).
+A static member does not leave when its client stops.  An operator removes it by its group instance
+id, without a member id (KIP-345).
 
 Owner: the event loop.
 """
@@ -18,7 +18,7 @@ from odradek.protocol.errors import UnknownMemberId
 def leave(
     group: ClassicGroup, member_id: str, instance_id: str | None, *, reason: str | None
 ) -> None:
-    """Raises what is said against it."""
+    """Remove the member; raise KafkaError if it is unknown or fenced."""
     metadata = group.metadata
     if metadata.state is ClassicGroupState.DEAD:
         check_api_allowed(metadata.state, ApiKey.HEARTBEAT)

@@ -1,7 +1,10 @@
 """One member of a classic group.
 
-It may wait for two things: the end of a rebalance, after JoinGroup, and the leader's assignment,
-after SyncGroup.  Its client may be gone by then: it is a member all the same, until it is missed.
+A member may wait for two responses: JoinGroup waits for the rebalance to complete, SyncGroup waits
+for the leader's assignment.  If its client disconnects while it waits, it stays a member until its
+session expires.
+
+Kafka: ClassicGroupMember.
 
 Owner: the event loop.
 """
@@ -25,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class ClassicGroupMember:
-    """From its first join until it leaves, or is made to."""
+    """A member, from its first JoinGroup until it leaves or is removed."""
 
     __slots__ = (
         "assignment",
@@ -55,11 +58,11 @@ class ClassicGroupMember:
         self.timeouts = timeouts
         self.supported_protocols = tuple(protocols)
         self.assignment = b""
-        #: Whether it has not been through a rebalance yet, and so does not know its id.
+        #: Whether its first rebalance has not completed; its client does not know its id yet.
         self.is_new = False
         self.awaiting_join_future: asyncio.Future[JoinGroupResult] | None = None
         self.awaiting_sync_future: asyncio.Future[SyncGroupResult] | None = None
-        #: Given by the group.
+        #: Set by the group.
         self.session_timer: ExpirationTimer | None = None
 
     def metadata(self, protocol: str) -> bytes:
@@ -69,7 +72,7 @@ class ClassicGroupMember:
         raise KeyError(protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The one it prefers."""
+        """Return the candidate that the member prefers."""
         return next(
             supported.name for supported in self.supported_protocols if supported.name in candidates
         )
@@ -79,27 +82,27 @@ class ClassicGroupMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether it need not send heartbeats: it waits, and we are the ones to speak.
+        """Whether the member need not send heartbeats: its request waits for the coordinator.
 
-        Not so a new member: its client may have gone, and would join again under another id.
+        A new member must not be exempt: its client may have disconnected, and would join again with
+        another id.
         """
         return not self.is_new and (
             self.awaiting_join_future is not None or self.awaiting_sync_future is not None
         )
 
     def reset_session_timer(self) -> None:
-        """Its session begins anew."""
         if self.session_timer is not None:
             self.session_timer.reset(timeout_ms=self.timeouts.session_timeout_ms)
 
     def complete_sync_future(self, result: SyncGroupResult) -> bool:
-        """Whether it waited for it."""
+        """Complete the waiting SyncGroup; return whether there was one."""
         future, self.awaiting_sync_future = self.awaiting_sync_future, None
         return future is not None and _complete_future(future, result)
 
 
 def _complete_future(future: asyncio.Future[Result], result: Result) -> bool:
-    if not future.done():  # as it is when its client has gone
+    if not future.done():  # it is done if the client disconnected
         future.set_result(result)
     return True
 

@@ -1,11 +1,11 @@
-"""What JoinGroup asks for, and what it and SyncGroup are answered.
+"""The JoinGroup request, and the results of JoinGroup and SyncGroup.
 
-An outcome with a failure is one too: a client that must learn its member's id is told it together
-with MEMBER_ID_REQUIRED.  One that is of the log tells of what was written, and waits until that is
-replicated; those of classic groups are not made before.
+A result may carry an error and other fields: MEMBER_ID_REQUIRED comes with the new member id.  A
+result with ``waits_for_replication`` describes records that are appended; its response is sent when
+they are replicated.  Results of classic groups are completed after replication and do not set it.
 
-Owner: none; to be treated as immutable, by any thread.  Frozen, they would take three times as
-long to make, and a rebalance makes some for each member.
+Owner: none; treated as immutable, any thread.  The dataclasses are not frozen: frozen ones take
+three times as long to construct, and a rebalance constructs some for each member.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import NamedTuple
 
 from odradek.protocol.errors import KafkaError
 
-#: The id of a member that has none yet.
+#: The member id of a client that has none yet.
 UNKNOWN_MEMBER_ID = ""
 UNKNOWN_GENERATION_ID = -1
 
 
 class MemberProtocol(NamedTuple):
-    """A protocol that a member speaks, and what it has to say in it."""
+    """A protocol that a member supports, and the member's metadata in it."""
 
     name: str
     metadata: bytes
 
 
 class ClientIdentity(NamedTuple):
-    """Who a member is, for whoever looks."""
+    """The client id and host of a member, as DescribeGroups returns them."""
 
     id: str
     host: str
 
 
 class Timeouts(NamedTuple):
-    """How long a member may be silent, and how long a rebalance may wait for it."""
+    """The session timeout and the rebalance timeout of a member."""
 
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -44,7 +44,7 @@ class Timeouts(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class JoinRequest:
-    """Offers are in the order in which the member prefers them."""
+    """A JoinGroup request; ``protocols`` are in the member's order of preference."""
 
     member_id: str
     instance_id: str | None
@@ -52,20 +52,20 @@ class JoinRequest:
     timeouts: Timeouts
     protocol_type: str
     protocols: Sequence[MemberProtocol]
-    #: Whether the client is first told its id, and joins again with it (KIP-394).
+    #: Whether a new client first gets its member id, and joins again with it (KIP-394).
     requires_known_member_id: bool
-    #: Whether the client knows that a leader may be told not to assign (KIP-814).
+    #: Whether the client knows SkipAssignment, which tells a leader not to assign (KIP-814).
     supports_skipping_assignment: bool
     reason: str | None = None
 
     def generate_member_id(self, unique_suffix: str) -> str:
-        """Of a new member: after its instance, or else its client."""
+        """Return the id of a new member, prefixed with its instance id or else its client id."""
         prefix = self.client.id if self.instance_id is None else self.instance_id
         return f"{prefix}-{unique_suffix}"
 
 
 class JoinGroupMember(NamedTuple):
-    """What the leader is told of each member."""
+    """A member as the leader's JoinGroup response lists it."""
 
     member_id: str
     instance_id: str | None
@@ -74,7 +74,7 @@ class JoinGroupMember(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroupResult:
-    """``members`` are for the leader alone."""
+    """The result of JoinGroup; ``members`` is set for the leader only."""
 
     member_id: str
     error: KafkaError | None = None

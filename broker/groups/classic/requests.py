@@ -1,4 +1,4 @@
-"""What members of classic groups ask for, led to the group that it is about.
+"""The entry points of the classic group APIs: find the group of a request and pass it on.
 
 Owner: the event loop.
 """
@@ -25,7 +25,7 @@ from odradek.protocol.errors import (
 def join_group(
     shard: GroupCoordinatorShard, group_id: str, request: JoinRequest
 ) -> JoinResultOrFuture:
-    """Whoever has no id yet may begin a group."""
+    """Join a group; a client without a member id may create it."""
     settings = shard.context.settings
     if not (
         settings.min_session_timeout_ms
@@ -42,7 +42,7 @@ def join_group(
 def _join_consumer_group(
     shard: GroupCoordinatorShard, group: ConsumerGroupRuntime, request: JoinRequest
 ) -> JoinResultOrFuture:
-    """One of the consumer protocol; if it has no members, a classic group takes its place."""
+    """Join a consumer group; if it has no members, a classic group replaces it."""
     if not group.is_empty:
         return classic_members.join(group, request)
     if request.member_id == UNKNOWN_MEMBER_ID:
@@ -68,7 +68,7 @@ def _join_classic_group(
 def sync_group(
     shard: GroupCoordinatorShard, group_id: str, request: SyncRequest
 ) -> SyncResultOrFuture:
-    """Raises what the member is told."""
+    """Raise KafkaError if the group rejects the request."""
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroupRuntime):
         return classic_members.sync(group, request)
@@ -82,7 +82,7 @@ def heartbeat(
     instance_id: str | None,
     generation: int,
 ) -> None:
-    """Raises what the member is told."""
+    """Raise KafkaError if the group rejects the heartbeat."""
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroupRuntime):
         classic_members.heartbeat(group, member_id, instance_id, generation)
@@ -97,7 +97,7 @@ def leave_group(
     instance_id: str | None,
     reason: str | None,
 ) -> KafkaError | None:
-    """What the member is told, if anything stands against it."""
+    """Return the error for the member, or None."""
     group = shard.groups.get(group_id)
     try:
         if isinstance(group, ConsumerGroupRuntime):

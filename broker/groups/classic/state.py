@@ -1,7 +1,9 @@
-"""The life of a classic group, and what its members are told in each part of it.
+"""The states of a classic group, and the errors that its members get in each state.
 
-Tables and nothing else: no log, no clock, no timers.  The diagram in docs/architecture.md is
-printed from MOVES.
+Only tables: no log, no clock, no timers.  The diagram in docs/state-machines.md is generated from
+VALID_TRANSITIONS.
+
+Kafka: ClassicGroupState.
 """
 
 from __future__ import annotations
@@ -15,16 +17,16 @@ from odradek.protocol.errors import KafkaError
 
 
 class ClassicGroupState(StrEnum):
-    """The names are what DescribeGroups and ListGroups tell."""
+    """The value is the state name in DescribeGroups and ListGroups."""
 
-    EMPTY = "Empty"  # no members; there may be offsets
+    EMPTY = "Empty"  # no members; offsets may exist
     PREPARING_REBALANCE = "PreparingRebalance"  # waiting for all members to join
     COMPLETING_REBALANCE = "CompletingRebalance"  # waiting for the leader's assignment
-    STABLE = "Stable"  # every member has its part
-    DEAD = "Dead"  # deleted, or coordinated by another
+    STABLE = "Stable"  # every member has its assignment
+    DEAD = "Dead"  # deleted, or coordinated by another broker
 
 
-#: state -> the states it may move to
+#: State -> the states that may follow it
 VALID_TRANSITIONS: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
     ClassicGroupState.EMPTY: frozenset(
         {ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD}
@@ -41,7 +43,7 @@ VALID_TRANSITIONS: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
     ClassicGroupState.DEAD: frozenset({ClassicGroupState.DEAD}),
 }
 
-#: What a member of the right generation is told.  NONE means: go on.
+#: The error for a member of the current generation.  NONE: the request is processed.
 API_ERRORS: Mapping[ClassicGroupState, Mapping[ApiKey, ErrorCode]] = {
     ClassicGroupState.EMPTY: {
         ApiKey.JOIN_GROUP: ErrorCode.UNKNOWN_MEMBER_ID,
@@ -53,14 +55,14 @@ API_ERRORS: Mapping[ClassicGroupState, Mapping[ApiKey, ErrorCode]] = {
         ApiKey.JOIN_GROUP: ErrorCode.NONE,
         ApiKey.SYNC_GROUP: ErrorCode.REBALANCE_IN_PROGRESS,
         ApiKey.HEARTBEAT: ErrorCode.REBALANCE_IN_PROGRESS,
-        # The next heartbeat tells of the rebalance: members commit before they join again.
+        # The next heartbeat reports the rebalance: members commit before they rejoin.
         ApiKey.OFFSET_COMMIT: ErrorCode.NONE,
     },
     ClassicGroupState.COMPLETING_REBALANCE: {
         ApiKey.JOIN_GROUP: ErrorCode.NONE,
         ApiKey.SYNC_GROUP: ErrorCode.NONE,
         ApiKey.HEARTBEAT: ErrorCode.NONE,
-        # Its partitions may be another's already.
+        # The member's partitions may already be assigned to another member.
         ApiKey.OFFSET_COMMIT: ErrorCode.REBALANCE_IN_PROGRESS,
     },
     ClassicGroupState.STABLE: {
@@ -77,11 +79,11 @@ API_ERRORS: Mapping[ClassicGroupState, Mapping[ApiKey, ErrorCode]] = {
 
 
 class IllegalTransition(Exception):
-    """A bug of ours: the table does not have it."""
+    """A bug in this broker: the transition is not in VALID_TRANSITIONS."""
 
 
 def check_api_allowed(state: ClassicGroupState, api: ApiKey) -> None:
-    """Refuse what the table refuses."""
+    """Raise the error of the table, if there is one."""
     error = API_ERRORS[state][api]
     if error is not ErrorCode.NONE:
         raise KafkaError(error_code=error)

@@ -1,7 +1,7 @@
-"""Which topics do the members of a classic group of consumers subscribe to?
+"""The topics that the members of a classic group of consumers subscribe to.
 
-What they tell one another is their affair; only the topics, at its beginning, are looked at, as
-every version has them.
+Member metadata is opaque to the broker, except for the topics at its beginning, where every version
+has them.
 
 Owner: none; immutable, any thread.
 """
@@ -16,14 +16,14 @@ from odradek.protocol.errors import DecodeError
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription
 from odradek.protocol.internal.coordinator_record import VERSION
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: The protocol type of groups of consumers.
+#: The protocol type of consumers.
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """All together; None if a member speaks otherwise."""
+    """Return the topics of all members; None if a member's metadata has another format."""
     topics: set[str] = set()
     for member_metadata in metadata:
         try:
@@ -31,7 +31,7 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
                 member_metadata, VERSION.size
             )
         except DecodeError as error:
-            log.warning("A member's subscription cannot be read: %s", error)
+            log.warning("Failed to parse the subscription of a group member: %s", error)
             return None
         topics.update(subscription.topics)
     return frozenset(topics)

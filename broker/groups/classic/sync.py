@@ -1,6 +1,6 @@
-"""The leader's assignment: stored, then handed out to every member that asks for its part.
+"""SyncGroup for classic groups: store the leader's assignment and return it to each member.
 
-Whoever asks before the leader has assigned, and the log's replicas have it, waits for that.
+A SyncGroup request waits until the leader has assigned and the assignment is replicated.
 
 Owner: the event loop.
 """
@@ -20,27 +20,30 @@ from odradek.broker.groups.classic.state import ClassicGroupState, check_api_all
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import InconsistentGroupProtocol, KafkaError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: At once, or when the leader has assigned.
+#: The result, or a future that completes when the assignment is replicated.
 SyncResultOrFuture = SyncGroupResult | asyncio.Future[SyncGroupResult]
 
 
 @dataclass(slots=True, kw_only=True)
 class SyncRequest:
-    """``assignments`` are the leader's, by member id.  Not to be changed: see outcomes.py."""
+    """A SyncGroup request; ``assignments`` is set for the leader only, by member id.
+
+    Treated as immutable: see messages.py.
+    """
 
     member_id: str
     instance_id: str | None
     generation: int
-    #: None where the client is too old to say.
+    #: None if the client is too old to send it.
     protocol_type: str | None
     protocol: str | None
     assignments: Mapping[str, bytes]
 
 
 def sync(group: ClassicGroup, request: SyncRequest) -> SyncResultOrFuture:
-    """Raises what the member is told."""
+    """Raise KafkaError if the group rejects the request."""
     metadata = group.metadata
     if metadata.state is ClassicGroupState.DEAD:
         check_api_allowed(metadata.state, ApiKey.SYNC_GROUP)
@@ -85,7 +88,7 @@ def _store_assignments(group: ClassicGroup, assignments: Mapping[str, bytes]) ->
 def _propagate_assignment(group: ClassicGroup, generation: int, error: KafkaError | None) -> None:
     metadata = group.metadata
     if metadata.state is not ClassicGroupState.STABLE or metadata.generation != generation:
-        return  # another rebalance has begun, and has sent everybody away
+        return  # another rebalance has started and has completed all waiting requests
     if error is None:
         group.propagate_assignment()
     else:

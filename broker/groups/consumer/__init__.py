@@ -1,34 +1,37 @@
-"""Groups of the consumer protocol (KIP-848): the broker assigns, members only tell and are told.
+"""Consumer groups, the groups of the consumer protocol (KIP-848): the broker assigns partitions.
 
-A group has an epoch, which grows with every change of its members, of what they subscribe to and of
-the topics.  For each epoch there is a target, computed by an assignor: who shall have what.  By its
-heartbeats a member is led from what it has to what it shall have; it gives up before others get.
+A group has an epoch, which is incremented with every change of its members, of their subscriptions
+and of the subscribed topics.  For each epoch an assignor computes the target assignment.  By its
+heartbeats a member is reconciled: it moves from its current assignment to its target assignment.  A
+member revokes partitions before other members get them.
+
+Kafka: ConsumerGroup, ConsumerGroupMember, and the consumer half of GroupMetadataManager.
 
 partitions.py        sets of partitions, and their form on the wire and in the log
-assignor.py          what an assignor is given
-assign_range.py      consecutive partitions of each topic
-assign_uniform.py    as even and as sticky as can be, where all subscribe to the same
-assign_mixed.py      the same where they do not
+assignor.py          the interface of an assignor
+range_assignor.py      consecutive partitions of each topic
+uniform_assignor.py    as even and as sticky as possible, for equal subscriptions
+uniform_heterogeneous_assignor.py      the same for different subscriptions
 assignors.py         the assignors by name
 
 topics.py            the cluster's topics as groups see them
-metadata_hash.py     a number that changes when the topics of a group do
-regular_expression.py  whether a name matches an expression, by the rules of RE2
-expressions.py       which of the cluster's topics an expression matches
+metadata_hash.py     a hash that changes when the topics of a group change
+regular_expression.py  compiles and matches regular expressions with RE2
+topic_regex_cache.py       the topics of the cluster that match a regular expression
 
-member.py            one member: what it told of itself, and what it has
-records.py           the records of the log, both ways
+member.py            one member: its metadata and its current assignment
+records.py           builds and reads the records in the log
 group.py             one group, and how records change it
-draft.py             a decision in the making
-target.py            when there is a new epoch, and who shall have what in it
-reconcile.py         how a member is led to what it shall have
-heartbeat.py         what a member is told
-leaving.py           members that go
-heartbeat_request.py which requests make sense, and their meaning
+group_update.py             the records of a decision, and the group they result in
+target_assignment_builder.py            bumps the group epoch and computes the target assignment
+current_assignment_builder.py         one step of reconciliation from current to target assignment
+heartbeat.py         decides on a heartbeat
+member_removal.py           members that leave or are removed
+heartbeat_request.py validates and parses ConsumerGroupHeartbeat requests
 
-live_group.py        a group at work: its log, and its timers
-requests.py          what members ask for, led to their group
-migration.py         groups that pass from the classic protocol to this one, and back
-classic_members.py   members of the classic protocol in such a group
-classic_blobs.py     what those tell one another
+consumer_group_runtime.py        a group with its log and its timers
+requests.py          the entry points: find the group of a request and pass the request on
+migration.py         upgrade of classic groups to consumer groups, and downgrade
+classic_members.py   classic members in a consumer group
+consumer_protocol_codec.py     subscriptions and assignments of classic members
 """

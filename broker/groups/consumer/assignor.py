@@ -1,8 +1,9 @@
-"""What an assignor is: from subscriptions and what members have to what they shall have.
+"""The interface of an assignor: from subscriptions and assigned partitions to a target assignment.
 
-An assignor is a pure function.  It gives every partition of a topic that somebody subscribes to to
-exactly one of its subscribers, and the same input always the same output: where members are equal,
-their ids decide.
+An assignor is a pure function.  It assigns every partition of a subscribed topic to exactly one of
+the topic's subscribers.  The same input always gives the same output: ties are broken by member id.
+
+Kafka: ConsumerGroupPartitionAssignor.
 
 Owner: none; immutable, any thread.
 """
@@ -18,11 +19,11 @@ from odradek.protocol.types import Uuid
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member, as assignors see it."""
+    """A member as assignors see it."""
 
-    #: Only topics that exist.
+    #: Ids of existing topics only.
     subscribed_topic_ids: frozenset[Uuid]
-    #: What it was to have so far; it may contain what is neither subscribed to nor there any more.
+    #: The previous target assignment; it may contain unsubscribed topics and deleted partitions.
     assigned_partitions: Partitions = NO_PARTITIONS
     instance_id: str | None = None
 

@@ -1,6 +1,6 @@
-"""The assignors by name, and by the names that ``group.consumer.assignors`` may have for them.
+"""The assignors by name, and by the class names that ``group.consumer.assignors`` may contain.
 
-The first of the setting is the default; members may ask for any other of it.
+The first assignor of the setting is the default; members may request any of them.
 
 Owner: none; immutable, any thread.
 """
@@ -19,7 +19,7 @@ ASSIGNORS: Mapping[str, Assignor] = {
     "uniform": uniform_assignor.assign,
     "range": range_assignor.assign,
 }
-#: Kafka's classes, which its own default names; since 4.0 the short names will do there too.
+#: Kafka's class names, which are its default value.  Since 4.0 Kafka accepts the short names too.
 _NAMES_BY_KAFKA_CLASS = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
@@ -28,7 +28,7 @@ _NAMES_BY_KAFKA_CLASS = {
 
 @dataclass(frozen=True, slots=True)
 class Assignors:
-    """Those that members may choose from; ``names`` begins with the default."""
+    """The assignors that members may request; the first of ``names`` is the default."""
 
     names: tuple[str, ...] = tuple(ASSIGNORS)
 
@@ -36,14 +36,14 @@ class Assignors:
         return name in self.names
 
     def preferred(self, requested_names: Iterable[str | None]) -> str:
-        """What most members ask for; among equals, what the setting names first."""
+        """Return the name that most members request; on a tie, the first in the setting."""
         votes = Counter(name for name in requested_names if name in self.names)
         return max(self.names, key=lambda name: votes[name])
 
 
 @cache
 def parse_assignors(setting: tuple[str, ...]) -> Assignors:
-    """Raises ValueError for one that there is not."""
+    """Parse the setting; raise ValueError for an unknown assignor."""
     names = tuple(dict.fromkeys(_NAMES_BY_KAFKA_CLASS.get(name, name) for name in setting))
     for name in names:
         if name not in ASSIGNORS:

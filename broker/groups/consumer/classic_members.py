@@ -1,9 +1,13 @@
-"""Members of the classic protocol in a group of the consumer protocol: while a group migrates.
+"""Classic members in a consumer group, while the group migrates.
 
-To them the group looks like a classic one whose leader is somebody else.  JoinGroup is what a
-heartbeat is to the others: it tells the subscription and what the member has, and leads it one
-step.  The member's epoch is its generation.  SyncGroup tells what it was given; Heartbeat says when
-it is to join again: for a new epoch, to give up partitions, or since what it waited for is free.
+To a classic member the group looks like a classic group with another member as the leader.
+
+    JoinGroup   does what a heartbeat does for other members: it carries the subscription and the
+                owned partitions, and reconciles the member by one step; the member epoch is
+                returned as the generation
+    SyncGroup   returns the current assignment
+    Heartbeat   reports that the member must rejoin: for a new epoch, to revoke partitions, or since
+                the partitions that it waits for are free
 
 Owner: the event loop.
 """
@@ -111,9 +115,10 @@ def _try_join(group_runtime: ConsumerGroupRuntime, request: JoinRequest) -> Join
 def _downgrade_and_join(
     group_runtime: ConsumerGroupRuntime, member_id: str, *, supports_skipping_assignment: bool
 ) -> JoinGroupResult:
-    """A static member came back as a classic one, and was the last that was not.
+    """Downgrade the group: a static member rejoined as a classic member, the last that was not.
 
-    All have what they shall have: it leads, if it knows of leaders that have nothing to assign.
+    All members have their target assignment.  The member becomes the leader if its client knows
+    SkipAssignment, which tells a leader that there is nothing to assign.
     """
     metadata = downgrade(
         group_runtime,
@@ -133,9 +138,9 @@ def decide_join(
     *,
     is_new_member_id: bool,
 ) -> tuple[GroupUpdate, int]:
-    """What is to be written, and the member's epoch afterwards.  Raises what it is told.
+    """Return the update to write, and the member's epoch after it.  Raise KafkaError to reject.
 
-    An id that ``is_fresh`` was made for this joining.
+    ``is_new_member_id`` says that the member id was generated for this join.
     """
     update = GroupUpdate(group)
     member = _get_or_create_member(update, member_id, request)
@@ -155,9 +160,9 @@ def decide_join(
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
-    """One of those offered must be one that all classic members offer."""
+    """Raise unless one of the request's protocols is supported by all classic members."""
     classic_members = [member for member in group.members.values() if member.is_classic]
-    # Each once, however often a member offers it.
+    # As sets: a member may list a protocol twice.
     names = [
         {protocol.name for protocol in classic_protocols_of(member)} for member in classic_members
     ]
@@ -187,10 +192,11 @@ def _get_or_create_member(
 def _check_no_owned_partitions_if_unknown(
     group: ConsumerGroup, member_id: str, subscription: MemberSubscription
 ) -> None:
-    """Who is new reads nothing yet.  Who does has been missed, and others may read that by now.
+    """Reject an unknown member that owns partitions: it was removed, and others may own them now.
 
-    Refused once: some clients go on to name what they had when they join with a fresh id, and
-    Kafka lets in all of them.
+    A new member owns nothing.  A member is rejected only once, since this check is skipped for a
+    new member id: some clients still send their old partitions when they join with a new id, and
+    Kafka accepts all of them.
     """
     if subscription.owned_partitions and member_id not in group.members:
         raise UnknownMemberId(f"Member {member_id} is no longer in group {group.id}.")
@@ -217,7 +223,7 @@ def _member_metadata(request: JoinRequest, subscription: MemberSubscription) -> 
 
 
 def sync(group_runtime: ConsumerGroupRuntime, request: SyncRequest) -> SyncGroupResult:
-    """Raises what the member is told."""
+    """Raise KafkaError if the group rejects the request."""
     member = _classic_member(
         group_runtime, request.member_id, request.instance_id, request.generation
     )
@@ -227,8 +233,9 @@ def sync(group_runtime: ConsumerGroupRuntime, request: SyncRequest) -> SyncGroup
     ):
         group_runtime.schedule_rejoin_timeout(member, restart=False)
         raise RebalanceInProgress()
-    # After that, unlike in Kafka: who joined before an upgrade was told what its group had chosen,
-    # and need not prefer it.  Clients give up if their protocol is refused.
+    # Kafka checks the protocol first.  A member that joined before an upgrade got the protocol that
+    # its group had selected, which need not be the one it prefers; the check above makes it rejoin.
+    # If its protocol were rejected first, its client would give up.
     preferred = classic_protocols_of(member)[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol not in (
         None,
@@ -252,7 +259,7 @@ def sync(group_runtime: ConsumerGroupRuntime, request: SyncRequest) -> SyncGroup
 def heartbeat(
     group_runtime: ConsumerGroupRuntime, member_id: str, instance_id: str | None, generation: int
 ) -> None:
-    """Raises what the member is told."""
+    """Raise KafkaError if the group rejects the heartbeat or the member must rejoin."""
     member = _classic_member(group_runtime, member_id, instance_id, generation)
     group_runtime.reset_session_timer(member)
     if must_rejoin(group_runtime.group, member):
@@ -274,7 +281,7 @@ def must_rejoin(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
 
 
 def leave(group_runtime: ConsumerGroupRuntime, member_id: str, instance_id: str | None) -> None:
-    """Raises what is said against it."""
+    """Remove the member; raise KafkaError if it is unknown or fenced."""
     if member_id == UNKNOWN_MEMBER_ID and instance_id is not None:
         static_member = group_runtime.group.static_member(instance_id)
         if static_member is None:

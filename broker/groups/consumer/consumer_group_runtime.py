@@ -1,15 +1,15 @@
-"""A group of the consumer protocol at work: its log, and its timers.
+"""A consumer group with its log and its timers.
 
-What is decided is appended, counts at once, and is told when it is replicated.  There are timers:
+A decision is appended to the log and applied at once; its response is sent when the records are
+replicated.  The timers of a member:
 
-    a session       a member was not heard for ``group.consumer.session.timeout.ms``, or for as
-                    long as is set for its group
-    a revocation    a member was told to give up partitions, and has not within its own
-                    rebalance timeout
-    a rejoin        a member of the classic protocol was told to join again, or to ask for its
-                    assignment, and has not within that time: see classic_members.py
+    session       the member sent no heartbeat for ``group.consumer.session.timeout.ms``, or for the
+                  session timeout that is set for its group
+    revocation    the member did not revoke partitions within its rebalance timeout
+    rejoin        a classic member did not rejoin, or send SyncGroup, within its rebalance timeout:
+                  see classic_members.py
 
-Whoever is late is out.
+A member whose timer expires is removed.
 
 Owner: the event loop.
 """
@@ -44,14 +44,14 @@ from odradek.protocol.errors import (
 from odradek.protocol.internal.consumer_group_log import ConsumerGroupCurrentMemberAssignmentKey
 from odradek.storage.unified_log import LogAppendInfo
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: So many ids are remembered that nobody has joined with yet.
+#: The maximum number of generated member ids that no client has joined with yet.
 MAX_PENDING_MEMBER_IDS = 1_000
 
 
 class ConsumerGroupRuntime:
-    """Of one id."""
+    """The consumer group of one group id.  Kafka: ConsumerGroup and its timers."""
 
     type = GroupType.CONSUMER
     protocol_type = "consumer"
@@ -62,15 +62,16 @@ class ConsumerGroupRuntime:
         self._session_timers: dict[str, ExpirationTimer] = {}
         self._revocation_timers: dict[str, ExpirationTimer] = {}
         self._rejoin_timers: dict[str, ExpirationTimer] = {}
-        #: Ids that classic members were told to join with (KIP-394), and have not yet.
+        #: Member ids that were given to classic members, which have not joined with them (KIP-394).
         self.pending_member_ids: set[str] = set()
 
     def add_pending_member_id(self, member_id: str) -> None:
         if len(self.pending_member_ids) >= MAX_PENDING_MEMBER_IDS:
-            self.pending_member_ids.clear()  # who comes later is refused once, and given another
+            # A client that joins with a removed id is rejected once, and gets another id.
+            self.pending_member_ids.clear()
         self.pending_member_ids.add(member_id)
 
-    # What any group can tell
+    # The interface of any group
 
     @property
     def id(self) -> str:
@@ -88,12 +89,14 @@ class ConsumerGroupRuntime:
         if committer.generation_or_member_epoch < 0 and self.is_empty:
             return
         if is_transactional and not committer.is_member:
-            return  # of a producer that does not tell of the group
+            return  # the producer does not send its group's metadata
         member = self._get_member(committer.member_id)
         if is_transactional and committer.generation_or_member_epoch != member.epoch:
-            raise IllegalGeneration()  # producers know of generations alone
+            raise IllegalGeneration()  # producers do not know StaleMemberEpoch
         if not (is_transactional or member.is_classic or committer.supports_member_epochs):
-            raise UnsupportedVersion("Members of the consumer protocol commit by version 9 or up.")
+            raise UnsupportedVersion(
+                "Members of the consumer protocol must use OffsetCommit version 9 or above."
+            )
         _check_member_epoch(member, committer.generation_or_member_epoch)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -102,7 +105,7 @@ class ConsumerGroupRuntime:
         _check_member_epoch(self._get_member(member_id or ""), member_epoch)
 
     def validate_offset_delete(self) -> None:
-        """What the members subscribe to is known."""
+        """Accept the request: the subscribed topics are always known."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.group.subscribed_topics()
@@ -130,7 +133,7 @@ class ConsumerGroupRuntime:
 
     @property
     def decision_context(self) -> DecisionContext:
-        """What is decided by."""
+        """The inputs of a decision beside the group and the request."""
         context = self.shard.context
         settings = context.consumer_settings
         return DecisionContext(
@@ -141,13 +144,13 @@ class ConsumerGroupRuntime:
         )
 
     def deletion_records(self) -> list[CoordinatorRecord]:
-        """Of the group, with all that is in it."""
+        """Return the tombstones of the group and of everything in it."""
         return records.new_group_tombstones(
             self.id, self.group.members, self.group.resolved_regexes
         )
 
     def write(self, update: GroupUpdate) -> LogAppendInfo | None:
-        """What was drafted is the group now; raises what the members are told, and it is not."""
+        """Append the update's records and apply them; on KafkaError the group is unchanged."""
         if not update.records:
             return None
         append_info = self._append([serialize_record(record) for record in update.records])
@@ -161,7 +164,7 @@ class ConsumerGroupRuntime:
             raise map_append_error(error, STORE_GROUP_ERRORS) from error
 
     def apply_update(self, update: GroupUpdate) -> None:
-        """Its records are in the log."""
+        """Replace the group by the updated one: its records are in the log."""
         self.group = update.group
         for record in update.records:
             if isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey):
@@ -172,13 +175,16 @@ class ConsumerGroupRuntime:
                     self._schedule_revocation_timeout(member)
 
     def delete(self) -> None:
-        """All but its offsets, to make room for a classic group of its name."""
+        """Delete all records of the group, so that a classic group of this id can replace it.
+
+        Its offsets stay.
+        """
         self._append([(key, None) for key in self.tombstone_keys()])
         self.on_unloaded()
         del self.shard.groups[self.id]
 
     def remove_members(self, member_ids: Sequence[str]) -> None:
-        """For good; those who stay may be a classic group then."""
+        """Remove members; downgrade the group if only classic members remain."""
         if may_downgrade(self, leaving_member_ids=member_ids):
             downgrade(self, leaving_member_ids=member_ids)
         else:
@@ -187,10 +193,12 @@ class ConsumerGroupRuntime:
     # Timers
 
     def reset_session_timer(self, member: ConsumerGroupMember) -> None:
-        """Its session begins anew."""
+        """Remove the member at the timeout.  Kafka: scheduleConsumerGroupSessionTimeout."""
         timer = self._session_timers.get(member.id)
         if timer is None:
-            timer = self._session_timers[member.id] = self._new_timer(member.id, "was not heard")
+            timer = self._session_timers[member.id] = self._new_timer(
+                member.id, "sent no heartbeat within its session timeout"
+            )
         classic_metadata = member.metadata.classic_metadata
         default_ms = self.shard.context.group_settings_for(self.id).session_timeout_ms
         timer.reset(
@@ -200,11 +208,11 @@ class ConsumerGroupRuntime:
         )
 
     def schedule_rejoin_timeout(self, member: ConsumerGroupMember, *, restart: bool) -> None:
-        """Within its rebalance timeout, from now if ``anew``, else if it was not expected yet."""
+        """Start the rejoin timer; if it runs already, restart it only if ``restart`` is set."""
         timer = self._rejoin_timers.get(member.id)
         if timer is None:
             timer = self._rejoin_timers[member.id] = self._new_timer(
-                member.id, "has not joined again"
+                member.id, "did not rejoin within its rebalance timeout"
             )
         if restart or not timer.is_scheduled:
             timer.reset(timeout_ms=member.metadata.rebalance_timeout_ms)
@@ -228,15 +236,15 @@ class ConsumerGroupRuntime:
         )
 
     def _on_timeout(self, member_id: str, reason: str) -> None:
-        log.info("Member %s of %r %s, and is out", member_id, self.id, reason)
+        log.info("Member %s in group %r %s, removing it from the group", member_id, self.id, reason)
         try:
             self.remove_members([member_id])
         except KafkaError as error:
-            log.warning("Member %s of %r could not be removed: %s", member_id, self.id, error)
+            log.warning("Failed to remove member %s from group %r: %s", member_id, self.id, error)
             self._reschedule_timers(self.group.members[member_id])
 
     def _reschedule_timers(self, member: ConsumerGroupMember) -> None:
-        """Each of its moments that has passed is waited for once more."""
+        """Restart the timers of the member that have expired."""
         session, rejoin = self._session_timers.get(member.id), self._rejoin_timers.get(member.id)
         if session is None or not session.is_scheduled:
             self.reset_session_timer(member)

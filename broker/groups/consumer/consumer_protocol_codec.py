@@ -1,7 +1,9 @@
-"""What members of the classic protocol tell one another, read and written by the broker for them.
+"""Reads the subscriptions and writes the assignments of classic members in a consumer group.
 
-In a group of the consumer protocol there is no leader that would read their subscriptions, and no
-one but the broker to write their assignments.  A version newer than ours begins with our fields.
+In a classic group the leader reads the subscriptions and writes the assignments.  A consumer group
+has no leader, so the broker does both.  A version newer than ours begins with the fields we know.
+
+Kafka: ConsumerProtocol.
 
 Owner: none; pure functions.
 """
@@ -34,7 +36,7 @@ M = TypeVar("M", bound=Message)
 
 
 class MemberSubscription(NamedTuple):
-    """What a member says when it joins."""
+    """The subscription that a member sends with JoinGroup."""
 
     topic_names: frozenset[str]
     owned_partitions: Partitions
@@ -42,7 +44,7 @@ class MemberSubscription(NamedTuple):
 
 
 def deserialize_subscription(blob: bytes, topics: TopicsSnapshot) -> MemberSubscription:
-    """Raises DecodeError."""
+    """Raise DecodeError if the format is invalid."""
     subscription = _deserialize(ConsumerProtocolSubscription, blob)
     owned = frozenset(
         partition
@@ -53,7 +55,7 @@ def deserialize_subscription(blob: bytes, topics: TopicsSnapshot) -> MemberSubsc
 
 
 def deserialize_assignment(blob: bytes, topics: TopicsSnapshot) -> Partitions:
-    """Of topics that exist; none at all if the member was given nothing.  Raises DecodeError."""
+    """Return the partitions of existing topics; none for empty bytes.  Raise DecodeError."""
     if not blob:
         return NO_PARTITIONS
     return frozenset(
@@ -66,7 +68,7 @@ def deserialize_assignment(blob: bytes, topics: TopicsSnapshot) -> Partitions:
 def serialize_assignment(
     partitions: Partitions, topics: TopicsSnapshot, *, subscription_blob: bytes
 ) -> bytes:
-    """In the version of the subscription ``like`` which it answers."""
+    """Encode the assignment in the version of the member's ``subscription_blob``."""
     by_name: dict[str, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         name = topics.topic_name(topic_id)

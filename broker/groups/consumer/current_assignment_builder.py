@@ -1,14 +1,19 @@
-"""How a member is led from what it has to what it shall have: it gives up first, then it gets.
+"""One step of reconciliation: a member revokes partitions first, then it gets new ones.
 
-    has, shall have       ->  what it goes on with
-    has, shall not have   ->  what it must give up; until it says that it has, nothing else happens
-    shall have, is free   ->  what it gets
-    shall have, is held   ->  what it waits for; it gets it by a later heartbeat
+    assigned, in the target            ->  stays assigned
+    assigned, not in the target        ->  pending revocation; until the member has revoked these
+                                           partitions, it gets no new ones
+    in the target, free                ->  becomes assigned
+    in the target, owned by another    ->  unreleased; becomes assigned by a later heartbeat
 
-A member that has something to give up stays in its epoch; all others are moved to the target's.  It
-has given up a partition when a heartbeat of its names the partitions it has, and this is not one.
+A member with partitions to revoke stays in its epoch, or moves to the next one if it has just
+revoked others.  Any other member moves to the target's epoch.  A member has revoked a partition
+when a heartbeat lists its owned partitions without it.
 
-Invariant: what a member is given, nobody holds.  So no partition is ever held by two.
+Invariant: a partition is assigned only if no other member owns it.  No partition ever has two
+owners.
+
+Kafka: CurrentAssignmentBuilder.
 
 Owner: none; pure functions.
 """
@@ -22,7 +27,7 @@ from odradek.broker.groups.consumer.member import CurrentAssignment, MemberState
 from odradek.broker.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
 from odradek.protocol.errors import FencedMemberEpoch
 
-#: Whether something is not free yet, of a member that has nothing to give up -> its state
+#: For a member with nothing to revoke: whether it waits for unreleased partitions -> its state
 _STATE_BY_HAS_UNRELEASED: Mapping[bool, MemberState] = {
     False: MemberState.STABLE,
     True: MemberState.UNRELEASED_PARTITIONS,
@@ -31,7 +36,7 @@ _STATE_BY_HAS_UNRELEASED: Mapping[bool, MemberState] = {
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignment:
-    """What a member shall have, as of an epoch of the group."""
+    """The target partitions of a member, and the epoch of the target assignment."""
 
     epoch: int
     partitions: Partitions
@@ -44,7 +49,10 @@ def reconcile(
     is_free: Callable[[TopicIdPartition], bool],
     owned_partitions: Partitions | None,
 ) -> CurrentAssignment:
-    """The next step.  ``owned`` is what the member says it has; None if it says nothing of it."""
+    """Return the assignment after one step.
+
+    ``owned_partitions`` are those that the member reports; None if it reports nothing.
+    """
     match current.state:
         case MemberState.STABLE if current.epoch == target.epoch:
             return current
@@ -57,7 +65,9 @@ def reconcile(
                 current, target, is_free, owned_partitions, unrevoked_epoch=current.epoch + 1
             )
         case MemberState.UNKNOWN if owned_partitions is None or owned_partitions:
-            raise FencedMemberEpoch("The state of this member is not known: it must join anew.")
+            raise FencedMemberEpoch(
+                "The member state is unknown to this broker: the member must rejoin."
+            )
         case _:
             return _compute_next_assignment(
                 current, target, is_free, owned_partitions, unrevoked_epoch=current.epoch
@@ -71,7 +81,7 @@ def _compute_next_assignment(
     owned_partitions: Partitions | None,
     unrevoked_epoch: int,
 ) -> CurrentAssignment:
-    """``unless_reached`` is the epoch of a member that has something to give up."""
+    """``unrevoked_epoch`` is the epoch of the result if the member has partitions to revoke."""
     retained = current.assigned & target.partitions
     to_revoke = current.assigned - retained
     if to_revoke and _owns_revoked_partitions(to_revoke, owned_partitions):

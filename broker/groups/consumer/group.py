@@ -1,10 +1,13 @@
-"""One group of the consumer protocol: its epochs, its members, and who shall have what.
+"""One consumer group: its epochs, its members, and its target assignment.
 
-It changes by the records of the log: ``apply`` takes them, in any order that a compacted log may
-have, and Draft.put_target does as it would.  So what was loaded and what has lived are the same.
-All that is decided about a group is decided elsewhere, on a copy: draft.py.
+The group changes only by the records of the log.  ``apply`` takes them in any order that a
+compacted log may have; GroupUpdate.put_target_assignment has the same effect.  A loaded group
+therefore equals the group before the failover.  All decisions are made elsewhere, on a copy: see
+group_update.py.
 
-Invariant: ``holders`` has every partition that some member holds, and who.
+Invariant: ``partition_owners`` contains every partition that a member holds, with its member id.
+
+Kafka: ConsumerGroup.
 
 Owner: the event loop.
 """
@@ -41,18 +44,18 @@ from odradek.protocol.internal import consumer_group_log as log
 
 
 class ConsumerGroupState(Enum):
-    """The value is its name in answers."""
+    """The value is the state name in responses."""
 
     EMPTY = "Empty"
-    #: There is no target yet for the epoch.
+    #: The epoch has no target assignment yet.
     ASSIGNING = "Assigning"
-    #: Some members do not have yet what they shall have.
+    #: Some members do not have their target assignment yet.
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 
 
 class ConsumerGroup:
-    """A new one has nobody and is in epoch 0."""
+    """A new group has no members and epoch 0."""
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
@@ -62,18 +65,18 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerGroupMember] = {}
         self.target_assignment: dict[str, Partitions] = {}
         self.resolved_regexes: dict[str, ResolvedRegularExpression] = {}
-        #: Whether the log still has a record of the topics, as Kafka wrote them before 4.1.
+        #: Whether the log still has the record of topics that Kafka wrote before 4.1.
         self.has_partition_metadata = False
-        # What follows is derived from the above.
+        # The following attributes are derived from those above.
         self.partition_owners: dict[TopicIdPartition, str] = {}
         self.static_members: dict[str, str] = {}
         self.subscriptions: Counter[Subscription] = Counter()
         self._cached_subscribed_topics: frozenset[str] | None = None
-        #: The topics by which the epoch was last looked at; not in the log.
+        #: The topics at the last check of the group epoch; not stored.
         self.last_seen_topics: TopicsSnapshot | None = None
 
     def copy(self) -> ConsumerGroup:
-        """Members and sets are shared: they never change."""
+        """Return a copy that shares the immutable members and sets."""
         clone = copy(self)
         for name in (
             "members",
@@ -86,7 +89,7 @@ class ConsumerGroup:
         clone.subscriptions = self.subscriptions.copy()
         return clone
 
-    # Questions
+    # Queries
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -108,12 +111,12 @@ class ConsumerGroup:
         return self.target_assignment.get(member_id, NO_PARTITIONS)
 
     def is_free_for(self, member_id: str) -> Callable[[TopicIdPartition], bool]:
-        """Whether the member may be given a partition: nobody else holds it."""
+        """Return a predicate: whether no other member owns the partition."""
         owners = self.partition_owners
         return lambda partition: owners.get(partition, member_id) == member_id
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
-        """By name; some may not exist."""
+        """Return the topic names of a subscription; some may not exist."""
         resolved = self.resolved_regexes.get(subscription.topic_regex)
         return (
             subscription.topic_names
@@ -135,7 +138,7 @@ class ConsumerGroup:
             if subscription.topic_regex
         }
 
-    # Changes
+    # Updates
 
     def apply(self, record: CoordinatorRecord) -> None:
         _RECORD_APPLIERS[type(record.key)](self, record.key, record.value)
@@ -217,7 +220,7 @@ class ConsumerGroup:
     def _replace_member(
         self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
     ) -> None:
-        """Another member in its place, or none; at least one of them is there, or nothing is."""
+        """Replace ``before`` by ``after``; None stands for no member."""
         owns_instance_id = before is None or self._owns_instance_id(before)
         if before is not None:
             self._remove_member(before)
@@ -231,7 +234,10 @@ class ConsumerGroup:
                 self.static_members[after.instance_id] = after.id
 
     def _remove_member(self, member: ConsumerGroupMember) -> None:
-        """What another holds or is by now, it keeps: a compacted log tells of that first."""
+        """Remove the member, but not what another member owns by now.
+
+        In a compacted log the record of the new owner may precede the tombstone of the old one.
+        """
         if member.instance_id is not None and self._owns_instance_id(member):
             self.static_members.pop(member.instance_id, None)
         del self.members[member.id]
@@ -250,7 +256,7 @@ class ConsumerGroup:
         )
 
 
-#: The class of the key -> what its record changes
+#: The class of the key -> the method that applies the record
 _RECORD_APPLIERS: Mapping[type, Callable[[ConsumerGroup, Any, Any], None]] = {
     log.ConsumerGroupMetadataKey: ConsumerGroup._apply_group_epoch,
     log.ConsumerGroupPartitionMetadataKey: ConsumerGroup._apply_partition_metadata,

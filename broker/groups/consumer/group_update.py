@@ -1,9 +1,9 @@
-"""A decision about a group in the making: the records so far, and the group as it would be.
+"""The records of a decision about a group, and the group that they result in.
 
-The group itself is not touched.  The first record makes a copy, and what is decided next is decided
-on that; so a heartbeat that changes nothing copies nothing, and a decision that is refused half-way
-leaves no trace.  A copy costs 0.1 ms for 1,000 members with 10,000 partitions.  Once its records
-are in the log, the copy is the group, so that nothing is applied twice.
+The group itself is not changed.  The first record makes a copy, and the decision continues on the
+copy.  A heartbeat that changes nothing copies nothing, and a decision that fails half-way leaves no
+trace.  A copy costs 0.1 ms for 1,000 members with 10,000 partitions.  When the records are in the
+log, the copy replaces the group, and no record is applied twice.
 
 Owner: the event loop, for the length of one decision.
 """
@@ -28,7 +28,7 @@ from odradek.broker.groups.consumer.topics import TopicsSnapshot
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """What a decision depends on beside the group and the request."""
+    """The inputs of a decision beside the group and the request."""
 
     topics: TopicsSnapshot
     now_ms: int
@@ -37,7 +37,7 @@ class DecisionContext:
 
 
 class GroupUpdate:
-    """``group`` is read only; it is written by the methods below."""
+    """``group`` is read-only for callers; the methods below change it."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
@@ -60,7 +60,7 @@ class GroupUpdate:
         self.write([records.new_current_assignment_record(self.group.id, member_id, current)])
 
     def put_target_assignment(self, member_id: str, partitions: Partitions) -> None:
-        """As by its record, but the partitions need not be read out of that again."""
+        """Add the record and apply it directly, without decoding the partitions from the record."""
         self._add_record(records.new_target_assignment_record(self.group.id, member_id, partitions))
         self.group.target_assignment[member_id] = partitions
 
@@ -70,7 +70,7 @@ class GroupUpdate:
     def replace_member(
         self, old_member: ConsumerGroupMember, new_member: ConsumerGroupMember
     ) -> None:
-        """Another takes the place of a static member, with all that it has and shall have."""
+        """Replace a static member; the new one takes over its current and target assignment."""
         group_id, target = self.group.id, self.group.target_assignment_of(old_member.id)
         self.write(records.new_member_tombstones(group_id, old_member.id))
         self.put_member_metadata(new_member.id, new_member.metadata)

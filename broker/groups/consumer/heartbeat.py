@@ -1,10 +1,15 @@
-"""ConsumerGroupHeartbeat: what a member says, and what it is told.
+"""Decides on a ConsumerGroupHeartbeat.
 
-    decide_heartbeat(group, heartbeat, surroundings)  ->  draft and answer; may refuse
+    decide_heartbeat(group, heartbeat, context)  ->  update and result, or KafkaError
 
-A heartbeat has four steps: the member becomes known, or its word is compared with what is known of
-it; the epoch is raised if it says something new, or the topics have changed; a new epoch gets its
-target; the member is led one step towards its own.
+A heartbeat has four steps:
+
+1. Create the member, or update its metadata from the request.
+2. Bump the group epoch if the subscription or the topics have changed.
+3. Compute the target assignment of a new epoch.
+4. Reconcile the member by one step.
+
+Kafka: GroupMetadataManager.consumerGroupHeartbeat.
 
 Owner: none; pure functions.
 """
@@ -40,7 +45,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a member says; None is what it does not say, since it has not changed."""
+    """A parsed heartbeat; None means that a field is unchanged and was not sent."""
 
     member_id: str
     member_epoch: int
@@ -56,7 +61,7 @@ class Heartbeat:
 
     @property
     def is_full_request(self) -> bool:
-        """Whether everything is said, as by a member that wants to be told everything."""
+        """Whether all fields are sent, by which the member requests its full assignment."""
         has_subscription = (
             self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         )
@@ -66,7 +71,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResult:
-    """The answer; ``assigned`` is None where the member knows it already."""
+    """The fields of the response; ``assigned`` is None if the member already knows it."""
 
     member_id: str
     member_epoch: int
@@ -75,7 +80,7 @@ class HeartbeatResult:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorResult:
-    """To be written and answered, in this order."""
+    """An update to write, and the result to return when it is written."""
 
     update: GroupUpdate
     result: HeartbeatResult
@@ -118,7 +123,7 @@ def update_member_metadata(
     metadata: MemberMetadata,
     context: DecisionContext,
 ) -> bool:
-    """Whether the subscription is another one.  Raises InvalidRegularExpression."""
+    """Return whether the subscription has changed.  Raise InvalidRegularExpression."""
     is_new = member.id not in update.group.members
     if metadata.subscription.topic_regex != member.subscription.topic_regex:
         check_regex(update.group, metadata.subscription.topic_regex, context)
@@ -135,7 +140,7 @@ def check_regex(group: ConsumerGroup, regex: str, context: DecisionContext) -> N
 def maybe_reconcile(
     update: GroupUpdate, member_id: str, owned_partitions: Partitions | None
 ) -> CurrentAssignment:
-    """One step towards the member's target."""
+    """Reconcile the member by one step towards its target assignment."""
     group = update.group
     before = group.members[member_id].current_assignment
     if before.is_reconciled_to(group.assignment_epoch):
@@ -151,11 +156,11 @@ def maybe_reconcile(
     return after
 
 
-# Who it is
+# Finding the member
 
 
 def _get_or_create_member(update: GroupUpdate, heartbeat: Heartbeat) -> ConsumerGroupMember:
-    """A member that joins is not in the group yet."""
+    """Return the member of the heartbeat; a joining member is not in the group yet."""
     if heartbeat.instance_id is not None:
         return _get_or_create_static_member(update, heartbeat, heartbeat.instance_id)
     member = update.group.members.get(heartbeat.member_id)
@@ -189,7 +194,7 @@ def _get_or_create_static_member(
 def replace_static_member(
     update: GroupUpdate, old_member: ConsumerGroupMember, member_id: str
 ) -> ConsumerGroupMember:
-    """The same static member under another id, with all that it had."""
+    """Give the static member a new member id; it keeps its metadata and its assignment."""
     current = replace(
         old_member.current_assignment,
         epoch=JOIN_GROUP_MEMBER_EPOCH,
@@ -213,7 +218,11 @@ def check_instance_id(
 
 
 def _check_member_epoch(member: ConsumerGroupMember, heartbeat: Heartbeat) -> None:
-    """The epoch before is good too if nothing else is lost: its answer may not have arrived."""
+    """Raise FencedMemberEpoch for a wrong epoch.
+
+    The previous epoch is accepted if the member owns only assigned partitions: the response with
+    the current epoch may have been lost.
+    """
     if heartbeat.member_epoch == member.epoch:
         return
     owned = heartbeat.owned_partitions

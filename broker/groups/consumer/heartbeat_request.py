@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat requests: what makes one senseless, whatever the group; and their meaning.
+"""Validates and parses ConsumerGroupHeartbeat requests, independently of the group.
 
 Owner: none; pure functions.
 """
@@ -16,14 +16,15 @@ from odradek.broker.groups.consumer.partitions import partitions_from_topics
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.errors import InvalidRequest, UnsupportedAssignor
 
-CONSUMER_GENERATED_MEMBER_ID_REQUIRED_VERSION = 1  # the version from which on they do (KIP-1082)
+#: The first version in which clients generate their member ids (KIP-1082).
+CONSUMER_GENERATED_MEMBER_ID_REQUIRED_VERSION = 1
 UNCHANGED = -1
 
 
 def parse_heartbeat(
     request: ConsumerGroupHeartbeatRequest, *, member_id: str, client_id: str, client_host: str
 ) -> Heartbeat:
-    """``member_id`` is the request's, or one that was made for it."""
+    """``member_id`` is the id of the request, or one that was generated for it."""
     timeout_ms = request.rebalance_timeout_ms
     return Heartbeat(
         member_id=member_id,
@@ -45,10 +46,10 @@ def parse_heartbeat(
 def check_request(
     request: ConsumerGroupHeartbeatRequest, *, version: int, assignors: Assignors
 ) -> None:
-    """Raises InvalidRequest, UnsupportedAssignor."""
-    _reject_if(not request.group_id, "A group has an id.")
-    _reject_if(request.instance_id == "", "An instance id is not empty.")
-    _reject_if(request.rack_id == "", "A rack id is not empty.")
+    """Raise InvalidRequest or UnsupportedAssignor."""
+    _reject_if(not request.group_id, "GroupId can't be empty.")
+    _reject_if(request.instance_id == "", "InstanceId can't be empty.")
+    _reject_if(request.rack_id == "", "RackId can't be empty.")
     _reject_if(
         request.member_epoch < LEAVE_GROUP_STATIC_MEMBER_EPOCH,
         f"MemberEpoch is {request.member_epoch}, but must be at least -2.",
@@ -57,11 +58,11 @@ def check_request(
         version < CONSUMER_GENERATED_MEMBER_ID_REQUIRED_VERSION
         and request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
     )
-    _reject_if(not request.member_id and not is_generated_here, "A member has an id.")
+    _reject_if(not request.member_id and not is_generated_here, "MemberId can't be empty.")
     if request.member_epoch == JOIN_GROUP_MEMBER_EPOCH:
         _check_joining(request)
     if request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
-        _reject_if(request.instance_id is None, "Only members with an instance id come back.")
+        _reject_if(request.instance_id is None, "InstanceId can't be null.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise UnsupportedAssignor(
             f"ServerAssignor {request.server_assignor} is not supported. "
@@ -74,11 +75,14 @@ def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
-    _reject_if(request.rebalance_timeout_ms == UNCHANGED, "Who joins tells its rebalance timeout.")
-    _reject_if(request.topic_partitions != [], "Who joins has no partitions, and says so.")
+    _reject_if(
+        request.rebalance_timeout_ms == UNCHANGED,
+        "RebalanceTimeoutMs must be provided in first request.",
+    )
+    _reject_if(request.topic_partitions != [], "TopicPartitions must be empty when (re-)joining.")
     _reject_if(
         request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
-        "Who joins subscribes to names or to a regular expression.",
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be set in first request.",
     )
 
 

@@ -1,8 +1,14 @@
-"""A member of a group: what it told of itself, and what it has.
+"""A member of a consumer group: its metadata, and its current assignment.
 
-Its two parts are the two records that the log has of it.  Epochs say how far a member has been led:
-0 has joined, -1 has left, -2 is a static member that left and will be back; a positive one is the
-group's epoch of the target that it has reached, or is being led to.
+Each of these parts has its own record in the log.  The member epoch shows the progress of the
+member:
+
+    0     it has joined
+    -1    it has left
+    -2    it is a static member that has left and will rejoin
+    > 0   the group epoch of the target assignment that it has reached or is reconciled to
+
+Kafka: ConsumerGroupMember.
 
 Owner: none; immutable, any thread.
 """
@@ -20,15 +26,15 @@ LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """The number is that of the log."""
+    """The value is that in the log."""
 
-    #: Has all that it shall have, and nothing else.
+    #: It has exactly its target assignment.
     STABLE = 0
-    #: Was told to give up partitions, and has not said yet that it did.
+    #: It must revoke partitions, and has not confirmed this yet.
     UNREVOKED_PARTITIONS = 1
-    #: Gave up what it had to, and waits for partitions that others have not given up yet.
+    #: It waits for partitions that other members have not revoked yet.
     UNRELEASED_PARTITIONS = 2
-    #: A newer broker has written one that is not known here.
+    #: A newer broker has written a state that this broker does not know.
     UNKNOWN = 127
 
     @classmethod
@@ -41,7 +47,7 @@ _STATE_VALUES = frozenset(state.value for state in MemberState)
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """``expression`` is empty where there is none."""
+    """``topic_regex`` is empty if there is none."""
 
     topic_names: frozenset[str] = frozenset()
     topic_regex: str = ""
@@ -49,7 +55,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocol:
-    """One of those that a member of the classic protocol proposed, with what it said in it."""
+    """A protocol that a classic member supports, and its metadata in it."""
 
     name: str
     metadata: bytes
@@ -57,7 +63,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What is known of a member that speaks the classic protocol in a group of the new one."""
+    """The JoinGroup fields of a classic member in a consumer group."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -65,7 +71,7 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member told of itself."""
+    """The fields that a member sends about itself."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -79,10 +85,10 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member has: ``assigned``, and until it has given it up also ``to_revoke``."""
+    """The ``assigned`` partitions, and those ``pending_revocation`` until they are revoked."""
 
     epoch: int = JOIN_GROUP_MEMBER_EPOCH
-    #: Still good from a member that may not have seen the answer which told of ``epoch``.
+    #: Accepted from a member that may not have received the response with ``epoch``.
     previous_epoch: int = JOIN_GROUP_MEMBER_EPOCH
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
@@ -90,7 +96,7 @@ class CurrentAssignment:
 
     @property
     def held(self) -> Partitions:
-        """What nobody else may be given."""
+        """The partitions that no other member may get."""
         return self.assigned | self.pending_revocation
 
     def is_reconciled_to(self, epoch: int) -> bool:
@@ -99,7 +105,7 @@ class CurrentAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """One member at one moment."""
+    """A member at one moment; an update creates a new object."""
 
     id: str
     metadata: MemberMetadata = field(default_factory=MemberMetadata)

@@ -1,7 +1,7 @@
-"""Members that go: by their own word, for good or for a while, or because they were not heard.
+"""Members that leave, for good or temporarily, and members that are removed.
 
-A member that goes for good takes the group into a new epoch.  What it held is free at once.  One
-that goes for a while, a static one, keeps what it has until its session ends.
+A member that leaves for good bumps the group epoch, and its partitions are free at once.  A static
+member that leaves temporarily keeps its partitions until its session expires.
 
 Owner: none; pure functions.
 """
@@ -53,7 +53,7 @@ def find_member(
 def decide_removal(
     group: ConsumerGroup, member_ids: Iterable[str], context: DecisionContext
 ) -> GroupUpdate:
-    """Of members that are in the group."""
+    """Remove members that are in the group."""
     update = GroupUpdate(group)
     for member_id in member_ids:
         update.remove_member(member_id)

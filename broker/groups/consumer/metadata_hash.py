@@ -1,15 +1,17 @@
-"""A number that changes when topics of a group are created, deleted, grown or moved between racks.
+"""A hash that changes when a group's topics are created, deleted, extended or moved between racks.
 
-Kept in the group's record in place of the topics themselves (KIP-1101), and the same as Kafka's, so
-that a group which changes hands is not rebalanced for nothing.  XXH3 of 64 bits, seed 0:
+The group's record contains the hash instead of the topics (KIP-1101).  It equals Kafka's hash, so a
+group that moves between this broker and Kafka does not rebalance.  XXH3 with 64 bits, seed 0:
 
-    of a topic    int8 0, the id as two int64, the name, int32 the number of partitions, and for
-                  each of these int32 its number, and for each rack of its replicas int32 its
+    topic hash    int8 0, the id as two int64, the name, int32 the number of partitions, and for
+                  each partition int32 its index, and for each rack of its replicas int32 its
                   length and the rack, in ascending order
-    of a group    int64 the hash of each of its topics that exist, in the order of their names
+    group hash    int64 the hash of each existing topic of the group, in the order of their names
 
-Numbers are little-endian; a name or rack is its UTF-16 units, and then int32 how many they are.  A
-group that has none of its topics has 0.
+Numbers are little-endian.  A name or rack is its UTF-16 code units, followed by int32 their number.
+The hash of a group without existing topics is 0.
+
+Kafka: org.apache.kafka.coordinator.group.Utils.
 
 Owner: none; pure functions.
 """
@@ -31,7 +33,7 @@ _MAGIC_BYTE = b"\0"
 
 
 def compute_topic_hash(name: str, topic_id: Uuid, racks: Sequence[Iterable[str]]) -> int:
-    """``racks`` has those of the replicas for each partition, doubles included."""
+    """``racks`` lists the racks of each partition's replicas, duplicates included."""
     parts = [_MAGIC_BYTE, _ID_LITTLE_ENDIAN.pack(*_ID.unpack(topic_id)), _encode_text(name)]
     parts.append(_INT32.pack(len(racks)))
     for partition, partition_racks in enumerate(racks):
@@ -42,7 +44,7 @@ def compute_topic_hash(name: str, topic_id: Uuid, racks: Sequence[Iterable[str]]
 
 
 def compute_group_hash(topic_hashes: Mapping[str, int]) -> int:
-    """As an int64 in a record; ``topics`` are hashes by name."""
+    """Return the hash as int64; ``topic_hashes`` are by topic name."""
     if not topic_hashes:
         return 0
     group_hash = xxh3_64_intdigest(

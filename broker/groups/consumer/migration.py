@@ -1,13 +1,18 @@
-"""Groups that pass from the classic to the consumer protocol, and back, while they have members.
+"""Upgrades classic groups to consumer groups and downgrades them again, while they have members.
 
-A classic group is upgraded when a member of the new protocol joins it.  Its members stay, with what
-they have, go on speaking the classic protocol (classic_members.py), and rebalance.  When the last
-member of the new protocol goes, those who are left are a classic group again, and rebalance: the
-record that says so names no leader, so that whoever loads it knows.  If it came back as a classic
-member, and all have what they shall have, there is nothing to share.
+A classic group is upgraded when a member of the consumer protocol joins it.  Its members stay with
+their assignments, continue to use the classic protocol (classic_members.py), and rebalance.
 
-Either way the records of the one are deleted and those of the other written in one batch, so that
-the log never has both, or neither.  ``group.consumer.migration.policy`` says what is allowed.
+When the last member of the consumer protocol leaves, the remaining members become a classic group
+again and rebalance.  The record of that group has no leader, so a broker that loads it knows that
+it must rebalance.  There is no rebalance if that last member rejoined as a classic member and all
+members have their target assignment.
+
+In both directions one batch contains the tombstones of the old group and the records of the new
+one, so the log never contains both or neither.  ``group.consumer.migration.policy`` says which
+directions are allowed.
+
+Kafka: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup.
 
 Owner: the event loop.
 """
@@ -54,10 +59,10 @@ if TYPE_CHECKING:
     from odradek.broker.groups.classic.member import ClassicGroupMember as MemberOfClassic
     from odradek.broker.groups.consumer.consumer_group_runtime import ConsumerGroupRuntime
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
-#: The hash of no topics, so that the first heartbeat has them shared.  What the members have was
-#: shared by one of them, of topics that may have grown since, and perhaps among others.
+#: The hash of no topics, so that the first heartbeat computes a new target assignment.  The
+#: members' assignments come from a classic leader; topics and members may have changed since.
 _UNKNOWN_METADATA_HASH = 0
 
 
@@ -65,7 +70,7 @@ _UNKNOWN_METADATA_HASH = 0
 
 
 def check_upgrade(classic_group: ClassicGroup) -> None:
-    """Raises GroupIdNotFound, as to whoever asks for a consumer group where there is none."""
+    """Raise GroupIdNotFound if the group cannot be upgraded, as if there were no consumer group."""
     settings = classic_group.shard.context.consumer_settings
     if not settings.may_upgrade:
         raise GroupIdNotFound(
@@ -86,7 +91,7 @@ def check_upgrade(classic_group: ClassicGroup) -> None:
 def convert_to_consumer_group(
     classic_group: ClassicGroup, topics: TopicsSnapshot
 ) -> tuple[ConsumerGroup, list[CoordinatorRecord]]:
-    """The group as one of ours, and its records.  Raises GroupIdNotFound."""
+    """Return the group as a consumer group, and its records.  Raise GroupIdNotFound."""
     try:
         members = list(_convert_members(classic_group.metadata, topics))
     except DecodeError as error:
@@ -118,7 +123,7 @@ def convert_to_consumer_group(
 
 
 def retire_classic_group(classic_group: ClassicGroup) -> None:
-    """It has become one of ours: whoever waits joins again, and finds it so."""
+    """Fail the waiting requests of an upgraded group: the members rejoin the consumer group."""
     for member in [*classic_group.metadata.members.values()]:
         error = RebalanceInProgress()
         classic_group.metadata.complete_join_future(
@@ -141,13 +146,14 @@ def _convert_members(
         metadata_by_protocol = {
             protocol.name: protocol.metadata for protocol in member.supported_protocols
         }
-        # One that came for the next generation need not offer what was chosen for this one.
+        # A member that joined for the next generation need not support the current protocol.
         member_metadata = metadata_by_protocol.get(
             metadata.protocol or "", member.supported_protocols[0].metadata
         )
         subscription = deserialize_subscription(member_metadata, topics)
-        # A cooperative member reads on what it had when it joined, and may commit that, until it
-        # joins again: what the leader is about to move, or has not come to assign anew.
+        # A cooperative member still reads the partitions that it owned when it joined, and may
+        # commit their offsets, until it rejoins.  The leader may be about to move these partitions,
+        # or may not have assigned them again yet.
         held = assignments[member.id] | (subscription.owned_partitions - all_assigned)
         assigned = held - taken
         taken |= assigned
@@ -182,7 +188,7 @@ def _classic_member_metadata(member: MemberOfClassic) -> ClassicMemberMetadata:
 def may_downgrade(
     group_runtime: ConsumerGroupRuntime, *, leaving_member_ids: Collection[str]
 ) -> bool:
-    """Whether those who would be left, if these go, all speak the classic protocol."""
+    """Whether all members that remain without ``leaving_member_ids`` use the classic protocol."""
     context, members = group_runtime.shard.context, group_runtime.group.members
     remaining_members = [
         member for member in members.values() if member.id not in leaving_member_ids
@@ -200,10 +206,11 @@ def downgrade(
     leaving_member_ids: Collection[str],
     leader: str | None = None,
 ) -> ClassicGroup:
-    """Raises what the members are told, and nothing has changed then.
+    """Replace the consumer group by a classic group; on KafkaError nothing has changed.
 
-    ``leader`` is one that will be told so: without any, or if there is something to share, the
-    group rebalances.  A leader that did not know would not see topics grow.
+    ``leader`` is a member whose JoinGroup response will name it the leader.  Without a leader, or
+    if the group is not stable, the group rebalances.  A leader that does not know that it leads
+    would not notice new partitions.
     """
     topics = group_runtime.decision_context.topics
     remaining_members = [
@@ -227,7 +234,9 @@ def downgrade(
     except KafkaError as error:
         raise map_append_error(error, STORE_GROUP_ERRORS) from error
     log.info(
-        "Group %r is a classic one again, with %d members", group_runtime.id, len(remaining_members)
+        "Downgraded group %r to the classic protocol with %d members",
+        group_runtime.id,
+        len(remaining_members),
     )
     group_runtime.on_unloaded()
     classic_group = ClassicGroup(group_runtime.shard, group_runtime.id, metadata)
@@ -270,7 +279,7 @@ def _group_metadata(
 
 
 def _common_protocol(members: list[ConsumerGroupMember]) -> str:
-    """One that all offer, as was checked when they joined."""
+    """Return a protocol that all members support, which was checked when they joined."""
     names_by_member = [
         [protocol.name for protocol in classic_protocols_of(member)] for member in members
     ]
@@ -299,7 +308,7 @@ def _member_record(
         rebalance_timeout=member.metadata.rebalance_timeout_ms,
         session_timeout=0 if classic_metadata is None else classic_metadata.session_timeout_ms,
         subscription=subscription,
-        # All that it may still be reading, until a rebalance that follows.
+        # All partitions that the member may still read until the next rebalance.
         assignment=serialize_assignment(
             member.current_assignment.held, topics, subscription_blob=subscription
         ),
@@ -307,6 +316,6 @@ def _member_record(
 
 
 def classic_protocols_of(member: ConsumerGroupMember) -> tuple[ClassicProtocol, ...]:
-    """None, if it does not speak the classic protocol."""
+    """Return the protocols of a classic member; empty for a member of the consumer protocol."""
     classic_metadata = member.metadata.classic_metadata
     return () if classic_metadata is None else classic_metadata.protocols

@@ -1,10 +1,12 @@
-"""The assignor ``range``: each topic's partitions are cut into runs, one for each subscriber.
+"""The assignor ``range``: splits each topic's partitions into ranges, one for each subscriber.
 
-Subscribers stand in one order for all topics, so that those with the same number of partitions are
-cut alike: partition n of one and of the other meet at the same member, which joins them.  Static
-members are ordered by their instance ids, which survive a restart; they stand before the others.
+Subscribers have the same order for all topics.  Topics with the same number of partitions are split
+alike: partition n of each of them goes to the same member, which can join the topics.  Static
+members come first, ordered by instance id, which survives a restart.
 
-What members had plays no part.  O(partitions + members log members), and members for each topic.
+Previous assignments are ignored.  O(partitions + members log members), and members for each topic.
+
+Kafka: RangeAssignor.
 
 Owner: none; pure functions.
 """
@@ -33,7 +35,7 @@ def assign(
 
 
 def split_ranges(partition_count: int, *, member_count: int) -> Iterator[range]:
-    """``count`` partitions in ``among`` runs; the first are one longer if it does not come out."""
+    """Split the partitions into one range per member; the first ranges may be one longer."""
     length, longer = divmod(partition_count, member_count)
     start = 0
     for member_index in range(member_count):

@@ -1,9 +1,11 @@
-"""Records of ``__consumer_offsets`` about groups of the consumer protocol, both ways.
+"""Builds and reads the records of consumer groups in ``__consumer_offsets``.
 
-One function makes each kind of record, one reads it; what the kinds mean is told in
-``odradek.protocol.internal.consumer_group_log``.  A record is a key and a value, None to delete.
-The deletions of a group or a member are listed in the order in which Kafka's replay wants them:
-what a member has, what it shall have, the member; the group last.
+Each record type has one function that builds it and one that reads it.  The types are documented in
+``odradek.protocol.internal.consumer_group_log``.  A record is a key and a value; the value None is
+a tombstone.  The tombstones of a group or a member are in the order that Kafka's replay needs:
+current assignment, target assignment, member; the group last.
+
+Kafka: GroupCoordinatorRecordHelpers.
 
 Owner: none; pure functions.
 """
@@ -38,12 +40,12 @@ from odradek.protocol.internal.coordinator_record import (
 from odradek.protocol.schema import Message
 
 _VALUE_VERSION = 0
-#: The versions of the keys that are about groups of this protocol.
+#: The key versions of the records of consumer groups.
 RECORD_KEY_VERSIONS = (*range(3, 9), 16)
 
 
 class CoordinatorRecord(NamedTuple):
-    """``value`` is None to delete."""
+    """A record; a ``value`` of None is a tombstone."""
 
     key: Message
     value: Message | None
@@ -51,20 +53,20 @@ class CoordinatorRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegularExpression:
-    """The topics that an expression matched, and when."""
+    """The topics that a regular expression matched, and when."""
 
     topics: frozenset[str]
     timestamp_ms: int
 
 
 def serialize_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """A key has one version, and its number is the kind."""
+    """Encode a record; each key class has one version, which identifies the record type."""
     value = None if record.value is None else encode_version_prefixed(record.value, _VALUE_VERSION)
     return encode_version_prefixed(record.key, record.key.__schema__.versions.high), value
 
 
 def deserialize_record(key: Buffer, value: Buffer | None) -> CoordinatorRecord:
-    """Of one of KINDS."""
+    """Decode a record whose key version is one of RECORD_KEY_VERSIONS."""
     record_type = GROUP_RECORD_TYPES[read_version_prefix(key)]
     return CoordinatorRecord(
         decode_version_prefixed(record_type.key, key),
@@ -77,7 +79,7 @@ def group_id_of(record: CoordinatorRecord) -> str:
     return group_id
 
 
-# Making them
+# Building records
 
 
 def new_group_epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
@@ -144,7 +146,7 @@ def new_current_assignment_record(
 def new_regular_expression_record(
     group_id: str, regular_expression: str, resolved: ResolvedRegularExpression | None
 ) -> CoordinatorRecord:
-    """``version``, by which Kafka counts changes of its metadata, says nothing here."""
+    """Build the record; ``version``, Kafka's metadata image version, is not used and always 0."""
     return CoordinatorRecord(
         log.ConsumerGroupRegularExpressionKey(
             group_id=group_id, regular_expression=regular_expression
@@ -174,7 +176,7 @@ def new_member_tombstones(group_id: str, member_id: str) -> list[CoordinatorReco
 
 
 def new_partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """What brokers before 4.1 wrote where the hash is now."""
+    """Build the tombstone of the record that Kafka before 4.1 wrote in place of the hash."""
     return CoordinatorRecord(log.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -190,7 +192,7 @@ def new_group_tombstones(
     ]
 
 
-# Reading them
+# Reading records
 
 
 def read_member_metadata(value: log.ConsumerGroupMemberMetadataValue) -> MemberMetadata:

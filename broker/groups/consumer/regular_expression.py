@@ -1,13 +1,12 @@
-"""Regular expressions of clients: which names match, by the rules of RE2.
+"""Compiles regular expressions of clients with RE2, for topic subscriptions and ListTransactions.
 
-Groups subscribe by them, and transactions are listed by them.
+RE2 does not backtrack and has no back references.  Its time is linear in the length of the name for
+every expression, and its memory is bounded.  It is an optional dependency (see pyproject.toml).
+Without it every expression is rejected.
 
-RE2 has no backtracking and so no back references; its time is linear in the name, whatever the
-expression, and its memory bounded.  It is an extra (see pyproject.toml); where it is not installed,
-every expression is refused.
-
-A name takes 1 us: a set of one expression says only whether it matches, while a match that tells
-where it matched takes ten times that.  What is known of whole clusters is kept by expressions.py.
+Matching a name takes 1 us: an RE2 set of one expression only reports whether a name matches.  A
+match that reports its position takes ten times as long.  topic_regex_cache.py caches the matching
+topics of the cluster.
 
 Owner: none; immutable, any thread.
 """
@@ -20,11 +19,12 @@ from typing import Any
 
 from odradek.protocol.errors import InvalidRegularExpression
 
-#: A set works by states that are made as it goes, and there must be room for some of them: where
-#: an expression has more instructions than this, it is matched as a match that can do without.
+#: A set matches with a DFA whose states it creates on demand in bounded memory.  A pattern with
+#: more instructions than this may need too much memory; it uses an ordinary match, which can do
+#: without.
 _MAX_SET_PROGRAM_SIZE = 10_000
 
-#: Whether a name matches as a whole.
+#: Returns a true value if the whole name matches.
 RegexMatcher = Callable[[str], object]
 
 
@@ -33,8 +33,8 @@ def compile_regex(regex: str) -> RegexMatcher:
     re2 = _load_re2()
     if re2 is None:
         raise InvalidRegularExpression(
-            "This broker runs without RE2 (the package google-re2), "
-            "and takes no regular expressions."
+            "This broker does not support regular expressions: "
+            "RE2 (the package google-re2) is not installed."
         )
     options = re2.Options()
     options.log_errors = False
@@ -56,7 +56,7 @@ def compile_regex(regex: str) -> RegexMatcher:
 
 @cache
 def _load_re2() -> Any:
-    """Loaded when it is first needed: few groups subscribe like this, and it takes 6 MB."""
+    """Import RE2 on first use: few groups subscribe by regular expression, and it takes 6 MB."""
     try:
         import re2
     except ImportError:

@@ -1,4 +1,4 @@
-"""What members of the consumer protocol ask for, led to the group that it is about.
+"""The entry points of the consumer group APIs: find the group of a request and pass it on.
 
 Owner: the event loop.
 """
@@ -38,26 +38,31 @@ from odradek.broker.settings.consumer_groups import ConsumerGroupSettings
 from odradek.protocol.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Request
 from odradek.protocol.errors import GroupIdNotFound, KafkaError, UnsupportedVersion
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.coordinator.group")
 
 
 def check_heartbeat_request(
     settings: ConsumerGroupSettings, request: Request, *, version: int
 ) -> None:
-    """Whatever the group.  Raises what the member is told."""
+    """Check the request independently of the group; raise KafkaError to reject it."""
     check_consumer_protocol_enabled(settings)
     check_request(request, version=version, assignors=parse_assignors(settings.assignors))
 
 
 def check_consumer_protocol_enabled(settings: ConsumerGroupSettings) -> None:
     if not settings.is_enabled:
-        raise UnsupportedVersion("The consumer protocol is switched off.")
+        raise UnsupportedVersion(
+            "The consumer protocol is disabled by group.coordinator.rebalance.protocols."
+        )
 
 
 def heartbeat(
     shard: GroupCoordinatorShard, request: Request, client: ClientIdentity
 ) -> HeartbeatResult:
-    """To be told when all that is in the log is replicated.  Raises what the member is told."""
+    """Process a heartbeat; raise KafkaError to reject it.
+
+    The response is sent when the log is replicated up to its end.
+    """
     group_runtime = _find_or_create_group(shard, request)
     member_heartbeat = parse_heartbeat(
         request,
@@ -73,7 +78,7 @@ def heartbeat(
 
 
 def unresolved_regexes(shard: GroupCoordinatorShard, request: Request) -> set[str]:
-    """Expressions that a heartbeat needs, if many names have not been looked at yet for them."""
+    """Return the regexes that a heartbeat must resolve, if that takes too long to do inline."""
     topics, group = shard.context.topics_provider.current, shard.groups.get(request.group_id)
     regexes = {request.subscribed_topic_regex} if request.subscribed_topic_regex else set()
     if isinstance(group, ConsumerGroupRuntime) and group.group.last_seen_topics is not topics:
@@ -82,7 +87,7 @@ def unresolved_regexes(shard: GroupCoordinatorShard, request: Request) -> set[st
 
 
 def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroupRuntime:
-    """Raises GroupIdNotFound."""
+    """Return the consumer group; raise GroupIdNotFound if there is none."""
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroupRuntime):
         raise GroupIdNotFound(f"Consumer group {group_id} not found.")
@@ -90,7 +95,7 @@ def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> Consumer
 
 
 def _find_or_create_group(shard: GroupCoordinatorShard, request: Request) -> ConsumerGroupRuntime:
-    """One that is not among the shard's yet, if the member may begin it."""
+    """Return the group of the request; a new group is not in the shard's groups yet."""
     is_joining = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
     if isinstance(shard.groups.get(request.group_id), ConsumerGroupRuntime) or not is_joining:
         return find_consumer_group(shard, request.group_id)
@@ -124,7 +129,7 @@ def _leave(group_runtime: ConsumerGroupRuntime, member_heartbeat: Heartbeat) -> 
 def _create_or_upgrade_group(
     shard: GroupCoordinatorShard, group_runtime: ConsumerGroupRuntime, member_heartbeat: Heartbeat
 ) -> HeartbeatResult:
-    """A new group, or a classic one that becomes one of ours: in one batch."""
+    """Create the group, or upgrade a classic group, in one batch."""
     classic_group, context = shard.groups.get(group_runtime.id), group_runtime.decision_context
     leading_records: list[KeyValue] = []
     if isinstance(classic_group, ClassicGroup):
@@ -142,7 +147,7 @@ def _create_or_upgrade_group(
         raise map_append_error(error, STORE_GROUP_ERRORS) from error
     if isinstance(classic_group, ClassicGroup):
         log.info(
-            "Group %r is upgraded, with %d members",
+            "Upgraded group %r to the consumer protocol with %d members",
             group_runtime.id,
             len(group_runtime.group.members),
         )

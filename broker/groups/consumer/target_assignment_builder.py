@@ -1,10 +1,12 @@
-"""When a group comes into a new epoch, and who shall have what in it.
+"""Bumps the group epoch, and computes the target assignment of an epoch.
 
-The epoch grows when the subscriptions change, or the topics that they are about: their hash tells.
-Then an assignor, the one that most members ask for, makes a new target from the old one.  Records
-are written only for members whose target is another one.
+The epoch is bumped when the subscriptions change, or when the subscribed topics change, which their
+metadata hash shows.  Then the assignor that most members request computes the new target assignment
+from the previous one.  Records are written only for members whose target assignment changes.
 
-Owner: none; pure functions on a draft.
+Kafka: TargetAssignmentBuilder.
+
+Owner: none; pure functions on a GroupUpdate.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ from odradek.protocol.types import Uuid
 
 
 def resolve_regexes(update: GroupUpdate, context: DecisionContext) -> bool:
-    """Whether one of them matches other topics than before.
+    """Update the topics that match the group's regexes; return whether any have changed.
 
-    A heartbeat asks, for which many names may be looked at in turns before.  Whoever must not wait,
-    since a session is over or a classic member joins, takes what was found last.
+    Only heartbeats call this: they can match many topic names in time slices before.  A member
+    removal or a classic member's join must not wait, and uses the topics that were resolved last.
     """
     group, has_changed = update.group, False
     for regex in sorted(group.subscribed_regexes()):
@@ -46,7 +48,7 @@ def resolve_regexes(update: GroupUpdate, context: DecisionContext) -> bool:
 def maybe_bump_group_epoch(
     update: GroupUpdate, context: DecisionContext, *, has_changed: bool
 ) -> None:
-    """If subscriptions have changed, as the caller knows, or topics; or nobody has had it yet."""
+    """Bump the epoch if ``has_changed``, if the subscribed topics changed, or if the epoch is 0."""
     _remove_unused_regexes(update)
     group = update.group
     metadata_hash = context.topics.compute_metadata_hash(group.subscribed_topics())
@@ -57,7 +59,7 @@ def maybe_bump_group_epoch(
 
 
 def update_target_assignment(update: GroupUpdate, context: DecisionContext) -> None:
-    """If there is no target for the epoch yet."""
+    """Compute the target assignment if the epoch has none yet."""
     group = update.group
     if group.assignment_epoch >= group.epoch:
         return
@@ -76,7 +78,7 @@ def preferred_assignor(group: ConsumerGroup, assignors: Assignors) -> str:
 
 
 def _matching_topics(topics: TopicsSnapshot, regex: str) -> frozenset[str] | None:
-    """None for one that another broker has accepted, and this one cannot read."""
+    """Return the topics; None for a regex that another broker accepted and this one rejects."""
     try:
         return topics.matching_topics(regex)
     except InvalidRegularExpression:
@@ -106,7 +108,7 @@ def _subscribers(group: ConsumerGroup, topics: TopicsSnapshot) -> dict[str, Subs
 
 
 def _exclude_taken(partitions: Partitions, taken: set[TopicIdPartition]) -> Partitions:
-    """A classic leader may have given one partition to two, and its group become one of ours."""
+    """Remove partitions that another member has: a classic leader may have assigned them twice."""
     available = partitions if taken.isdisjoint(partitions) else partitions - taken
     taken |= available
     return available

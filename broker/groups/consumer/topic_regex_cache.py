@@ -1,10 +1,10 @@
-"""Which of the cluster's topics does an expression match?  Each name is looked at once.
+"""The topics of the cluster that match a regular expression.  Each name is matched only once.
 
-What is known of an expression is kept, with the names that it was known of.  When names come or go,
-only these are looked at.  Where there are many, as for an expression that is new, whoever asks may
-have them looked at in turns before, once for all who ask at the same time.  What was not asked for
-since the names have changed often is forgotten: it would keep all the topics that there were.  Of
-many expressions those are forgotten that no group uses.
+The cache holds for each regex the matching topics, and the topic names that were matched.  When
+topics are created or deleted, only the difference is matched.  If that is much, as for a new regex,
+the caller can match in time slices first; concurrent callers share that work.  An entry that was
+not used during the last MAX_CACHED_TOPIC_CHANGES changes of topics is removed, since it would keep
+the old topics in memory.  If there are too many regexes, those that no group uses are removed.
 
 Owner: the event loop.
 """
@@ -21,20 +21,20 @@ from odradek.broker.groups.consumer.regular_expression import RegexMatcher, comp
 from odradek.broker.time_slice import INLINE_ENTRIES_MAX, TimeSlice
 from odradek.protocol.errors import InvalidRegularExpression
 
-#: A guess: more than the groups of a broker use.  If they use more, twice as many as these.
+#: An estimate: more than the groups of a broker use.  If they use more, the capacity is twice that.
 MAX_CACHED_REGEXES = 1000
 
-#: Likewise: topics are rarely created faster than that while members send a heartbeat.
+#: An estimate: topics rarely change more often between two heartbeats of a member.
 MAX_CACHED_TOPIC_CHANGES = 8
 
-#: Topics by their names.  Where two hold the same names, they should be the same object.
+#: Topics by name.  Mappings with the same names should be the same object.
 TopicNames = Mapping[str, Any]
 
 _NO_TOPIC_NAMES: TopicNames = {}
 
 
 class _CachedMatches(NamedTuple):
-    """``found`` are those of ``names`` that match."""
+    """``matching_topics`` are those of ``topic_names`` that match."""
 
     matcher: RegexMatcher
     topic_names: TopicNames
@@ -43,32 +43,32 @@ class _CachedMatches(NamedTuple):
     def with_topic_names(
         self, topic_names: TopicNames, new_matches: Iterable[str]
     ) -> _CachedMatches:
-        """Of ``names``, where ``found`` are those that match among the new ones."""
+        """Return the entry for ``topic_names``; ``new_matches`` are the matches among new names."""
         retained = [name for name in self.matching_topics if name in topic_names]
         return _CachedMatches(self.matcher, topic_names, frozenset([*retained, *new_matches]))
 
 
 class TopicRegexCache:
-    """Those that groups of this broker use, or have used lately."""
+    """The regexes that groups of this broker use or have used recently."""
 
     def __init__(self) -> None:
         self._cache: dict[str, _CachedMatches] = {}
         self._capacity = MAX_CACHED_REGEXES
         self._recent_topic_names: deque[TopicNames] = deque(maxlen=MAX_CACHED_TOPIC_CHANGES)
-        #: Most have been matched with the same names: the last difference that was asked for.
+        #: The last computed difference, since most entries were matched with the same names.
         self._last_difference: tuple[TopicNames, TopicNames, Set[str]] = (
             _NO_TOPIC_NAMES,
             _NO_TOPIC_NAMES,
             frozenset(),
         )
-        #: Held by whoever looks at the names in turns.
+        #: By regex, held while its names are matched in time slices.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._cache)
 
     def on_topic_names_changed(self, topic_names: TopicNames) -> None:
-        """To these, which will be asked about from now on."""
+        """Start using these topic names, and remove entries that were not used recently."""
         self._recent_topic_names.append(topic_names)
         recent_ids = {id(names) for names in self._recent_topic_names}
         self._cache = {
@@ -79,7 +79,7 @@ class TopicRegexCache:
 
     @property
     def is_over_capacity(self) -> bool:
-        """Members may tell another one by every heartbeat: some should be forgotten."""
+        """Whether unused entries should be removed: a member may send a new regex per heartbeat."""
         return len(self._cache) > self._capacity
 
     def retain_only(self, used_regexes: Container[str]) -> None:
@@ -89,7 +89,7 @@ class TopicRegexCache:
         self._capacity = max(MAX_CACHED_REGEXES, 2 * len(self._cache))
 
     def matching_topics(self, regex: str, topic_names: TopicNames) -> frozenset[str]:
-        """Raises InvalidRegularExpression."""
+        """Return the matching topics; raise InvalidRegularExpression."""
         cached = self._get_or_compile(regex)
         if cached.topic_names is not topic_names:
             new_matches = filter(cached.matcher, self._added_topic_names(topic_names, cached))
@@ -97,7 +97,10 @@ class TopicRegexCache:
         return cached.matching_topics
 
     def exceeds_inline_limit(self, regexes: Iterable[str], topic_names: TopicNames) -> bool:
-        """All of them together.  Not so those that are refused at once."""
+        """Whether resolving all these regexes takes too long to do inline.
+
+        Invalid regexes do not count: they are rejected at once.
+        """
         count = 0
         for regex in regexes:
             try:
@@ -113,14 +116,14 @@ class TopicRegexCache:
     async def match_sliced(
         self, regex: str, topic_names: TopicNames, time_slice: TimeSlice
     ) -> None:
-        """After that, asking is quick.  One that is refused is refused to whoever asks then."""
+        """Match in time slices; ``matching_topics`` is fast afterwards.  Skip an invalid regex."""
         async with self._locks.setdefault(regex, asyncio.Lock()):
             try:
                 cached, new_matches = self._get_or_compile(regex), []
             except InvalidRegularExpression:
                 return
             if cached.topic_names is topic_names:
-                return  # somebody else was at it
+                return  # another task has matched it meanwhile
             for name in self._added_topic_names(topic_names, cached):
                 if cached.matcher(name):
                     new_matches.append(name)

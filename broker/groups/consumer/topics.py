@@ -1,14 +1,15 @@
-"""The cluster's topics as groups see them at one moment: by name, by id, by expression.
+"""A snapshot of the cluster's topics for groups: by name, by id, by regular expression.
 
-A group looks again whenever it is shown other topics than the last time.  To find that nothing of
-its own has changed costs a look-up for each topic subscribed to, once for all groups that subscribe
-to the same: hashes are kept with the topics of the picture, and what an expression matches for as
-long as no name comes or goes.
+A group checks its topics when it sees a new snapshot.  To find that its own topics are unchanged,
+it needs one look-up for each subscribed topic, and groups with equal subscriptions share the
+result.  Topic hashes are cached in the topics of the metadata snapshot; the topics that match a
+regex are cached until a topic is created or deleted.
 
-A hash has the racks of brokers, and a broker that restarts keeps its own, as it does in Kafka's
-registry: else all groups would be assigned anew.  One that was away before we came has none here.
+A topic hash contains the racks of the brokers.  A broker that restarts keeps its rack here, as it
+does in Kafka's registry; otherwise all groups would rebalance.  A broker that was already offline
+when this broker started has no rack here.
 
-Topics without an id, which brokers older than 2.8 make, cannot be assigned and are not seen.
+Topics without an id, which brokers older than 2.8 create, cannot be assigned and are left out.
 
 Owner: the event loop.
 """
@@ -24,7 +25,7 @@ from odradek.broker.metadata.metadata_snapshot import MetadataSnapshot, Topic
 from odradek.broker.time_slice import TimeSlice
 from odradek.protocol.types import Uuid
 
-#: A guess: more than the groups of a broker that wake at the same time have.
+#: An estimate: more than the number of subscriptions of groups that check at the same time.
 MAX_CACHED_SUBSCRIPTIONS = 100
 
 
@@ -32,13 +33,13 @@ Value = TypeVar("Value")
 
 
 class _BrokerRacks(NamedTuple):
-    """What the hash of a topic depends on beside the topic: brokers and their racks."""
+    """The broker racks, on which topic hashes depend beside the topic."""
 
     racks: frozenset[tuple[int, str]]
 
 
 class TopicsProvider:
-    """Shows the topics of the present picture, the same as long as it is the same."""
+    """Provides the topics of the current metadata snapshot, as one object per snapshot."""
 
     def __init__(self, snapshot: Callable[[], MetadataSnapshot]) -> None:
         self._snapshot = snapshot
@@ -50,19 +51,19 @@ class TopicsProvider:
         return self._topics
 
     async def match_sliced(self, regexes: Iterable[str]) -> None:
-        """After that, asking for what they match is quick, unless topics have come meanwhile."""
+        """Match in time slices; ``matching_topics`` is fast afterwards until topics are created."""
         time_slice = TimeSlice()
         for regex in regexes:
             await self.current.match_sliced(regex, time_slice)
 
     @property
     def regex_cache(self) -> TopicRegexCache:
-        """Those that groups have asked for."""
+        """The cache of the regexes that groups use."""
         return self._topics.regex_cache
 
 
 class TopicsSnapshot:
-    """Those of one picture."""
+    """The topics of one metadata snapshot."""
 
     def __init__(
         self, snapshot: MetadataSnapshot, *, previous: TopicsSnapshot | None = None
@@ -72,19 +73,19 @@ class TopicsSnapshot:
         self.regex_cache: TopicRegexCache = (
             TopicRegexCache() if previous is None else previous.regex_cache
         )
-        #: The same object as long as the names are the same.
+        #: The same object as in the previous snapshot if the names are unchanged.
         self._topics_by_name = snapshot.topics
         if previous is not None and previous._topics_by_name.keys() == snapshot.topics.keys():
             self._topics_by_name = previous._topics_by_name
         else:
             self.regex_cache.on_topic_names_changed(self._topics_by_name)
         self._broker_racks = _broker_racks(snapshot, previous)
-        #: By the names subscribed to.
+        #: By subscribed topic names.
         self._partition_counts: dict[frozenset[str], Mapping[Uuid, int]] = {}
         self._hashes: dict[frozenset[str], int] = {}
 
     def with_snapshot(self, snapshot: MetadataSnapshot) -> TopicsSnapshot:
-        """The same, if it is the same picture."""
+        """Return the topics of ``snapshot``; self if it is the same."""
         return self if snapshot is self.snapshot else TopicsSnapshot(snapshot, previous=self)
 
     def topic_id(self, name: str) -> Uuid | None:
@@ -95,7 +96,7 @@ class TopicsSnapshot:
         return self._names_by_id.get(topic_id)
 
     def partition_counts(self, topic_names: frozenset[str]) -> Mapping[Uuid, int]:
-        """By id, of those that exist."""
+        """Return the partition counts of the topics that exist, by topic id."""
         counts = self._partition_counts.get(topic_names)
         if counts is None:
             topics = [topic for topic in map(self._topic, topic_names) if topic is not None]
@@ -104,7 +105,7 @@ class TopicsSnapshot:
         return counts
 
     def compute_metadata_hash(self, topic_names: frozenset[str]) -> int:
-        """That of a group which subscribes to them."""
+        """Return the metadata hash of a group that subscribes to these topics."""
         metadata_hash = self._hashes.get(topic_names)
         if metadata_hash is None:
             topics = [topic for topic in map(self._topic, topic_names) if topic is not None]
@@ -112,14 +113,14 @@ class TopicsSnapshot:
             _cache(self._hashes, topic_names, metadata_hash)
         return metadata_hash
 
-    # Expressions
+    # Regular expressions
 
     def matching_topics(self, regex: str) -> frozenset[str]:
-        """Raises InvalidRegularExpression."""
+        """Raise InvalidRegularExpression."""
         return self.regex_cache.matching_topics(regex, self._topics_by_name)
 
     def exceeds_inline_limit(self, regexes: Iterable[str]) -> bool:
-        """To find what they match, all of them together."""
+        """Whether resolving all these regexes takes too long to do inline."""
         return self.regex_cache.exceeds_inline_limit(regexes, self._topics_by_name)
 
     async def match_sliced(self, regex: str, time_slice: TimeSlice) -> None:

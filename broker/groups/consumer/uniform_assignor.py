@@ -1,8 +1,11 @@
-"""The assignor ``uniform``: members have equally many partitions, and keep what they have.
+"""The assignor ``uniform``: balanced and sticky.
 
-Where all subscribe to the same topics, nobody has more than one partition more than anybody else,
-and no assignment as even as that moves fewer partitions: the places for one more go to those who
-have most.  O(partitions + members log members).  Where they do not, see assign_mixed.py.
+If all members subscribe to the same topics, partition counts differ by at most one, and no other
+balanced assignment moves fewer partitions: the members with most partitions get the extra ones.
+O(partitions + members log members).  For different subscriptions see
+uniform_heterogeneous_assignor.py.
+
+Kafka: UniformAssignor, UniformHomogeneousAssignmentBuilder.
 
 Owner: none; pure functions.
 """
@@ -62,7 +65,7 @@ def _assign_evenly(
 
 
 def _quotas(retained: Mapping[str, Partitions], partition_count: int) -> Iterator[tuple[str, int]]:
-    """How many partitions each member gets, those who have most first."""
+    """Yield the partition count of each member, beginning with those that have most now."""
     least, extra = divmod(partition_count, len(retained))
     for index, member in enumerate(
         sorted(retained, key=lambda member_id: (-len(retained[member_id]), member_id))

@@ -1,20 +1,24 @@
-"""The assignor ``uniform`` where members subscribe to different topics.
+"""The assignor ``uniform`` for members that subscribe to different topics.
 
-1. Members keep what they have and still subscribe to.
-2. Free partitions go to the subscriber who has least; topics with few subscribers come first, as
-   they leave least choice.
-3. Topic by topic, partitions move from whoever has most to whoever has least, until they differ by
-   one at most; a move in one topic may make room in another, so the topics are gone through again.
+1. Members keep the partitions of topics that they still subscribe to.
+2. Unassigned partitions go to the subscriber with fewest partitions.  Topics with most partitions
+   per subscriber come first, as they leave least choice.
+3. Topic by topic, partitions move from the member with most to the member with fewest partitions,
+   until these differ by at most one.  A move in one topic may allow another one in another topic,
+   so the topics are balanced again.
 
-Afterwards nobody has a partition that a member with two fewer could have.  That is not always the
-most even assignment there is, which would take a search.  Every move makes the loads more even, so
-there is an end to it; after PASSES it is left at what has been reached.
+Afterwards no member has a partition that a subscriber with two fewer partitions could have.  That
+is not always the most balanced assignment, which would need a search.  Every move improves the
+balance, so the iteration ends; it stops after MAX_ITERATION_COUNT passes in any case.
 
-O((partitions + members) log members) for each pass; most groups take two, the second moves nothing.
+O((partitions + members) log members) for each pass.  Most groups need two; the second moves
+nothing.
 
-Invariant: nothing moves that does not make the loads more even.
+Invariant: a partition moves only if that improves the balance.
 
-Owner: none; pure functions, and a Balance for the length of one.
+Kafka: UniformHeterogeneousAssignmentBuilder.
+
+Owner: none; pure functions, and an _AssignmentBuilder for one call.
 """
 
 from __future__ import annotations
@@ -26,9 +30,8 @@ from odradek.broker.groups.consumer.assignor import Subscriber
 from odradek.broker.groups.consumer.partitions import Partitions, TopicIdPartition, topic_partitions
 from odradek.protocol.types import Uuid
 
-MAX_ITERATION_COUNT = (
-    16  # as many as Kafka allows itself; chains of overlapping subscriptions take more than two
-)
+#: Kafka's limit.  Chains of overlapping subscriptions need more than two passes.
+MAX_ITERATION_COUNT = 16
 
 
 def assign(
@@ -48,7 +51,7 @@ def assign(
 def _most_constrained_first(
     subscribers_by_topic: Mapping[Uuid, list[str]], partition_counts: Mapping[Uuid, int]
 ) -> Iterable[Uuid]:
-    """Most partitions for a subscriber, then fewest subscribers."""
+    """Sort by most partitions per subscriber, then by fewest subscribers."""
     return sorted(
         subscribers_by_topic,
         key=lambda topic_id: (
@@ -60,7 +63,7 @@ def _most_constrained_first(
 
 
 class _AssignmentBuilder:
-    """Who has what while it is being evened out."""
+    """The assignment while it is being balanced."""
 
     def __init__(
         self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[Uuid, int]
@@ -88,7 +91,7 @@ class _AssignmentBuilder:
                 self._assign(topic_id, partition, owners[partition])
 
     def assign_unassigned_partitions(self, topic_id: Uuid, partition_count: int) -> None:
-        """To those who have least."""
+        """Assign the partitions without an owner to the members with fewest partitions."""
         owners = self._retained_owners[topic_id]
         candidates = [
             (self._loads[member], member) for member in self.subscribers_by_topic[topic_id]
@@ -101,7 +104,7 @@ class _AssignmentBuilder:
                 heapreplace(candidates, (load + 1, member))
 
     def balance_topic(self, topic_id: Uuid) -> bool:
-        """Whether anything has moved."""
+        """Balance the topic; return whether a partition has moved."""
         assigned = self._assigned[topic_id]
         least = [(self._loads[member], member) for member in self.subscribers_by_topic[topic_id]]
         most = [

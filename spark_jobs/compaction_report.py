@@ -1,22 +1,22 @@
-"""Compaction report: what a cleaner would take away, and what room that would save.
+"""Compaction report: what the log cleaner would remove, and how much space that would save.
 
-    overall     all of it in one row
+    overall     totals in one row
     topics      by topic
     partitions  by partition
 
-    superseded  records that a later one of the same key in the same partition replaces
-    keyless     records without a key, which compaction removes, too
+    superseded  records that a later record with the same key in the same partition replaces
+    keyless     records without a key, which compaction removes as well
     aborted     records of aborted transactions
-    tombstones  records without a value that are the last of their key: they stay for another
-                delete.retention.ms after the first compaction that meets them, and then go
+    tombstones  records without a value that are the last of their key: the cleaner keeps them for
+                delete.retention.ms after the first compaction that reads them, then removes them
 
 Records are counted as the cleaners of Kafka and Odradek count them: up to the last stable offset,
-and a key in an aborted transaction replaces nothing.  Neither cleaner touches the segment that is
-being written to: --without-active-segment leaves it out, both as what may go and as what replaces
-something.  Bytes are those of keys and values, before compression; savedDiskBytes is an estimate by
-their share.  The isolation level is always read_committed.
+and a key in an aborted transaction replaces nothing.  Neither cleaner touches the active segment:
+--without-active-segment ignores it, both as removable and as replacing earlier records.  Bytes are
+those of keys and values before compression; savedDiskBytes is an estimate by their share of the
+disk bytes.  The isolation level is always read_committed.
 
-It says nothing of whether a topic is to be compacted (cleanup.policy): choose by --topics.
+The report ignores cleanup.policy: select compacted topics with --topics.
 
 Examples:
   odradek spark compaction-report /var/lib/kafka --topics customers --without-active-segment
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 BATCH_COLUMNS = "topic,partition,sizeBytes,baseOffset,count,producerId,isTransactional,isControl"
 RECORD_COLUMNS = "topic,partition,key,offset,valueSize"
-#: What a record takes besides its key and value: varints of lengths, offset, time and headers.
+#: Estimated bytes of a record besides key and value: varints of lengths, offset, time and headers.
 RECORD_OVERHEAD_BYTES = 8
 
 DISK_BYTES = """
@@ -115,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without-active-segment",
         action="store_true",
-        help="as a cleaner would do it now: the last segment of each partition stays as it is",
+        help="ignore the last segment of each partition, as the cleaner does",
     )
 
 
@@ -127,7 +127,7 @@ def run(context: JobContext) -> Result:
         "endingTimestamp": None,
         "isolationLevel": "read_committed",
     }
-    context.report_progress("reading the headers of batches")
+    context.report_progress("reading batch headers")
     batches = context.cache(context.read(view="batches", columns=BATCH_COLUMNS, **bounds))
     transactions = _aborted_transactions(context, splits)
     context.report_progress("reading keys")
@@ -152,7 +152,7 @@ def run(context: JobContext) -> Result:
 
 
 def _cleanable_splits(context: JobContext) -> tuple[list[Split], dict[str, dict[str, int]]]:
-    """What is to be read, and the offset at which the cleaner would stop in each partition."""
+    """Return the splits to read, and the offset at which the cleaner would stop, by partition."""
     from odradek.spark_jobs.scan.options import parse_options
     from odradek.spark_jobs.scan.plan import plan
 
@@ -169,7 +169,7 @@ def _cleanable_splits(context: JobContext) -> tuple[list[Split], dict[str, dict[
 
 
 def _active_segment_base_offsets(options: ScanOptions) -> dict[tuple[str, int], int]:
-    """The base offset of the last segment of each partition."""
+    """Return the base offset of the last segment of each partition."""
     from odradek.spark_jobs.scan.catalog import find_partition_logs
 
     return {

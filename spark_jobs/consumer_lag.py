@@ -1,20 +1,21 @@
-"""Consumer lag and commit history: how far groups have read, and when they said so.
+"""Consumer lag: how far consumer groups are behind, and their commit history.
 
-    groups   how far each group is behind, over all its partitions
-    lag      the last commit of each partition, the end of its log, and the lag between them
-    commits  how often each group commits, and how many records it gets ahead, over time
-    offsets  what was committed over time, partition by partition
+    groups   lag of each group, over all its partitions
+    lag      last committed offset, log end and lag of each partition
+    commits  commits of each group over time, and the number of records that they advance
+    offsets  committed offsets over time, by partition
 
-It is what __consumer_offsets has on disk, with no broker: commits of a transaction count if that
-was committed; what was deleted, or has expired by a time of its own, is gone.  The end of a log is
-its high watermark in the same directories; a partition that is not there has none, and no lag.
-A lag below 0 tells that the topic was deleted and is there again.  Compaction forgets all but the
-last commit, so the history begins where it has not come yet.
+The job reads __consumer_offsets on disk, without a broker.  Commits of a transaction count if the
+transaction was committed.  Deleted commits, and commits past their own expire timestamp, do not
+count.  The end of a log is its high watermark in the same directories; a partition that is not in
+these directories has no log end and no lag.  A negative lag means that the topic was deleted and
+created again.  Compaction removes all commits but the last of each partition, and the history
+begins where the log is not compacted yet.
 
---topics, --topics-pattern and --assign choose by what was committed, --starting-timestamp and
---ending-timestamp bound the history.  With --group, one partition of __consumer_offsets is read.
-A topic that is named and neither there nor committed for is an error, and so is a group of which
-nothing is known.
+--topics, --topics-pattern and --assign select committed partitions; --starting-timestamp and
+--ending-timestamp limit the history.  With --group, only one partition of __consumer_offsets is
+read.  It is an error to name a topic that neither exists nor has commits, or a group that has no
+records.
 
 Examples:
   odradek spark consumer-lag /var/lib/kafka
@@ -44,13 +45,14 @@ COLUMNS = (
     "recordType,group,topic,partition,offset,leaderEpoch,metadata,commitTimestamp,expireTimestamp,"
     "deleted,logPartition,logOffset,isTransactional,producerId"
 )
-#: The user's choice is of what was committed, and not of records in __consumer_offsets.
+#: The selection flags apply to the committed partitions, not to records of __consumer_offsets.
 UNSET_SELECTION = {flag.option: None for flag in SELECTION_FLAGS}
-#: More lines than that are drawn as one, and a sum of offsets means nothing.
+#: With more lines than that, the chart adds some of them up, and a sum of offsets means nothing.
 LINES_MAX = 8
 
-# The nearest marker behind each commit of the same producer; others stand alone in their windows.
-# No `with` here: a kept table that has one is not found again by a query that has its own.
+# ``ending`` is the nearest marker after a transactional commit of the same producer; each other
+# commit has a window to itself.  No `with` here: Spark does not reuse a cached table defined with
+# one in a query that has its own.
 COMMITS = """
     select `group`, topic, partition, `offset`, leaderEpoch, metadata, commitTimestamp,
         expireTimestamp, deleted, logOffset
@@ -71,7 +73,7 @@ LAG = """
         select `group`, topic, partition, max_by(struct(*), logOffset) as it
         from {commits} group by `group`, topic, partition
     )
-    join {places} using (topic, partition)
+    join {partitions} using (topic, partition)
     where not it.deleted
         and (it.expireTimestamp is null or it.expireTimestamp > timestamp_millis({now_ms}))
     order by `group`, topic, partition
@@ -94,7 +96,7 @@ OFFSETS = """
     from (
         select `group`, topic, partition, unix_millis(commitTimestamp) div {size_ms} as bucket,
             max_by(`offset`, logOffset) as `offset`, count(*) as commits
-        from {commits} join {places} using (topic, partition)
+        from {commits} join {partitions} using (topic, partition)
         where not deleted
             and commitTimestamp >= timestamp_millis({from_ms})
             and commitTimestamp < timestamp_millis({until_ms})
@@ -111,32 +113,32 @@ EARLIEST_MS, LATEST_MS = 0, 253_402_300_800_000  # up to the year 10000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--group", metavar="ID", help="only this one")
+    parser.add_argument("--group", metavar="ID", help="report only this group")
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
         type=parse_duration_ms,
-        help="how long a time each row of the history is of, such as 10s or 5m; as fits, if not "
-        "given",
+        help="length of the time buckets of the history, such as 10s or 5m; default: chosen by "
+        "the time span",
     )
     parser.add_argument(
         "--as-of",
         metavar="WHEN",
         type=parse_timestamp_ms,
-        help="what has expired by then is gone; now, if not given",
+        help="ignore commits that have expired by this time; default: now",
     )
 
 
 def run(context: JobContext) -> Result:
     _check_options(context)
     sql = context.sql
-    context.report_progress("reading what was committed")
+    context.report_progress("reading committed offsets")
     content = {"content": "offsets", "group": context.args.group, **UNSET_SELECTION}
-    # Behind an open transaction there may be commits of other groups that count.
+    # After the offset of an open transaction there may be valid commits of other groups.
     content["isolationLevel"] = "read_uncommitted"
     records = context.read(columns=COLUMNS, includeControl="true", **content)
     commits = context.cache(sql(COMMITS, records=records))
-    context.report_progress("looking where logs end")
+    context.report_progress("finding the end offsets of logs")
     partitions = _committed_partitions(context, commits)
     now_ms = int(context.args.as_of or time.time() * 1000)
     lag = context.cache(sql(LAG, commits=commits, partitions=partitions, now_ms=now_ms))
@@ -164,7 +166,7 @@ def _check_options(context: JobContext) -> None:
 
 
 def _committed_partitions(context: JobContext, commits: DataFrame) -> DataFrame:
-    """The partitions that the user has chosen of those committed, and the ends of their logs."""
+    """Return the selected partitions among those committed, with their end offsets."""
     from odradek.spark_jobs.scan.end_offsets import find_end_offsets
     from odradek.spark_jobs.scan.options import parse_options
 
@@ -174,7 +176,7 @@ def _committed_partitions(context: JobContext, commits: DataFrame) -> DataFrame:
     ]
     check_topics_exist(options, committed)
     selected = frozenset(partition for partition in committed if options.selects(*partition))
-    # Of a partition that is not in these directories the lag is not known: that is no failure.
+    # The lag of a partition outside of these directories is unknown, which is not an error.
     ends = find_end_offsets(replace(options, assign=selected, fail_on_data_loss=False))
     return context.session.createDataFrame(
         [(*partition, ends.get(partition)) for partition in sorted(selected)],
@@ -208,8 +210,8 @@ def _history_tables(context: JobContext, commits: DataFrame, partitions: DataFra
             "Commits over time",
             rates,
             [
-                Chart("Commits a second", ChartType.LINES, "start", "commitsPerSecond", "group"),
-                Chart("Records got ahead", ChartType.LINES, "start", "records", "group"),
+                Chart("Commits per second", ChartType.LINES, "start", "commitsPerSecond", "group"),
+                Chart("Records advanced", ChartType.LINES, "start", "records", "group"),
             ],
         ),
         Table(
@@ -217,7 +219,8 @@ def _history_tables(context: JobContext, commits: DataFrame, partitions: DataFra
             "Committed offsets over time",
             offsets,
             [line] if has_few_lines else [],
-            note="The last commit of each time, and how many records it is ahead of the last.",
+            note="The last commit of each time bucket, and how many records it advances the "
+            "commit of the bucket before.",
         ),
     ]
 

@@ -1,10 +1,10 @@
 """Hot keys: which keys have the most records, or the most bytes.
 
-    keys    the hottest keys of each topic, with their share of all its records (or bytes)
-    topics  how many records and keys there are, and how many records have no key
+    keys    hottest keys of each topic, with their share of its records (or bytes)
+    topics  number of records, of keys, and of records without a key
 
-A hot key makes a hot partition, and compaction cannot help while it is the newest that is wanted.
-Bytes are those of keys and values, before compression.
+A hot key makes a hot partition; compaction does not help while its newest record is needed.  Bytes
+are those of keys and values before compression.
 
 Examples:
   odradek spark hot-keys /var/lib/kafka --topics orders
@@ -48,15 +48,15 @@ TOPICS = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--top", metavar="N", type=int, default=20, help="so many keys of each topic; 20"
+        "--top", metavar="N", type=int, default=20, help="number of keys of each topic; default: 20"
     )
     parser.add_argument(
-        "--by", choices=[RECORDS, BYTES], default=RECORDS, help="what counts; records"
+        "--by", choices=[RECORDS, BYTES], default=RECORDS, help="what to count; default: records"
     )
 
 
 def run(context: JobContext) -> Result:
-    """The sizes of values are asked for only if they count: every column costs time."""
+    """Read the sizes of values only if bytes are counted, since every column costs time."""
     by, sql = context.args.by, context.sql
     counts_bytes = by == BYTES
     context.report_progress("counting keys")

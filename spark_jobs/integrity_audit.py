@@ -1,19 +1,18 @@
-"""Integrity audit: checksums, offsets, indexes against logs, replicas against replicas.
+"""Integrity audit: check batches, indexes, snapshots and epochs, and compare replicas.
 
-    findings    a row for each place where a file does not say what it should: severity, file,
-                position, offset, and what is wrong
-    partitions  what was looked at
+    findings    a row for each inconsistency: severity, file, position, offset, and what is wrong
+    partitions  the audited partitions
 
-    batches     checksums; offsets that ascend and stay in their segment; records that can be read;
-                everything that is there by the high watermark and the recovery point
-    indexes     offset, time and transaction index of each segment, against its batches
+    batches     checksums are right; offsets ascend and stay in their segment; records can be
+                decoded; nothing below the high watermark and the recovery point is missing
+    indexes     offset, time and transaction index of each segment agree with its batches
     producers   snapshots: checksums, last batches, open transactions
-    epochs      the leader epoch checkpoint, against the batches
-    replicas    give the log directories of several brokers: partitions that are in more than one
-                are compared, batch by batch, up to the lowest high watermark
+    epochs      the leader epoch checkpoint agrees with the batches
+    replicas    with the log directories of several brokers: a partition that is in more than one
+                is compared batch by batch, up to the lowest high watermark
 
-error: a reader gets wrong records, or none.  warning: a broker makes it anew, or cuts it off, when
-it starts.  The exit status is 1 if there are findings.  Nothing is changed.
+error: a reader gets wrong records, or none.  warning: a broker rebuilds or truncates it when it
+starts.  The exit status is 1 if there are findings.  The audit changes no file.
 
 Examples:
   odradek spark integrity-audit /var/lib/kafka
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
     from odradek.spark_jobs.audit.partition_audit import PartitionAudit, ReplicaSummary
 
 FINDINGS_STATUS = 1
-FINDINGS_CHART = Chart("Where there is most", ChartType.BARS, "directory", "findings")
+FINDINGS_CHART = Chart("Findings by directory", ChartType.BARS, "directory", "findings")
 TASK_BYTES = 16 * 1024 * 1024
-#: What opening a partition's files costs, in bytes that could be read meanwhile; a guess.
+#: Estimated cost of opening a partition's files, in bytes that could be read in that time.
 OPEN_COST_BYTES = 1024 * 1024
 
 
@@ -53,14 +52,14 @@ def run(context: JobContext) -> Result:
     from odradek.spark_jobs.scan.catalog import check_partitions_exist
     from odradek.spark_jobs.scan.plan import retry_on_missing_file
 
-    options = parse_partition_options(context, "an audit looks at whole partitions")
+    options = parse_partition_options(context, "not supported: an audit reads whole partitions")
     audit_plan = retry_on_missing_file(lambda: plan(options.paths, options.selects))
     partitions = audit_plan.partitions
     check_partitions_exist(
         options, [TopicPartition(each.topic, each.partition) for each in partitions]
     )
     if not partitions:
-        raise JobFailed("none of these partitions is there")
+        raise JobFailed("no partition in these directories matches the selection")
     replica_count = sum(len(each.replicas) for each in partitions)
     context.report_progress(
         f"auditing {len(partitions)} partition(s) in {replica_count} directories"
@@ -87,7 +86,7 @@ def run(context: JobContext) -> Result:
 
 
 def group_into_tasks(partitions: Sequence[PartitionReplicas]) -> list[list[PartitionReplicas]]:
-    """The partitions of each task: a task takes some milliseconds, so small ones share one."""
+    """Group the partitions by size: a task costs milliseconds, so small partitions share one."""
     tasks: list[list[PartitionReplicas]] = []
     task_bytes = TASK_BYTES
     for partition in partitions:
@@ -100,7 +99,7 @@ def group_into_tasks(partitions: Sequence[PartitionReplicas]) -> list[list[Parti
 
 
 def audit_partitions(partitions: Sequence[PartitionReplicas]) -> list[PartitionAudit]:
-    """In a worker."""
+    """Run in a Spark worker."""
     with report_missing_packages():
         from odradek.spark_jobs.audit.partition_audit import audit
 

@@ -1,15 +1,16 @@
 """Restore: an export back into topics, through a producer.
 
-    partitions  what was sent, and what an earlier attempt had sent before
+    partitions  records sent, and records that an earlier attempt had sent before
 
-Records keep their partition, their order in it, key, value, headers and timestamp; their offsets
-are the target's own.  Several exports, each --since-export the one before, are restored as one.
+Records keep their partition, their order in it, key, value, headers and timestamp.  The target
+assigns new offsets.  Several exports, each made with --since-export of the one before, are restored
+as one.
 
-The target must have enough partitions, and no records in them, unless --resume or --append says so.
---resume goes on after a restore that was broken off: a partition may hold the first records of the
-export and no others, and its last one is compared.
+The target must have enough partitions, and they must be empty unless --resume or --append is given.
+--resume continues an interrupted restore: a partition may hold the first records of the export and
+no others; its last record is compared with the export.
 
-Needs confluent-kafka on every worker.  Settings of its own are passed on with --property, such as
+confluent-kafka must be installed on every worker.  --property passes settings to it, such as
 security.protocol=SASL_SSL or compression.type=zstd.
 
 Examples:
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_parse_pair,
-        help="a setting of librdkafka; may be repeated",
+        help="librdkafka setting; may be repeated",
     )
     parser.add_argument(
         "--rename",
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--create",
         action="store_true",
-        help="create topics that are not there, with as many partitions as they had",
+        help="create missing topics, with the partition count of the exported topic",
     )
     parser.add_argument("--replication-factor", metavar="N", type=int, default=-1)
     parser.add_argument(
@@ -72,15 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_parse_pair,
-        help="a setting of topics that are created; may be repeated",
+        help="setting of created topics; may be repeated",
     )
     mode_group = parser.add_mutually_exclusive_group()
     mode_group.add_argument(
         "--resume",
         action="store_true",
-        help="go on after the records of this export that are there",
+        help="continue after the records of this export that are already in the target",
     )
-    mode_group.add_argument("--append", action="store_true", help="send all, behind what is there")
+    mode_group.add_argument(
+        "--append", action="store_true", help="send all records after those in the target"
+    )
 
 
 def _parse_pair(text: str) -> tuple[str, str]:
@@ -95,7 +98,9 @@ def run(context: JobContext) -> Result:
     from odradek.spark_jobs.transfer.restore_plan import plan_restore
     from odradek.spark_jobs.transfer.target_cluster import TargetCluster, check_empty, ensure_topics
 
-    options = parse_partition_options(context, "a restore sends whole partitions of an export")
+    options = parse_partition_options(
+        context, "not supported: a restore sends whole partitions of an export"
+    )
     settings = {**dict(context.args.property), "bootstrap.servers": context.args.bootstrap}
     target = TargetCluster(settings)
     mode = _restore_mode(context)
@@ -135,7 +140,7 @@ def _restore_partitions(
         return []
 
     def restore_in_worker(restore: PartitionRestore) -> RestoreResult:
-        """In a worker."""
+        """Run in a Spark worker."""
         with report_missing_packages():
             from odradek.spark_jobs.transfer.partition_restore import restore_partition
 
@@ -147,7 +152,7 @@ def _restore_partitions(
 
 
 def _resume_if_retried(restore: PartitionRestore) -> PartitionRestore:
-    """Spark tries again what has failed; what was sent by then must not be sent twice."""
+    """Resume if Spark retries a failed task, which has sent some of the records already."""
     from pyspark import TaskContext
 
     from odradek.spark_jobs.transfer.partition_restore import RestoreMode

@@ -1,15 +1,16 @@
-"""Timestamp skew: records that came late, times out of order, and partitions that lag behind.
+"""Timestamp skew: late records, timestamps out of order, and partitions that lag behind.
 
-    topics      by topic: how many records are out of order and late, and how far at most
-    partitions  by partition, with its first and last time, and how far it is behind its topic
-    lateness    how many records are how late
+    topics      by topic: records out of order and late, and the greatest lateness
+    partitions  by partition, with first and last time, and how far it is behind its topic
+    lateness    number of records by lateness
     time        records, late records and the greatest lateness, over time
-    latest      the records that are latest of all, with their offsets
+    latest      the records with the greatest lateness, with their offsets
 
-A record is out of order if one with a greater timestamp stands before it in its partition, and
-late if that is greater by more than --late: a window that waits so long has been closed without it.
-It is late by the difference.  Records of the future are those with a timestamp after --now.
-A record that has no timestamp, as all of magic 0, is untimed, and neither late nor in time.
+A record is out of order if an earlier record of its partition has a greater timestamp.  Its
+lateness is the difference to the greatest earlier timestamp.  It is late if its lateness exceeds
+--late: a window that waits for that long has closed without it.  Records with a timestamp after
+--now are future records.  A record without a timestamp, such as any of magic 0, is untimed, and is
+neither late nor in time.
 
 Examples:
   odradek spark timestamp-skew /var/lib/kafka --topics clicks --late 30s
@@ -32,13 +33,13 @@ RECORD_COLUMNS = "topic,partition,offset,timestamp"
 LATE_MS = 60_000
 MOST_LATE_MAX = 20
 
-# Magic 0 has no timestamps, and others need not have any: that is -1.
+# Magic 0 has no timestamps, and records of magic 1 and 2 may lack one: -1.
 SPAN = """
     select unix_millis(max(maxTimestamp))
         - unix_millis(min(coalesce(baseTimestamp, maxTimestamp))) as spanMs
     from {batches} where maxTimestamp <> timestamp_millis(-1)
 """
-# How many records are how late in which part of time: those in order, most of them, are few rows.
+# Number of records by lateness and time bucket.  Most records are in order and share a few rows.
 TALLY = """
     with timed as (
         select topic, partition, offset, nullif(unix_millis(timestamp), -1) as at from {records}
@@ -113,25 +114,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=parse_duration_ms,
         default=LATE_MS,
-        help="how far behind a record may be, such as 500ms, 30s or 1h; 1m, if not given",
+        help="how late a record may be, such as 500ms, 30s or 1h; default: 1m",
     )
     parser.add_argument(
         "--now",
         metavar="WHEN",
         type=parse_timestamp_ms,
-        help="when the future begins: when the job runs, if not given",
+        help="time after which timestamps count as future; default: start of the job",
     )
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
         type=parse_duration_ms,
-        help="how long a part of time is; as fits, if not given",
+        help="length of the time buckets, such as 10s or 5m; default: chosen by the time span",
     )
 
 
 def run(context: JobContext) -> Result:
     sql, args = context.sql, context.args
-    context.report_progress("reading the headers of batches")
+    context.report_progress("reading batch headers")
     batches = context.read(view="batches", columns="baseTimestamp,maxTimestamp")
     (span,) = sql(SPAN, batches=batches).collect()
     size_ms = args.bucket or choose_bucket_ms(span["spanMs"] or 0)
@@ -147,10 +148,10 @@ def run(context: JobContext) -> Result:
                 "Topics",
                 sql(TOPICS, tally=tally, partitions=partitions, late_ms=args.late),
                 [Chart("Late records", ChartType.BARS, "topic", "late")],
-                note="skewMs is how far the partition that is furthest behind is behind its topic.",
+                note="skewMs is how far the slowest partition is behind its topic.",
             ),
             Table("partitions", "Partitions", partitions),
-            Table("lateness", "How late records out of order are", sql(LATENESS, tally=tally)),
+            Table("lateness", "Lateness of records out of order", sql(LATENESS, tally=tally)),
             Table(
                 "time",
                 "Over time",
@@ -160,7 +161,7 @@ def run(context: JobContext) -> Result:
                     Chart("Greatest lateness", ChartType.LINES, "start", "maxLateMs", "topic"),
                 ],
             ),
-            Table("latest", "The latest of all", sql(MOST_LATE, tally=tally, count=MOST_LATE_MAX)),
+            Table("latest", "Latest records", sql(MOST_LATE, tally=tally, count=MOST_LATE_MAX)),
         ]
     )
 

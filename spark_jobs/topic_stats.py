@@ -1,18 +1,18 @@
-"""Topic statistics: how much there is, how it came, and how it is packed.
+"""Topic statistics: sizes, rates, batches, compression and key skew.
 
     topics      records, batches, bytes on disk, offsets and times of each topic
     partitions  the same of each partition, and its share of the topic's records
-    batches     how full batches are: records and bytes in one, and those with a single record
-    codecs      what is compressed how
-    rates       records and bytes a second, over time
+    batches     batch fill: records and bytes per batch, and batches with a single record
+    codecs      compression codecs
+    rates       records and bytes per second, over time
     sizes       percentiles of the sizes of keys and values
-    keys        how many keys there are, and how unevenly the records fall upon them
+    keys        number of keys, and how unevenly records are distributed over them
 
-All but the last two come from the headers of batches: they count what is stored, aborted
-transactions too, and a batch counts when its youngest record was made; one that has no time is in
-no rate.  A compressed batch of the formats before Kafka 0.11 does not say how many records it has
-(uncountedBatches).  The last two read every record that a consumer would see, and take most of the
-time: --headers-only leaves them out.
+All tables but the last two come from batch headers: they count stored records, including those of
+aborted transactions.  A batch counts at its largest timestamp; a batch without a timestamp is in no
+rate.  A compressed batch of the formats before Kafka 0.11 does not contain its record count
+(uncountedBatches).  The last two tables read every record that a consumer would see, which takes
+most of the time: --headers-only omits them.
 
 Examples:
   odradek spark topic-stats /var/lib/kafka --output html --to stats.html
@@ -40,7 +40,7 @@ BATCH_COLUMNS = (
 )
 RECORD_COLUMNS = "topic,key,valueSize"
 
-# Where the broker sets the times, the producer's are still in the header.  -1 stands for no time.
+# With LogAppendTime, baseTimestamp still is the producer's.  -1 means no timestamp.
 TIMED_BATCHES = """
     select * except (timestampType, baseTimestamp, maxTimestamp),
         nullif(maxTimestamp, timestamp_millis(-1)) as maxTimestamp,
@@ -93,7 +93,7 @@ CODECS = """
 SPAN = """
     select unix_millis(max(lastTime)) - unix_millis(min(firstTime)) as spanMs from {partitions}
 """
-# What nothing came in is a part of the picture: each topic has a row for every part of its time.
+# Each topic has a row for every bucket of its time, also for those without records.
 RATES = """
     with counted as (
         select topic, unix_millis(maxTimestamp) div {size_ms} as bucket,
@@ -111,9 +111,9 @@ RATES = """
     from every left join counted using (topic, bucket)
     order by topic, start
 """
-# Once over the records for both: how often each size of a value occurs, and how often each key.
-# A hash stands for a key: numbers are counted much faster, and two keys that share one of 64 bits
-# would not be noticed in a statistic.
+# One pass over the records for both tables: counts by size of the value, and by key.  A 64-bit hash
+# replaces the key, since numbers are counted much faster; a collision would not change a statistic
+# noticeably.
 TALLY = """
     select topic, valueSize, keySize, keyHash, grouping(keyHash) = 1 as isOfValues, count(*) as n
     from (
@@ -137,7 +137,7 @@ SIZES = """
     )
     group by topic, field order by topic, field
 """
-# Of how many keys there are so and so many records: few rows, however many keys there are.
+# Number of keys by number of records per key: few rows, even with many keys.
 KEYS = """
     with heights as (
         select topic, keyHash is null as isKeyless, n, count(*) as keys
@@ -169,19 +169,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headers-only",
         action="store_true",
-        help="no sizes and no keys: only what the headers of batches tell, in much less time",
+        help="read batch headers only, which is much faster: omits the tables sizes and keys",
     )
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
         type=parse_duration_ms,
-        help="how long a time each rate is of, such as 10s, 5m or 1h; as fits, if not given",
+        help="length of the time buckets, such as 10s, 5m or 1h; default: chosen by the time span",
     )
 
 
 def run(context: JobContext) -> Result:
     sql = context.sql
-    context.report_progress("reading the headers of batches")
+    context.report_progress("reading batch headers")
     batches = context.cache(
         sql(TIMED_BATCHES, batches=context.read(view="batches", columns=BATCH_COLUMNS))
     )
@@ -194,7 +194,7 @@ def run(context: JobContext) -> Result:
             [Chart("Bytes on disk", ChartType.BARS, "topic", "diskBytes")],
         ),
         Table("partitions", "Partitions", sql(SHARES, partitions=partitions)),
-        Table("batches", "How full batches are", sql(BATCH_FILL, batches=batches)),
+        Table("batches", "Batch fill", sql(BATCH_FILL, batches=batches)),
         Table("codecs", "Compression", sql(CODECS, batches=batches)),
         _rates_table(context, batches, partitions),
     ]
@@ -205,10 +205,10 @@ def run(context: JobContext) -> Result:
             Table("sizes", "Sizes of keys and values", sql(SIZES, tally=tally)),
             Table(
                 "keys",
-                "How unevenly records fall upon keys",
+                "Distribution of records over keys",
                 sql(KEYS, tally=tally),
-                note="topPercentOfKeysShare is the share of records that have one of the hottest "
-                "1 % of keys: near 1 % if all are alike.",
+                note="topPercentOfKeysShare is the share of records whose key is one of the "
+                "hottest 1 % of keys: about 1 % if all keys are equally frequent.",
             ),
         ]
     return Result(tables)
@@ -222,10 +222,8 @@ def _rates_table(context: JobContext, batches: DataFrame, partitions: DataFrame)
         "Rates over time",
         context.sql(RATES, batches=batches, size_ms=size_ms),
         [
-            Chart("Records a second", ChartType.LINES, "start", "recordsPerSecond", "topic"),
-            Chart(
-                "Bytes a second, as on disk", ChartType.LINES, "start", "perSecondBytes", "topic"
-            ),
+            Chart("Records per second", ChartType.LINES, "start", "recordsPerSecond", "topic"),
+            Chart("Bytes per second, on disk", ChartType.LINES, "start", "perSecondBytes", "topic"),
         ],
     )
 

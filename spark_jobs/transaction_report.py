@@ -1,18 +1,19 @@
-"""Transaction report: which transactions are open, which took long, which were aborted.
+"""Transaction report: open, long and aborted transactions.
 
-    topics   how many transactions each topic has seen, and how much of it was aborted
-    open     transactions that have not ended: who has begun them, where, and since when
-    long     those, ended or not, that took longer than --longer-than
-    aborted  how many transactions, records and bytes each producer has aborted in each partition
-    ended    how many were committed and aborted, over time
-    ids      the state of each transactional id, as its coordinator last wrote it
+    topics   number of transactions of each topic, and how much of the topic was aborted
+    open     open transactions: producer, partition, first offset, start time
+    long     transactions, ended or open, that took longer than --longer-than
+    aborted  aborted transactions, records and bytes, by partition and producer
+    ended    commits and aborts over time
+    ids      state of each transactional id, as its coordinator last wrote it
 
-All but the last come from the logs of the partitions themselves: a transaction is what one producer
-wrote into one partition up to its marker, and begins with the first batch that is still there.  Its
-time is that of the batch, by the clock of the producer or of the broker, as the topic is set.
-Below an open transaction consumers at read_committed wait.  It hangs if its coordinator knows of
-nothing to be done for it in its partition, or no transactional id has its producer any more.  That
-cannot be told, and is null, unless all of __transaction_state is in the directories and readable.
+All tables but the last come from the logs of the partitions: a transaction is what one producer
+wrote into one partition up to its marker, and starts with the first batch that is still in the log.
+Times are batch timestamps, set by the producer or the broker, as the topic is configured.
+Consumers at read_committed wait at the first offset of an open transaction.  A transaction hangs if
+its coordinator has no pending transaction for this partition, or if no transactional id has its
+producer id any more.  ``hangs`` is null unless all of __transaction_state is in the directories and
+readable.
 
 Examples:
   odradek spark transaction-report /var/lib/kafka
@@ -46,9 +47,9 @@ BATCH_COLUMNS = (
     "topic,partition,baseOffset,lastOffset,count,sizeBytes,maxTimestamp,producerId,producerEpoch,"
     "isTransactional,marker"
 )
-#: What the user chooses are the topics that were written to, not __transaction_state.
+#: The selection flags apply to the topics of the transactions, not to __transaction_state.
 UNSET_SELECTION = {flag.option: None for flag in SELECTION_FLAGS}
-#: Producers have a minute by default, then the coordinator aborts.
+#: Default transaction.timeout.ms of producers, after which the coordinator aborts.
 LONG_MS = 60_000
 
 TRANSACTIONAL_IDS = """
@@ -64,8 +65,8 @@ TRANSACTIONAL_IDS = """
     )
     where not it.deleted order by openMs desc nulls last, transactionalId
 """
-# Each batch is followed, among those of its producer, by the marker that ends its transaction.
-# No `with` here nor above: kept tables that have one are not found again where two are joined.
+# ``ending`` is the marker that ends the transaction: the next one of the same producer.
+# No `with` here nor above: Spark does not reuse cached tables that have one where two are joined.
 TRANSACTIONS = """
     select topic, partition, producerId, max(producerEpoch) as producerEpoch,
         coalesce(ending.marker, 'open') as outcome,
@@ -134,22 +135,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=parse_duration_ms,
         default=LONG_MS,
-        help="what counts as long, such as 500ms, 10s or 5m; 1m, if not given",
+        help="duration of a long transaction, such as 500ms, 10s or 5m; default: 1m",
     )
     parser.add_argument(
-        "--transactional-id", metavar="ID", help="only this one, and what its producers wrote"
+        "--transactional-id",
+        metavar="ID",
+        help="report only this transactional id, and what its producers wrote",
     )
     parser.add_argument(
         "--bucket",
         metavar="DURATION",
         type=parse_duration_ms,
-        help="how long a time each row of the table `ended` is of; as fits, if not given",
+        help="length of the time buckets of the table `ended`; default: chosen by the time span",
     )
     parser.add_argument(
         "--as-of",
         metavar="WHEN",
         type=parse_timestamp_ms,
-        help="until when open transactions are reckoned; now, if not given",
+        help="end time for the duration of open transactions; default: now",
     )
 
 
@@ -164,19 +167,19 @@ def run(context: JobContext) -> Result:
     context.report_progress("reading the states of transactional ids")
     records = context.read(columns=STATE_COLUMNS, **content)
     ids = context.cache(sql(TRANSACTIONAL_IDS, records=records, now_ms=now_ms))
-    context.report_progress("reading the headers of batches")
+    context.report_progress("reading batch headers")
     batches = context.read(view="batches", columns=BATCH_COLUMNS)
     transactions = sql(TRANSACTIONS, batches=batches, now_ms=now_ms)
     if args.transactional_id is not None:
         transactions = sql(TRANSACTIONS_OF_PRODUCERS, transactions=transactions, records=records)
     transactions = context.cache(transactions)
     unreadable = [
-        replace(table, name="unreadable", title="Records of coordinators that cannot be read")
+        replace(table, name="unreadable", title="Unreadable records of coordinators")
         for table in context.find_damage(**content)
     ]
     if args.transactional_id is not None and not unreadable:
         check_id_exists(context, args.transactional_id, "transactional id", records)
-    # Of a transaction whose producer no transactional id has.
+    # The column ``hangs`` of a transaction whose producer id belongs to no transactional id.
     hangs_default = "true" if _has_all_state_partitions(context) and not unreadable else "null"
     return Result(
         [
@@ -206,7 +209,10 @@ def run(context: JobContext) -> Result:
 
 
 def _has_all_state_partitions(context: JobContext) -> bool:
-    """Whether all partitions of __transaction_state are there, as far as that can be told."""
+    """Return whether the directories have all partitions of __transaction_state.
+
+    See coordinator_partition.py for the limits of this check.
+    """
     from odradek.spark_jobs.internal_topics.coordinator_partition import is_complete
     from odradek.spark_jobs.scan.catalog import find_partition_logs
     from odradek.spark_jobs.scan.options import parse_options
@@ -225,7 +231,7 @@ def _ended_table(context: JobContext, transactions: DataFrame) -> Table:
         "ended",
         "Ended over time",
         context.sql(ENDED, transactions=transactions, size_ms=size_ms),
-        [Chart("Transactions that ended", ChartType.LINES, "start", "transactions", "outcome")],
+        [Chart("Ended transactions", ChartType.LINES, "start", "transactions", "outcome")],
     )
 
 

@@ -1,15 +1,15 @@
-"""The integrity audit below Spark: every file of a partition against its batches, and replicas.
+"""Integrity audit of partitions, without Spark: every file is compared with the batches.
 
-    findings.py             what an audit finds
-    directories.py          what is to be audited, and what checkpoints say must be there
-    partition_audit.py      a partition: each replica by itself, then one against the other
-    log_audit.py            one replica
-    batch_rows.py           its batches: checksums, offsets, records
+    findings.py             findings of an audit
+    directories.py          the audit plan: partitions, replicas, and offsets by checkpoint
+    partition_audit.py      audit of a partition: each replica, then the replicas with each other
+    log_audit.py            audit of one replica
+    batch_rows.py           batches of a replica: checksums, offsets, records
     index_checks.py         offset index and time index
     transaction_checks.py   transaction index
     producer_checks.py      producer snapshots
     epoch_checks.py         leader epoch checkpoint
-    replica_checks.py       the batches of one replica against those of another
+    replica_checks.py       comparison of the batches of several replicas
 
-Needs numpy and pyarrow (extra ``arrow``), and no Spark.
+The package needs numpy and pyarrow (extra ``arrow``), but not Spark.
 """

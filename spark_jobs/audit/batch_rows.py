@@ -1,12 +1,13 @@
-"""All batches of a log, a row of numbers for each: what everything else is compared with.
+"""Batches of a log as rows of numbers, which the other files are compared with.
 
-A walk over the segments reads every byte once, compares checksums and offsets, and looks into the
-records.  What is left of a batch afterwards is its header, some 70 bytes, so that a partition of
-100 GB in batches of 16 KB takes half a gigabyte.
+Reading a segment reads every byte once, verifies checksums and offsets, and decodes the records.
+Only the header of a batch stays in memory, some 70 bytes: a partition of 100 GB in batches of 16 KB
+takes half a gigabyte.
 
-A batch of magic 0 or 1 does not say where it begins: right after the one before it, then.
+A batch of magic 0 or 1 does not contain its base offset: it is taken as the offset after the batch
+before.
 
-Owner: whoever audits.
+Owner: the task that audits the partition.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from odradek.spark_jobs.scan.segment_reader import (
 from odradek.spark_jobs.scan.varints import BoolArray, Int64Array
 from odradek.storage.offset_index import RELATIVE_OFFSET_MAX
 
-#: What a control batch says; others say nothing.
+#: Type of a control batch; other batches have NO_MARKER.
 NO_MARKER, COMMIT, ABORT = 0, 1, 2
 
 BATCH_ROW_DTYPE = np.dtype(
@@ -74,27 +75,27 @@ BatchRows = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class SegmentBatches:
-    """The sound batches of a segment, and what is wrong with the others."""
+    """The valid batches of a segment, and its damaged ranges."""
 
     segment: Segment
     rows: BatchRows
-    damaged_ranges: tuple[DamagedRange, ...]  # no sound batch is there
-    unreadable_batches: tuple[DamagedRange, ...]  # its checksum is right, but not its records
-    next_offset: int  # of what would follow
+    damaged_ranges: tuple[DamagedRange, ...]  # without a valid batch
+    unreadable_batches: tuple[DamagedRange, ...]  # right checksum, but undecodable records
+    next_offset: int  # after the last batch
 
     @property
     def is_sealed(self) -> bool:
-        """Whether nothing will be appended any more."""
+        """Whether the segment is complete: no batch will be appended to it."""
         is_swap = split_path(self.segment.path)[1].endswith(".swap")
         return is_swap or self.segment.next_base_offset is not None
 
     def is_damaged_at(self, positions: Int64Array) -> BoolArray:
-        """Of each position: whether no sound batch is there, as was found already."""
+        """Return for each position whether it is in a damaged range."""
         is_damaged = np.zeros(len(positions), dtype=np.bool_)
         for damaged in self.damaged_ranges:
             end = damaged.end_position
             if end >= self.segment.size_bytes:
-                end = OFFSET_MAX  # whatever was behind the damage is gone, too
+                end = OFFSET_MAX  # batches after the damage may be lost as well
             is_damaged |= (positions >= damaged.position) & (positions < end)
         return is_damaged
 
@@ -102,7 +103,7 @@ class SegmentBatches:
 def read_segment(
     file: File, log: PartitionLog, segment: Segment, expected_end_offset: int | None
 ) -> SegmentBatches:
-    """``complete_to`` is the offset up to which everything is known to have been written."""
+    """``expected_end_offset``: all offsets below it are known to have been written."""
     segment_range = SegmentRange(
         0,
         file.size_bytes,
@@ -152,7 +153,7 @@ def _marker_type(group: BatchGroup, index: int) -> int:
     try:
         records = list(RecordBatch(group.buffer.data, int(group.starts[index])))
         markers = [marker for record in records if (marker := parse_end_transaction_marker(record))]
-    except CorruptMessage:  # which whoever looks into the records tells
+    except CorruptMessage:  # reported as an unreadable batch
         return NO_MARKER
     if not markers:
         return NO_MARKER
@@ -175,10 +176,10 @@ def _legacy_rows(legacy_group: LegacyBatchGroup, next_offset: int) -> BatchRows:
 
 
 class LostOffsets:
-    """Offsets that are known to be unreadable, so that nothing can be said of them."""
+    """Offsets of damaged or missing batches, about which the checks can say nothing."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        """From the one to before the other."""
+        """Each range is from its first offset (inclusive) to its second (exclusive)."""
         self.ranges = sorted(ranges)
 
     def contains(self, offset: int) -> bool:
@@ -195,7 +196,7 @@ class LostOffsets:
 
 
 def find_lost_ranges(batches: SegmentBatches) -> list[tuple[int, int]]:
-    """Where flaws are, up to the next sound batch, or to where the next segment begins."""
+    """Return the offsets of damaged ranges, each up to the next valid batch or segment."""
     positions, offsets = batches.rows["position"], batches.rows["base_offset"]
     ranges = []
     for damaged in batches.damaged_ranges:
@@ -209,7 +210,7 @@ def find_lost_ranges(batches: SegmentBatches) -> list[tuple[int, int]]:
 
 
 def find_row(rows: BatchRows, offset: int) -> np.void | None:
-    """The batch that covers an offset, if one does."""
+    """Return the batch that covers an offset, or None."""
     at = int(np.searchsorted(rows["last_offset"], offset))
     if at == len(rows) or rows["base_offset"][at] > offset:
         return None

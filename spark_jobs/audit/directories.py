@@ -1,12 +1,11 @@
-"""What is to be audited: the partitions in log directories, each with all its replicas.
+"""The audit plan: the partitions in log directories, each with all its replicas.
 
-A log directory's checkpoints say what must be there: everything below the high watermark, and below
-the recovery point, which has been synced.  One that makes no sense is a finding, and the audit goes
-on without what it would have said.
+The checkpoints of a log directory say up to which offset a log must be complete: the high watermark
+and the recovery point.  A corrupt checkpoint is a finding, and the audit continues without it.
 
-    .log missing    a segment is there if its batches are; if only its indexes are, it is lost
+    missing log file    a segment of which only index files exist has lost its batches
 
-Owner: whoever plans; what it makes is immutable and can be pickled.
+Owner: the planner; the plan is immutable and can be pickled.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ PartitionFilter = Callable[[str, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A partition in one log directory."""
+    """The replica of a partition in one log directory."""
 
     log: PartitionLog
     recovery_point: int | None
-    is_compacted: bool  # as far as the cleaner's checkpoint says
-    missing_log_files: tuple[FileName, ...]  # files of batches
+    is_compacted: bool  # according to the cleaner's checkpoint
+    missing_log_files: tuple[FileName, ...]  # .log files of which only the indexes exist
 
     @property
     def expected_end_offset(self) -> int | None:
-        """The offset up to which everything is known to have been written."""
+        """The offset below which everything is known to have been written."""
         known = [self.log.high_watermark, self.recovery_point]
         return max((offset for offset in known if offset is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas:
-    """The one that is furthest comes first."""
+    """A partition with its replicas, the one with the highest high watermark first."""
 
     topic: str
     partition: int
@@ -74,7 +73,7 @@ class AuditPlan:
 
 
 def plan(paths: tuple[str, ...], partition_filter: PartitionFilter) -> AuditPlan:
-    """ScanFailed if one of the paths is no such directory."""
+    """Raise ScanFailed if one of the paths is not a log directory or partition directory."""
     findings: list[Finding] = []
     replicas: dict[TopicPartition, list[Replica]] = {}
     for path in paths:
@@ -101,7 +100,7 @@ def _progress(replica: Replica) -> int:
 
 
 class _Checkpoints:
-    """Those of one log directory; a damaged one becomes a finding and says nothing."""
+    """The checkpoints of one log directory; a corrupt one adds a finding and is ignored."""
 
     def __init__(self, listing: LogDirListing, findings: list[Finding]) -> None:
         self._log_dir = listing.log_dir
@@ -135,7 +134,7 @@ class _Checkpoints:
 
 
 def reload_replica(replica: Replica) -> Replica | None:
-    """As its directory is by now; None if it is gone."""
+    """Read the directory of the replica again; return None if it no longer exists."""
     log = replica.log
     partition = TopicPartition(log.topic, log.partition)
     try:
@@ -150,7 +149,7 @@ def reload_replica(replica: Replica) -> Replica | None:
 
 
 def _find_missing_log_files(directory: str) -> tuple[FileName, ...]:
-    """The files of batches that should stand beside indexes in use."""
+    """Return the .log files that are missing beside index files in use."""
     names = [
         file_name
         for name in file_system_for(directory).list_names(directory)

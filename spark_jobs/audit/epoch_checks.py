@@ -1,8 +1,8 @@
-"""Does the leader epoch checkpoint of a partition say which leader wrote which batches?
+"""Check of the leader epoch checkpoint of a partition against the epochs of its batches.
 
-An entry says that from its offset on batches are of its epoch, up to the next entry.  What lies
-before the first one was deleted.  The file may lag behind the log, but not behind what is synced:
-an epoch that begins there must be in it.
+An entry says that batches from its offset on, up to the next entry, have its epoch.  Batches before
+the first entry were deleted.  The file may lag behind the log, but not behind the recovery point:
+it must have every epoch that starts below it.
 
 Owner: none; any thread.
 """
@@ -21,7 +21,7 @@ from odradek.storage.leader_epoch_file_cache import EpochEntry
 def check_leader_epochs(
     entries: Sequence[EpochEntry], rows: BatchRows, *, recovery_point: int, log_end_offset: int
 ) -> Iterator[Problem]:
-    """``next_offset`` is where the log ends."""
+    """Yield the wrong entries; if there is none at all, the first epoch that should be there."""
     rows = rows[rows["leader_epoch"] >= 0]
     offsets, epochs = rows["base_offset"], rows["leader_epoch"]
     if not entries:
@@ -32,7 +32,7 @@ def check_leader_epochs(
     entry_epochs = np.array([entry.epoch for entry in entries], dtype=np.int64)
     at = np.searchsorted(starts, offsets, side="right") - 1
     is_wrong = (at >= 0) & (entry_epochs[np.maximum(at, 0)] != epochs)
-    # Newer than all that are there: not written yet, perhaps.
+    # An epoch newer than all entries may not have been written to the checkpoint yet.
     is_wrong &= (epochs <= entry_epochs[-1]) | (offsets < recovery_point)
     for entry in np.unique(at[is_wrong]).tolist():
         first = int(np.flatnonzero(is_wrong & (at == entry))[0])
@@ -47,6 +47,6 @@ def check_leader_epochs(
 
 
 def _line_position(entries: Sequence[EpochEntry], index: int) -> int:
-    """Of a line in the file."""
+    """Return the byte position of an entry's line in the file."""
     lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries[:index])]
     return sum(len(line) + 1 for line in lines)

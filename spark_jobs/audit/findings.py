@@ -1,9 +1,9 @@
-"""What an audit finds: a row for each place where a file does not say what it should.
+"""Findings of an audit: a row for each inconsistency in a file.
 
     error     a reader gets wrong records, or none: damaged batches, replicas that differ, aborted
-              transactions that are shown, producers of whom the broker would believe what is wrong
-    warning   what a broker makes anew, or cuts off, when it starts: indexes that are missing or
-              lead astray, snapshots that are noticeably broken, what lies beyond the high watermark
+              transactions that are visible, producer state that misleads the broker
+    warning   a broker rebuilds or truncates it when it starts: indexes that are missing or wrong,
+              snapshots that are recognizably corrupt, records above the high watermark
 
 Owner: none; immutable, any thread.
 """
@@ -27,10 +27,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``position`` is a byte position in the file; both numbers are None where there is none."""
+    """``position`` is a byte position in the file.  Position and offset are None if unknown."""
 
     severity: Severity
-    topic: str | None  # None: of a log directory
+    topic: str | None  # None for a finding about a log directory
     partition: int | None
     file: str
     position: int | None
@@ -57,7 +57,7 @@ FINDING_SCHEMA = pa.schema(
 
 
 def build_findings_table(findings: Iterable[Finding]) -> pa.Table:
-    """By severity, then by file and position."""
+    """Sort the findings by severity, then by file and position."""
     rows = [astuple(finding) for finding in sorted(findings, key=_sort_key)]
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(FINDING_SCHEMA)
     return pa.table(
@@ -80,7 +80,7 @@ def _sort_key(finding: Finding) -> tuple[str, str, int, int]:
 
 
 class Problem(NamedTuple):
-    """A finding of which it is known already which file it is in."""
+    """A finding without severity, partition and file, which the caller adds."""
 
     position: int | None
     offset: int | None
@@ -88,7 +88,7 @@ class Problem(NamedTuple):
 
 
 def limit_problems(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """As many as a person would read of one file: one that is all wrong has a million."""
+    """Yield the first PROBLEMS_MAX problems of a file, since a corrupt file may have a million."""
     remaining = PROBLEMS_MAX
     omitted = 0
     for problem in problems:

@@ -1,15 +1,16 @@
-"""Do the offset index and the time index of a segment say the truth about its batches?
+"""Checks of the offset index and the time index of a segment against its batches.
 
-    .index       an entry leads to the beginning of a batch, and its offset is in what begins there
-                 and ends before the next entry
-    .timeindex   an entry's timestamp is the largest of the batch that holds its offset, and none
-                 before that batch is larger; the last entry of a sealed segment has the largest
+    .index       the position of an entry is the start of a batch, and its offset is in the batches
+                 from there to the next entry
+    .timeindex   the timestamp of an entry is the largest of the batch that contains its offset, and
+                 no earlier batch has a larger one; the last entry of a sealed segment has the
+                 largest timestamp of the segment
 
-Each entry is compared with the batches by itself, so that the wrong one is named and not the one
-after it; those that are right must ascend.  (Which offset of a batch an entry names differs between
-releases, leaders and followers: all that lead a search right are in order.)
+Each entry is compared with the batches on its own: the finding names the wrong entry, not the one
+after it.  The right entries must ascend.  (Which offset of a batch an entry has differs between
+releases, leaders and followers: every offset that leads a lookup to the right place is accepted.)
 
-Zeros at the end are room ahead, of an index that is open.  What leads into damage says nothing.
+Zeros at the end of an open index are preallocated space.  Entries that refer to damage are skipped.
 
 Owner: none; any thread.
 """
@@ -63,7 +64,7 @@ def check_offset_index(
 def _last_offsets_before_next_entry(
     batches: SegmentBatches, positions: Int64Array, is_batch_start: BoolArray
 ) -> Int64Array:
-    """Of each entry: the last offset of what lies before the next one that leads to a batch."""
+    """Return for each entry the last offset before the next entry that points to a batch."""
     rows = batches.rows
     lasts = np.full(len(positions), batches.next_offset - 1, dtype=np.int64)
     leading = np.flatnonzero(is_batch_start)
@@ -92,21 +93,21 @@ def check_time_index(
     for slot in np.flatnonzero(is_checked & ~is_right).tolist():
         offset, timestamp = int(offsets[slot]), int(timestamps[slot])
         if not has_batch[slot]:
-            reason = "no batch holds the offset"
+            reason = "no batch contains the offset"
         elif largest[slot] != timestamp:
             reason = f"timestamp {timestamp}, but the largest of the batch is {largest[slot]}"
         else:
             reason = f"timestamp {timestamp}, but an earlier batch has {before[slot]}"
         yield Problem(slot * entries.itemsize, offset, f"entry {slot}: {reason}")
     yield from _check_ascending(entries, is_checked & is_right, timestamps)
-    if is_right.all():  # a wrong one has been told of, and may be the last
+    if is_right.all():  # a wrong entry is reported above, and may be the last
         yield from _check_last_timestamp(timestamps, batches, lost_offsets)
 
 
 def _check_last_timestamp(
     timestamps: Int64Array, batches: SegmentBatches, lost_offsets: LostOffsets
 ) -> Iterator[Problem]:
-    """A sealed segment says at the end of its time index how young it is."""
+    """The last entry of a sealed segment must have the largest timestamp of the segment."""
     segment = batches.segment
     if not batches.is_sealed or lost_offsets.overlaps(segment.base_offset, segment.offset_max):
         return
@@ -119,7 +120,7 @@ def _check_last_timestamp(
 
 
 def _parse_entries(content: bytes, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """Up to the room at the end; a lone entry of zeros is one, for a record from 1970."""
+    """Parse up to the preallocated zeros.  A single entry of zeros is an entry, as of 1970."""
     entry_bytes = dtype.itemsize
     whole = content[: len(content) - len(content) % entry_bytes]
     count = -(-len(whole.rstrip(b"\0")) // entry_bytes)
@@ -140,7 +141,7 @@ def _check_file_end(
 
 
 def _take_or_default(values: Int64Array, indexes: Int64Array, default: int) -> Int64Array:
-    """The values at these places; ``otherwise`` beyond the end."""
+    """Return the values at the indexes; ``default`` for an index beyond the end."""
     padded = np.append(values, default)
     taken: Int64Array = padded[np.minimum(indexes, len(values))]
     return taken
@@ -149,7 +150,7 @@ def _take_or_default(values: Int64Array, indexes: Int64Array, default: int) -> I
 def _check_ascending(
     entries: npt.NDArray[np.void], is_correct: BoolArray, *columns: Int64Array
 ) -> Iterator[Problem]:
-    """Those that do not ascend though each by itself is right."""
+    """Yield the entries that are right on their own, but not larger than the right one before."""
     slots = np.flatnonzero(is_correct)
     wrong = np.zeros(max(0, len(slots) - 1), dtype=np.bool_)
     for column in columns:

@@ -1,17 +1,18 @@
-"""The audit of one partition in one log directory: every file of it against its batches.
+"""Audit of one replica of a partition: every file of its log is compared with the batches.
 
-    batches     checksums, offsets, records; what should be there is there
+    batches     checksums, offsets, records; no batch is missing
     indexes     index_checks.py, transaction_checks.py
     producers   producer_checks.py
     epochs      epoch_checks.py
 
-What leads into damage that has been found is not found again: one flipped byte is one finding.
+Each damage is reported once: a file that refers to a damaged batch is not a second finding, and one
+flipped byte is one finding.
 
-A broker may be at work.  So indexes are read before the batches: these are written first, and an
-index read later could be ahead.  If segments were replaced or removed while there were findings,
-everything is looked at again.
+A broker may be running.  Therefore indexes are read before the batches: the broker writes batches
+first, so an index that is read later could be ahead of them.  If there are findings, and segments
+were replaced or deleted meanwhile, the audit of the log is repeated.
 
-Owner: whoever audits.
+Owner: the task that audits the partition.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ from odradek.storage.checkpoint import CorruptCheckpoint
 from odradek.storage.paths import LogFileType, parse_file_name
 from odradek.storage.producer_state.snapshot import CorruptSnapshot, decode
 
-#: How often a log is looked at that keeps changing.
+#: How often a log is audited if its segments keep changing.
 ATTEMPTS_MAX = 3
 
 
 @dataclass(slots=True)
 class AuditedLog:
-    """What was found, and what is left of the batches to compare with other replicas."""
+    """The findings, and the rows of the batches to compare with other replicas."""
 
     replica: Replica
     findings: list[Finding] = field(default_factory=list)
@@ -69,19 +70,18 @@ class AuditedLog:
 
     @property
     def rows(self) -> BatchRows:
-        """Of all segments."""
+        """The batches of all segments."""
         if not self.segments:
             return np.empty(0, dtype=BATCH_ROW_DTYPE)
         return np.concatenate([segment.rows for segment in self.segments])
 
     @property
     def log_end_offset(self) -> int:
-        """Where the log ends."""
         return self.segments[-1].next_offset if self.segments else self.log.log_start_offset
 
     @property
     def is_compacted(self) -> bool:
-        """Whether records have been removed from between others."""
+        """Whether compaction has removed records from the log."""
         if self.replica.is_compacted:
             return True
         for segment in self.segments:
@@ -98,7 +98,7 @@ class AuditedLog:
 
 @dataclass(frozen=True, slots=True)
 class _IndexFiles:
-    """As they were before the batches were read; None where there is no file."""
+    """Contents of the index files before the batches were read; None for a missing file."""
 
     offset_index: bytes | None
     time_index: bytes | None
@@ -106,7 +106,7 @@ class _IndexFiles:
 
 
 def audit_log(replica: Replica) -> AuditedLog:
-    """Where compaction or retention were at work meanwhile, files did not fit: look again."""
+    """Audit again if compaction or retention changed files meanwhile, so that they disagreed."""
     for _ in range(ATTEMPTS_MAX - 1):
         audited = _LogAuditor(replica).run()
         if not audited.findings:
@@ -119,7 +119,7 @@ def audit_log(replica: Replica) -> AuditedLog:
 
 
 def _file_signature(replica: Replica) -> list[tuple[str, int]]:
-    """What only changes with compaction and retention: the last segment grows all the time."""
+    """Return what only compaction and retention change: not the size of the active segment."""
     segments = replica.log.segments
     sealed = [(segment.path, segment.size_bytes) for segment in segments[:-1]]
     return [*sealed, *((segment.path, -1) for segment in segments[-1:])]
@@ -176,7 +176,7 @@ class _LogAuditor:
             with self._log.file_system.open(segment.path) as file:
                 batches = read_segment(file, self._log, segment, self._replica.expected_end_offset)
         except FileNotFoundError:
-            what = "gone since the audit began, as by retention or compaction: audit it again"
+            what = "deleted since the audit began, as by retention or compaction: repeat the audit"
             self._add_finding(
                 Severity.WARNING, segment.path, Problem(None, segment.base_offset, what)
             )
@@ -206,24 +206,24 @@ class _LogAuditor:
             yield self._audited_log.log_end_offset, OFFSET_MAX
 
     def _check_log_end(self) -> None:
-        """What the checkpoints and the indexes say was there."""
+        """Check that the log has all that the checkpoints and the index files imply."""
         for name in self._replica.missing_log_files:
             path = join_path(self._log.directory, str(name))
-            what = "missing, though indexes of its segment are there"
+            what = "missing, although index files of its segment exist"
             self._add_finding(Severity.ERROR, path, Problem(None, name.offset, what))
         end, expected_end = self._audited_log.log_end_offset, self._replica.expected_end_offset
         segments = self._audited_log.segments
         if expected_end is None or end >= expected_end or self._replica.missing_log_files:
             return
         if segments and any(damaged.first_offset >= end for damaged in segments[-1].damaged_ranges):
-            return  # told already, with what is there instead
+            return  # already reported as damage
         path = segments[-1].segment.path if segments else self._log.directory
         position = segments[-1].segment.size_bytes if segments else None
         what = f"the log ends here, but the checkpoints say that it reached {expected_end}"
         self._add_finding(Severity.ERROR, path, Problem(position, end, what))
 
     def _find_segment_gaps(self) -> Iterator[tuple[int, int]]:
-        """Between segments: compaction leaves them, and so does whoever removes a file."""
+        """Report gaps that deleted files leave between segments, unless the log is compacted."""
         audited = self._audited_log
         if audited.is_compacted:
             return
@@ -235,11 +235,11 @@ class _LogAuditor:
                 and not audited.lost_offsets.contains(start)
             ):
                 what = f"offsets {start} to {end - 1} before this segment are missing"
-                what += ", and nothing says that the log was compacted"
+                what += ", although the log is not compacted"
                 self._add_finding(Severity.WARNING, after.segment.path, Problem(0, start, what))
                 yield start, end
 
-    # What stands beside them
+    # Files beside the batches
 
     def _check_indexes(
         self, index_files: _IndexFiles, batches: SegmentBatches, reference: ReferenceLog
@@ -257,7 +257,7 @@ class _LogAuditor:
             for problem in limit_problems(check(content, batches, lost)):
                 self._add_finding(Severity.WARNING, path, problem)
         path = segment.sibling_path(LogFileType.TRANSACTION_INDEX)
-        # It is written to after the batches, so there may be more in it by now.
+        # The broker writes the transaction index after the batches: read the entries added since.
         index = TransactionIndexContent(
             self._read(path) or index_files.transaction_index or b"",
             len(index_files.transaction_index or b""),
@@ -266,7 +266,7 @@ class _LogAuditor:
             self._add_finding(Severity.ERROR, path, problem)
 
     def _check_snapshot(self, path: str, content: bytes | None, reference: ReferenceLog) -> None:
-        if content is None:  # taken away since the directory was listed
+        if content is None:  # deleted since the directory was listed
             return
         offset = _snapshot_offset(path)
         try:

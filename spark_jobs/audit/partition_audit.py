@@ -1,9 +1,9 @@
-"""The audit of a partition: each of its replicas by itself, then one against the other.
+"""Audit of a partition: each of its replicas, then the replicas compared with each other.
 
-    for audited in audit(partition):      # from directories.plan
-        print(*audited.findings)
+    for partition in plan(paths, partition_filter).partitions:      # plan of directories.py
+        print(*audit(partition).findings)
 
-Owner: whoever audits.
+Owner: the task that audits the partition.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.spark_jobs.scan.segment_reader import check_crc32c_available
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSummary:
-    """What was looked at, of one replica."""
+    """The audited replica: extent and number of findings."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class PartitionAudit:
 
 
 def audit(partition: PartitionReplicas) -> PartitionAudit:
-    """Everything that is wrong with a partition; reads all of it once."""
+    """Return all findings of a partition; reads every byte of it once."""
     check_crc32c_available()
     audited = [audit_log(replica) for replica in partition.replicas]
     compared = list(compare_replicas(audited))

@@ -1,12 +1,12 @@
-"""Does a producer snapshot say what the batches before its offset say?
+"""Check of a producer snapshot against the batches before its offset.
 
-A broker believes a snapshot whose checksum is right: what is wrong in it makes it take a retry for
-new, or hide records behind a transaction that has long ended, or show those of one that is open.
+A broker trusts a snapshot with a right checksum.  With a wrong entry it takes a retry for a new
+batch, hides records after a transaction that has ended, or shows records of an open transaction.
 
-    last batch      of a producer, where it is still in the log, has that producer, epoch, sequence
-    transactions    open at the snapshot's offset are those that the batches leave open
+    last batch      the batch in the log at its offset has this producer, epoch and sequence
+    transactions    the open ones are those that are open in the log at the snapshot's offset
 
-Producers may be missing, since idle ones are forgotten; transactions that are open may not.
+Producers may be missing, since idle ones expire.  Producers with an open transaction may not.
 
 Owner: none; any thread.
 """
@@ -64,7 +64,7 @@ def _check_last_batch(
         if reference.lost_offsets.contains(last_batch.last_offset)
         else find_row(reference.rows, last_batch.last_offset)
     )
-    if row is None:  # deleted, or compacted
+    if row is None:  # deleted or compacted
         return None
     delta = int(row["last_offset"]) - int(row["base_offset"])
     sequence = (int(row["base_sequence"]) + delta) & SEQUENCE_MAX
@@ -96,7 +96,7 @@ def _check_open_transaction(
         return f"open transaction from {first_offset}, but it ended at {end_offset}"
     if log_first_offset is None or first_offset == log_first_offset:
         return None
-    # Records may be lost or deleted with which it began.
+    # The first records of the transaction may be lost or deleted.
     first_row = int(reference.rows["base_offset"][0])
     if first_offset < log_first_offset and (
         first_offset < first_row or reference.lost_offsets.overlaps(first_offset, log_first_offset)

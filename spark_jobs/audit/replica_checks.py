@@ -1,15 +1,15 @@
-"""Do the replicas of a partition have the same batches?
+"""Comparison of the batches of a partition's replicas.
 
-A follower has its leader's batches byte by byte, so that each must have the same offsets, the same
-checksum and the same leader epoch everywhere, up to the lowest high watermark: what lies beyond it
-may yet be cut off.  Where they do not, the replicas vote, and the one that is furthest has the
-casting vote.
+A follower has its leader's batches byte by byte.  So a batch must have the same offsets, checksum
+and leader epoch in all replicas, up to the lowest high watermark: batches above it may still be
+truncated.  Where replicas differ, the majority is right; in a tie, the replica with the highest
+high watermark.
 
-Compaction runs by itself on each broker, and leaves fewer records in a batch, or none.  Where it
-has been at work, batches of one offset may differ, and it is their records that are compared, those
-that both still have; a batch that one of them lacks says nothing.
+Each broker compacts on its own, which leaves fewer records in a batch, or removes it.  If one of
+the logs is compacted, batches with the same base offset may differ: then the records that both
+still have are compared, and a batch that only some replicas have is not a finding.
 
-Owner: whoever audits.
+Owner: the task that audits the partition.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from odradek.spark_jobs.audit.log_audit import AuditedLog
 from odradek.spark_jobs.scan.file_access import file_system_for
 from odradek.spark_jobs.scan.varints import Int64Array
 
-#: What makes two batches the same.  The checksum covers all but offset, length and leader epoch.
+#: Fields that identify a batch.  The checksum covers all but offset, length and leader epoch.
 _IDENTITY_FIELDS = ("base_offset", "last_offset", "size", "checksum", "leader_epoch", "magic")
 
 BatchIdentity = tuple[int, ...]
 
 
 class _ReplicaBatches(NamedTuple):
-    """The batches of one replica that the others should have."""
+    """The batches of one replica that all replicas should have."""
 
     audited_log: AuditedLog
     paths: list[str]
-    segment_indexes: Int64Array  # the number of the path of each
+    segment_indexes: Int64Array  # index into paths, for each batch
     rows: BatchRows
 
     def identity(self, index: int) -> BatchIdentity:
@@ -69,7 +69,7 @@ class _ReplicaBatches(NamedTuple):
 
 
 def compare_replicas(audited_logs: Sequence[AuditedLog]) -> Iterator[Finding]:
-    """``audited`` are of the same partition, the one that is furthest first."""
+    """``audited_logs`` are replicas of one partition, the highest high watermark first."""
     if len(audited_logs) < 2:
         return
     start = max(audited.log.log_start_offset for audited in audited_logs)
@@ -114,12 +114,12 @@ def _collect_batches(
 def _find_differing_offsets(
     replicas: Sequence[_ReplicaBatches], lost_offsets: LostOffsets
 ) -> list[int]:
-    """The offsets of batches that are not the same in all of them."""
+    """Return the base offsets of batches that are not the same in all replicas."""
     first = replicas[0].rows
     differing: set[int] = set()
     for replica in replicas[1:]:
         rows = replica.rows
-        # Most are the same in all: those go at once, without an object for each.
+        # Compare whole columns: most batches are equal, and an object for each would be slow.
         common, first_indexes, indexes = np.intersect1d(
             first["base_offset"], rows["base_offset"], assume_unique=True, return_indices=True
         )
@@ -164,7 +164,7 @@ def _compare_batch(
 
 
 def _find_batch_index(replica: _ReplicaBatches, offset: int) -> int:
-    """-1 if it has no batch that begins there."""
+    """Return the index of the batch with this base offset, or -1."""
     offsets = replica.rows["base_offset"]
     index = int(np.searchsorted(offsets, offset))
     return index if index < len(offsets) and offsets[index] == offset else -1
@@ -173,7 +173,7 @@ def _find_batch_index(replica: _ReplicaBatches, offset: int) -> int:
 def _missing_batch_finding(
     replica: _ReplicaBatches, reference: _ReplicaBatches, index: int
 ) -> Finding:
-    """What is not there has no position: the file is the one where it should be."""
+    """Name the file that should contain the batch; a missing batch has no position."""
     other = reference.build_finding(index, "")
     base_offsets = [segment.segment.base_offset for segment in replica.audited_log.segments]
     below = [number for number, base in enumerate(base_offsets) if base <= (other.offset or 0)]
@@ -198,7 +198,7 @@ def _describe_difference(
     *,
     is_compacted: bool,
 ) -> str | None:
-    """None if it is only that compaction has removed records."""
+    """Return None if the batches differ only by records that compaction has removed."""
     if reference.rows["leader_epoch"][reference_index] != replica.rows["leader_epoch"][index]:
         return (
             f"leader epoch {replica.rows['leader_epoch'][index]} instead of "
@@ -227,5 +227,5 @@ def _describe_batch(replica: _ReplicaBatches, index: int) -> str:
 def _read_records(content: bytes) -> dict[int, Record]:
     try:
         return {record.offset: record for record in batch_at(content, 0)}
-    except CorruptMessage:  # the audit of its log has told
+    except CorruptMessage:  # already a finding of the audit of its log
         return {}

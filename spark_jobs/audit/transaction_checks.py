@@ -1,12 +1,12 @@
-"""Does the transaction index of a segment have the transactions that were aborted in it?
+"""Check of the transaction index of a segment against the markers of its batches.
 
-The batches of a log tell when transactions began and how they ended.  For each abort marker there
-must be an entry, if records of the transaction are there; each entry must be about an abort marker,
-and begin with the transaction, neither after its first record, which would then be shown, nor
-before the end of the producer's previous one, which would then be hidden.
+The batches of a log say where transactions start and end.  The index must have an entry for each
+abort marker whose transaction has records in the log.  Each entry must belong to an abort marker.
+Its first offset must not be after the first record of the transaction, which would be visible, nor
+before the end of the producer's previous transaction, whose records would be hidden.
 
-Compaction may have removed the first records of a transaction, or all: so an entry may begin
-earlier than what is left.  Of what was going on while damaged batches went by, nothing is known.
+Compaction may have removed the first records of a transaction, or all: an entry may start before
+the remaining records.  Transactions that were open at a damaged range are unknown.
 
 Owner: none; any thread.
 """
@@ -33,31 +33,30 @@ from odradek.storage.transaction_index import ENTRY, AbortedTxn
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """A marker of a transaction."""
+    """The marker that ends a transaction."""
 
     producer_id: int
     offset: int
     is_abort: bool
-    first_offset: int | None  # of the transaction; None if no record of it is left
-    previous_marker_offset: int  # of the producer's marker before; -1 if there is none
+    first_offset: int | None  # of the transaction; None if none of its records is in the log
+    previous_marker_offset: int  # of the producer's previous marker; -1 if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionHistory:
-    """The transactions of a log, as its batches tell them."""
+    """The transactions of a log, according to its batches."""
 
     transaction_ends: Mapping[int, TransactionEnd]  # by offset
-    open_transactions_at: Mapping[
-        int, Mapping[int, int]
-    ]  # first offsets by producer, at some offsets
+    # First offsets by producer, for each of the snapshot offsets.
+    open_transactions_at: Mapping[int, Mapping[int, int]]
 
 
 def build_transaction_history(
     rows: BatchRows, lost_offsets: LostOffsets, snapshot_offsets: Iterable[int]
 ) -> TransactionHistory:
-    """``moments`` are the offsets for which ``open_at`` is wanted."""
-    open_now: dict[int, int] = {}  # first offsets, by producer
-    last_markers: dict[int, int] = {}  # offsets of markers, by producer
+    """``snapshot_offsets`` are the keys of ``open_transactions_at``."""
+    open_now: dict[int, int] = {}  # first offset, by producer
+    last_markers: dict[int, int] = {}  # offset of the last marker, by producer
     transaction_ends: dict[int, TransactionEnd] = {}
     open_at: dict[int, dict[int, int]] = {}
     gaps = [(start, True) for start, _ in lost_offsets.ranges]
@@ -67,11 +66,11 @@ def build_transaction_history(
         while events and events[-1][0] <= offset:
             at, is_gap = events.pop()
             if is_gap:
-                open_now.clear()  # markers may have been there
+                open_now.clear()  # the gap may have contained markers
             else:
                 open_at[at] = dict(open_now)
 
-    # As Python's own numbers, and only what takes part in transactions.
+    # Python's own integers, and only transactional batches, for speed.
     transactional = rows[(rows["attributes"] & TRANSACTIONAL_FLAG) != 0]
     columns = [transactional[name].tolist() for name in ("base_offset", "producer_id", "marker")]
     for offset, producer_id, marker in zip(*columns, strict=True):
@@ -91,15 +90,15 @@ def build_transaction_history(
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLog:
-    """What there is to compare with: of all segments, since a transaction may go through many."""
+    """The batches of all segments, since a transaction may span several segments."""
 
     rows: BatchRows
     lost_offsets: LostOffsets
     history: TransactionHistory
-    log_start_offset: int  # what lies before it was deleted, and so were its transactions
+    log_start_offset: int  # transactions before it were deleted
 
     def find_end_between(self, producer_id: int, start_offset: int, end_offset: int) -> int | None:
-        """The offset of a marker of the producer."""
+        """Return the offset of a marker of the producer between the offsets, or None."""
         for offset, end in self.history.transaction_ends.items():
             if start_offset < offset < end_offset and end.producer_id == producer_id:
                 return offset
@@ -108,7 +107,7 @@ class ReferenceLog:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIndexContent:
-    """A transaction index; what was added since the batches were read may be ahead of them."""
+    """A transaction index.  Entries added after the batches were read may be ahead of them."""
 
     content: bytes
     size_before_bytes: int
@@ -144,7 +143,7 @@ def check_transaction_index(
 def _aborts_in_segment(
     batches: SegmentBatches, history: TransactionHistory
 ) -> Iterator[TransactionEnd]:
-    """Those of which records are there."""
+    """Yield the abort markers whose transaction has records in the log."""
     markers = batches.rows["base_offset"][batches.rows["marker"] == ABORT]
     for offset in markers.tolist():
         end = history.transaction_ends.get(offset)

@@ -1,12 +1,12 @@
-"""What brokers write for themselves, as rows: ``__consumer_offsets`` and ``__transaction_state``.
+"""Decoder of the internal topics ``__consumer_offsets`` and ``__transaction_state`` into rows.
 
-    content.py              which contents there are, and what names a single key in them
-    columns.py              their columns, and Arrow types
-    home_partition.py       the one partition that has all of a group, or of a transactional id
-    meaning.py              from the scanner's records to rows that say what they mean
-    group_records.py        the records of groups: committed offsets above all
-    transaction_records.py  the records of transactional ids
-    cells.py                what both have in common
+    content.py                the values of the option ``content``, and the topic of each
+    columns.py                the columns of each content, with their Arrow types
+    coordinator_partition.py  the partition that has all records of a group or transactional id
+    record_parser.py          the scanner's record batches to decoded rows
+    group_records.py          records of groups: committed offsets and group metadata
+    transaction_records.py    records of transactional ids
+    record_cells.py           what both kinds of records have in common
 
-Needs numpy and pyarrow (extra ``arrow``), and no Spark.
+The package needs numpy and pyarrow (extra ``arrow``), but not Spark.
 """

@@ -1,16 +1,16 @@
-"""The columns of contents: names, Arrow types, and what has to be read for each.
+"""Columns of decoded internal topics: names, Arrow types, and the scanner's columns for each.
 
-Names that a record of any topic has, too, mean here what the record is about: ``topic``,
-``partition`` and ``offset`` are what a group has committed.  Where the record itself stands is told
-by ``logPartition``, ``logOffset`` and ``logTimestamp``.
+``topic``, ``partition`` and ``offset`` are those that a group has committed, and not those of the
+record.  The position of the record itself is in ``logPartition``, ``logOffset`` and
+``logTimestamp``.
 
-    recordType      OffsetCommit, GroupMetadata, ...: the kind that the key's version stands for, or
-                    the version itself if that is not known; CommitMarker, AbortMarker
-    deleted         the value is null: what the key names is gone
-    generation      of a classic group, or the epoch of one of the consumer protocol
+    recordType      OffsetCommit, GroupMetadata, ...: the type that the key's version stands for, or
+                    the version itself if it is unknown; CommitMarker, AbortMarker
+    deleted         the record is a tombstone: its value is null
+    generation      of a classic group, or the epoch of a group of the consumer protocol
     memberCount     of a classic group
 
-What a kind of record does not have is null, and so is a time that was not given.
+A column that a type of record does not have is null, and so is a timestamp that is not set.
 
 Owner: none; immutable, any thread.
 """
@@ -30,7 +30,7 @@ _PARTITIONS_TYPE = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.
 
 @dataclass(frozen=True, slots=True)
 class ContentColumns:
-    """By what they are read from; ``of_record`` has the scanner's names for them."""
+    """Columns by their origin; ``log_columns`` maps names to columns of the scanner."""
 
     key_columns: Mapping[str, pa.DataType]
     value_columns: Mapping[str, pa.DataType]
@@ -42,7 +42,7 @@ class ContentColumns:
         return {**self.key_columns, **self.value_columns, **log_types}
 
     def scan_columns(self, columns: tuple[str, ...]) -> set[str]:
-        """The scanner's columns that these are made from."""
+        """Return the scanner's columns that these columns are computed from."""
         sources = {self.log_columns[name] for name in columns if name in self.log_columns}
         needs_value = not self.value_columns.keys().isdisjoint(columns)
         return {*sources, "offset", "key", *(["value"] if needs_value else [])}

@@ -1,4 +1,4 @@
-"""Which contents of internal topics there are, and by what one looks for a single key in them.
+"""Values of the option ``content``, with the internal topic and the option for a key of each.
 
 Owner: none; immutable, any thread.
 """
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Content(StrEnum):
-    """What records are taken for; RAW leaves keys and values as the bytes they are."""
+    """How records are decoded; RAW leaves keys and values as bytes."""
 
     RAW = "raw"
     OFFSETS = "offsets"
@@ -20,7 +20,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """Where records of a content are, and the option that names whose."""
+    """The topic of a content, and the option that selects one group or transactional id."""
 
     name: str
     id_option: str

@@ -1,9 +1,9 @@
-"""The records of ``__consumer_offsets``: committed offsets, and what coordinators keep of groups.
+"""Records of ``__consumer_offsets``: committed offsets and the metadata of groups.
 
-A key's version tells what kind of record it is (protocol/internal/log_record.py).  Of kinds that
-are not offsets, little is told: whose they are, and the generation or epoch of the group.  Kinds
-that only a newer broker knows are told by their number, since such records are no damage: older
-brokers pass them over.
+The version of a key is the type of the record (protocol/internal/coordinator_record.py).  Of other
+types than offset commits, only the group, the member and the generation or epoch are decoded.  A
+type that only newer brokers know has its number as name.  It is not damage, since older brokers
+skip such records.
 
 Owner: none; immutable, any thread.
 """
@@ -36,10 +36,10 @@ _COLUMN_BY_FIELD = {
 }
 
 
-# The same partitions are committed again and again.
+# The same partitions are committed repeatedly.
 @lru_cache(maxsize=65_536)
 def parse_key(key: bytes) -> ParsedKey:
-    """Raises DecodeError."""
+    """Raise DecodeError if the key is malformed."""
     record_type = find_record_type(key, GROUP_RECORD_TYPES)
     if record_type is None:
         return unknown_key(key)
@@ -53,7 +53,7 @@ def parse_key(key: bytes) -> ParsedKey:
 
 
 def parse_value(value_type: type[Message], value: bytes) -> RecordCells:
-    """Raises DecodeError."""
+    """Raise DecodeError if the value is malformed."""
     return _VALUE_PARSERS[value_type](decode_version_prefixed(value_type, value))
 
 

@@ -1,9 +1,9 @@
-"""From the records of an internal topic to rows that say what they mean.
+"""Parser of the records of an internal topic into rows.
 
-A record whose key or value cannot be decoded becomes a flaw, at its batch, and the others are read
-without it: no record fails the scan, unless the mode says so.  Markers of transactions are rows too
-if control records are wanted.  If one group or transactional id is looked for, the values of others
-are not decoded.
+A record whose key or value cannot be decoded becomes a damaged range at its batch, and the other
+records are returned without it: it fails the scan only in mode FAILFAST.  Transaction markers are
+rows if control records are included.  With a group or transactional id selected, the values of
+others are not decoded.
 
 Owner: none; any thread.
 """
@@ -34,7 +34,7 @@ from odradek.spark_jobs.scan.segment_reader import DamagedRange, LegacyBatchGrou
 
 @dataclass(frozen=True, slots=True)
 class _RecordParser:
-    """How keys and values are read; both raise DecodeError."""
+    """Functions that decode keys and values; both raise DecodeError."""
 
     parse_key: Callable[[bytes], ParsedKey]
     parse_value: Callable[[type[Message], bytes], RecordCells]
@@ -53,7 +53,7 @@ _MARKER_RECORD_TYPES = {
 
 
 def columns_to_read(options: ScanOptions) -> tuple[str, ...]:
-    """The scanner's columns that the wanted ones are made from."""
+    """Return the scanner's columns that the columns of the options are computed from."""
     if options.content is Content.RAW:
         return options.columns
     names = CONTENT_COLUMNS[options.content].scan_columns(options.columns)
@@ -64,7 +64,7 @@ def columns_to_read(options: ScanOptions) -> tuple[str, ...]:
 def parse_internal_records(
     decoded: DecodedRows, scanned: BatchGroup | LegacyBatchGroup, options: ScanOptions
 ) -> DecodedRows:
-    """What the scanner decoded of ``found``, by its meaning; as it is, if that is not asked for."""
+    """Parse the rows that the scanner decoded from ``scanned``; raw content stays as it is."""
     if options.content is Content.RAW:
         yield from decoded
         return
@@ -83,7 +83,7 @@ def parse_internal_records(
 
 
 class _ParsedRecord(NamedTuple):
-    """Of the record in a row; a text says why it cannot be read."""
+    """The cells of the record in a row, or the error text if it cannot be decoded."""
 
     row: int
     offset: int
@@ -91,7 +91,7 @@ class _ParsedRecord(NamedTuple):
 
 
 def _parse_rows(rows: pa.RecordBatch, options: ScanOptions) -> Iterator[_ParsedRecord]:
-    """Those that are looked for, and those that cannot be read."""
+    """Yield the selected records, and those that cannot be decoded."""
     has_values = "value" in rows.schema.names
     columns = (_column_values(rows, name) for name in ("offset", "key", "value", "isControl"))
     for row, (offset, key, value, is_control) in enumerate(zip(*columns, strict=True)):
@@ -107,7 +107,7 @@ def _parse_rows(rows: pa.RecordBatch, options: ScanOptions) -> Iterator[_ParsedR
 
 
 def _column_values(rows: pa.RecordBatch, name: str) -> list[Any]:
-    """Nothing, of a column that was not read."""
+    """Return None for each row if the column was not read."""
     is_present = name in rows.schema.names
     return rows.column(name).to_pylist() if is_present else [None] * rows.num_rows
 
@@ -124,10 +124,10 @@ def _marker_cells(key: bytes | None) -> RecordCells | None:
 def _record_cells(
     key: bytes | None, value: bytes | None, options: ScanOptions, has_values: bool
 ) -> RecordCells | None:
-    """None for a record of somebody else than who is looked for."""
+    """Return None for a record of a group or transactional id that is not selected."""
     parser = _PARSERS[options.content]
     if key is None:
-        raise DecodeError("there is no key")
+        raise DecodeError("the key is null")
     cells, value_type = parser.parse_key(key)
     if (
         options.coordinator_key is not None
@@ -162,7 +162,7 @@ def _build_batch(
 def _damaged_batch_of(
     scanned: BatchGroup | LegacyBatchGroup, offset: int, reason: str
 ) -> DamagedRange:
-    """At the batch that has the offset."""
+    """Return a damaged range for the batch that contains the offset."""
     if isinstance(scanned, BatchGroup):
         index = int(np.searchsorted(scanned.field("base_offset"), offset, side="right")) - 1
         return damaged_batch(scanned, index, reason)

@@ -1,4 +1,4 @@
-"""The records of ``__transaction_state``: each says all that is known of a transactional id.
+"""Records of ``__transaction_state``: each has the complete state of a transactional id.
 
 Owner: none; immutable, any thread.
 """
@@ -29,7 +29,7 @@ from odradek.spark_jobs.internal_topics.record_cells import (
 
 @lru_cache(maxsize=16_384)
 def parse_key(key: bytes) -> ParsedKey:
-    """Raises DecodeError."""
+    """Raise DecodeError if the key is malformed."""
     record_type = find_record_type(key, TRANSACTION_RECORD_TYPES)
     if record_type is None:
         return unknown_key(key)
@@ -40,7 +40,7 @@ def parse_key(key: bytes) -> ParsedKey:
 
 
 def parse_value(_: type[Message], value: bytes) -> RecordCells:
-    """Raises DecodeError.  A state that is not known is told by its number."""
+    """Raise DecodeError if the value is malformed.  An unknown state has its number as name."""
     decoded = decode_version_prefixed(TransactionLogValue, value)
     return {
         "state": TRANSACTION_STATE_NAMES.get(

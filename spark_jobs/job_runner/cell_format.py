@@ -1,13 +1,13 @@
-"""Cells of a table: for a program, in a file of text, and for a person.
+"""Format of the cells of a table: as JSON, as CSV, and for display.
 
-    kind of cell      JSON                    CSV             a person
+    type of cell      JSON                    CSV             display
     bytes             "text" or base64        text, escaped   text, escaped
     timestamp         milliseconds            milliseconds    2026-11-17 12:00:00
-    number            as it is                as it is        1,234,567
-      ...Bytes        as it is                as it is        1.2 MB
-      ...Ms           as it is                as it is        1.5 s
-      share           as it is                as it is        12.3 %
-    nothing           null                    nothing         -
+    number            unchanged               unchanged       1,234,567
+      ...Bytes        unchanged               unchanged       1.2 MB
+      ...Ms           unchanged               unchanged       1.5 s
+      share           unchanged               unchanged       12.3 %
+    null              null                    empty           -
 
 Bytes that are not UTF-8 are {"base64": "..."} in JSON, as ``odradek scan`` writes them.
 
@@ -25,7 +25,10 @@ _DURATION_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, 
 
 
 def to_rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a ``pyarrow.Table``; timestamps as milliseconds, which end with no year 9999."""
+    """Return the rows of a ``pyarrow.Table``.
+
+    Timestamps become milliseconds, since ``datetime`` ends with the year 9999.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -40,7 +43,7 @@ def to_rows(table: Any) -> list[dict[str, Any]]:
 
 
 def timestamp_columns(table: Any) -> frozenset[str]:
-    """The names of the columns that are timestamps."""
+    """Return the names of the timestamp columns."""
     import pyarrow as pa
 
     return frozenset(field.name for field in table.schema if pa.types.is_timestamp(field.type))
@@ -80,7 +83,7 @@ def format_cell(column: str, cell: Any, *, is_timestamp: bool = False) -> str:
 
 
 def _escape_unprintable(text: str) -> str:
-    """A key may have anything in it, and neither a terminal nor a page shall obey it."""
+    """Escape control characters of a key, which a terminal or a page could interpret."""
     if text.isprintable():
         return text
     return "".join(
@@ -89,7 +92,7 @@ def _escape_unprintable(text: str) -> str:
 
 
 def format_timestamp(milliseconds: float) -> str:
-    """In UTC; the number itself if no calendar has it."""
+    """Format in UTC; return the number itself if it is out of the range of ``datetime``."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -98,7 +101,7 @@ def format_timestamp(milliseconds: float) -> str:
 
 
 def format_number(column: str, number: float) -> str:
-    """As the name of the column says."""
+    """Choose the unit by the name of the column."""
     if column.endswith(("Bytes", "bytes")):
         return _format_bytes(number)
     if column.endswith("Ms"):
@@ -110,7 +113,7 @@ def format_number(column: str, number: float) -> str:
     return f"{number:,.3g}" if abs(number) < 1000 else f"{number:,.0f}"
 
 
-#: Numbers that are names, and not amounts.
+#: Numbers that are identifiers, not amounts: without thousands separators.
 _IDENTIFIER_COLUMNS = frozenset(
     {"partition", "producerId", "producerEpoch", "leaderEpoch", "broker"}
 )

@@ -1,8 +1,8 @@
-"""Charts as SVG that stands in a page: lines over time, and bars beside labels.
+"""Charts as SVG elements of an HTML page: lines over time, and bars with labels.
 
-Colours come from the page's style sheet by class (``s0`` to ``s7``), so that light and dark need
-one picture.  What a line or bar stands for is told in a ``title``, which browsers show on hovering.
-Of more series than there are colours, those with the largest sums are shown, and the rest as one.
+Colours come from the style sheet of the page by class (``s0`` to ``s7``): one SVG serves the light
+and the dark page.  Each point and bar has a ``title``, which browsers show on hovering.  If there
+are more series than colours, those with the largest sums are shown, and the others are added up.
 
 Owner: none; any thread.
 """
@@ -31,7 +31,7 @@ Lines = dict[str, dict[float, float]]
 
 
 def render_chart(chart: Chart, rows: Sequence[Row]) -> str:
-    """A figure; nothing where there is nothing to be shown."""
+    """Return a figure element, or an empty string if there is no data."""
     included = [row for row in rows if _is_included(chart, row)]
     if not included:
         return ""
@@ -62,7 +62,7 @@ def _render_lines(chart: Chart, rows: Sequence[Row]) -> str:
 
 
 def _series(chart: Chart, rows: Sequence[Row]) -> Lines:
-    """Those with the largest sums, by name, and the rest as one."""
+    """Return the lines by name: those with the largest sums, and the others added up."""
     lines: Lines = defaultdict(lambda: defaultdict(float))
     for row in rows:
         name = "" if chart.series is None else format_cell(chart.series, row[chart.series])

@@ -1,4 +1,4 @@
-"""Lengths of time on a command line, and how a stretch of time is best cut into equal parts.
+"""Durations on the command line, and the length of the time buckets of a report.
 
 Owner: none; any thread.
 """
@@ -10,7 +10,7 @@ import re
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION_PATTERN = re.compile(r"(\d+)(ms|s|m|h|d)")
-#: What a person would choose, in milliseconds.
+#: Round lengths of a time bucket.
 _BUCKET_SIZES_MS = (
     *(1000, 5000, 10_000, 30_000, 60_000, 300_000, 900_000),
     *(3_600_000, 3 * 3_600_000, 6 * 3_600_000, 86_400_000),
@@ -26,7 +26,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def choose_bucket_ms(span_ms: int) -> int:
-    """So long that no more than BUCKETS_MAX and one of them cover the span."""
+    """Return a round length of which at most BUCKETS_MAX + 1 buckets cover the span."""
     for size_ms in _BUCKET_SIZES_MS:
         if span_ms <= size_ms * BUCKETS_MAX:
             return size_ms

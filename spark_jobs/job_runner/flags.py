@@ -1,7 +1,7 @@
-"""Which records are wanted, on a command line: the flags of ``odradek scan`` and of every job.
+"""Command-line flags that select records, of ``odradek scan`` and of every job.
 
-A flag is named after the option that it sets: ``topicsPattern`` is ``--topics-pattern``.  An option
-that is not given is not set, so that the source alone knows the defaults.
+A flag sets the option of the same name: ``--topics-pattern`` sets ``topicsPattern``.  An option
+without its flag is not set: only the source knows the defaults.
 
 Owner: none; immutable, any thread.
 """
@@ -45,9 +45,9 @@ class Flag:
 
 
 def parse_timestamp_ms(text: str) -> str:
-    """Of a time as ISO 8601 has it, or milliseconds already; as the options have it.
+    """Parse ISO 8601 or milliseconds since 1970; return milliseconds, as the options have them.
 
-    One without a zone is of UTC, as are all times in reports, and as Kafka's own tools read it.
+    A time without a zone is UTC, as are all times in reports and as in Kafka's own tools.
     """
     if text.isdecimal():
         return text
@@ -63,21 +63,21 @@ def parse_timestamp_ms(text: str) -> str:
 
 
 SELECTION_FLAGS = (
-    Flag("topics", "all of them, if not given", "A,B"),
+    Flag("topics", "names of topics; default: all", "A,B"),
     Flag("topicsPattern", "topics whose whole name matches", "REGEX"),
-    Flag("assign", 'partitions: {"orders": [0, 1]}', "JSON"),
+    Flag("assign", 'partitions, such as {"orders": [0, 1]}', "JSON"),
     Flag("startingOffsets", 'first offsets, such as {"orders": {"0": 23}}', "JSON"),
-    Flag("endingOffsets", "the same; these are not included", "JSON"),
+    Flag("endingOffsets", "end offsets (exclusive), in the same form", "JSON"),
     Flag(
         "startingTimestamp",
-        "from the first record of each partition on that is as young: a time such as "
-        "2026-11-16T12:00:00, UTC unless it has a zone, or milliseconds since 1970",
+        "start each partition at its first record with this timestamp or a later one: a time such "
+        "as 2026-11-16T12:00:00, in UTC unless it has a zone, or milliseconds since 1970",
         "WHEN",
         converter=parse_timestamp_ms,
     ),
     Flag(
         "endingTimestamp",
-        "up to the first record of each partition that is as young",
+        "end each partition before its first record with this timestamp or a later one",
         "WHEN",
         converter=parse_timestamp_ms,
     ),
@@ -87,20 +87,20 @@ READ_FLAGS = (
     Flag("isolationLevel", choices=("read_committed", "read_uncommitted")),
     Flag(
         "mode",
-        "damage is skipped and told, skipped, or ends the reading",
+        "handling of damage: skip and report it, skip it, or fail",
         choices=("permissive", "dropmalformed", "failfast"),
     ),
     Flag(
         "ignoreHighWatermark",
-        "read to the end of the files, as of a broker that was killed",
+        "read to the end of the files; for a broker that was killed",
         is_switch=True,
     ),
     Flag(
         "failOnDataLoss",
-        "whether a segment that retention removes meanwhile is an error; it is, if not given",
+        "whether a segment that retention deletes during the scan is an error; default: true",
         choices=("true", "false"),
     ),
-    Flag("maxSplitBytes", "how much of a segment is read by itself; 128 MB, if not given", "N"),
+    Flag("maxSplitBytes", "largest part of a segment in one split; default: 128 MB", "N"),
 )
 
 
@@ -109,7 +109,7 @@ def add_paths(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a log directory or a partition's directory, or a URI of one, such as s3://bucket/logs",
+        help="log directory or partition directory, or the URI of one, such as s3://bucket/logs",
     )
 
 
@@ -119,7 +119,7 @@ def add_flags(parser: argparse._ActionsContainer, flags: Iterable[Flag]) -> None
 
 
 def collect_options(arguments: argparse.Namespace, flags: Iterable[Flag]) -> dict[str, str]:
-    """The options that the paths and the flags set."""
+    """Return the options that the paths and the flags set."""
     values = {flag.option: getattr(arguments, flag.option) for flag in flags}
     options = {option: value for option, value in values.items() if value is not None}
     return {**options, "path": ",".join(arguments.paths)}

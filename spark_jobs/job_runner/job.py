@@ -1,18 +1,19 @@
-"""A job: from its arguments to its exit status.
+"""A Spark job, from its arguments to its exit status.
 
     JOB = Job("hot-keys", __doc__, add_arguments, run)
 
     def main(argv: Sequence[str] | None = None) -> int:
         return JOB.main(argv)
 
-    exit status   0  done
-                  1  it failed, or there is damage; standard error says what
-                  2  the arguments make no sense
+    exit status   0  success
+                  1  failure or damage; standard error says which
+                  2  invalid arguments
                 130  interrupted from the keyboard
 
-``run`` is given a Call: the session, the arguments, and the records that the user has chosen.  It
-returns tables; they are computed as they are written.  Unless ``--mode`` says otherwise, everything
-is read once more in the end to find what is damaged, and so was left out: one more table.
+``run`` receives a JobContext: the session, the arguments, and access to the selected records.  It
+returns tables, which are computed when they are written.  Unless ``--mode`` is set otherwise, the
+job reads everything once more at the end, to list the damaged ranges that it skipped in one more
+table.
 
 Owner: the driver's only thread.
 """
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
-JobFailed = ScanFailed  # the message is one line for whoever started the job
+JobFailed = ScanFailed  # its message is one line for the user
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What a job is run with."""
+    """The arguments and the Spark session of a job, and methods to read and cache tables."""
 
     name: str
     args: argparse.Namespace
@@ -59,20 +60,20 @@ class JobContext:
 
     @property
     def options(self) -> dict[str, str]:
-        """Those of the source that the user has set."""
+        """The options of the source that the user has set."""
         return collect_options(self.args, (*SELECTION_FLAGS, *READ_FLAGS))
 
     def read(self, **options: str | None) -> DataFrame:
-        """The chosen records or batches; None unsets what the user has set."""
+        """Read the selected records or batches.  An option of None unsets that of the user."""
         merged = {**self.options, **options}
         effective = {name: value for name, value in merged.items() if value is not None}
         return self.session.read.format("odradek").options(**effective).load()
 
     def sql(self, query: str, **arguments: DataFrame | int | str) -> DataFrame:
-        """Tables, numbers and names of columns stand in the query as ``{name}``.
+        """Run a query in which ``{name}`` is a table, a number or the name of a column.
 
-        The session's own way to do so drops its views at once, and Spark forgets what was kept of
-        the table behind a view that is dropped.
+        ``session.sql`` has such arguments too, but drops its views at once, and Spark loses the
+        cache of a table whose view is dropped.
         """
         replacements = {name: self._to_sql(name, value) for name, value in arguments.items()}
         return self.session.sql(query.format(**replacements))
@@ -86,7 +87,7 @@ class JobContext:
         return view
 
     def cache(self, rows: DataFrame) -> DataFrame:
-        """Computed now, and not again by those tables that are made of it."""
+        """Compute the rows now and keep them in Spark's cache until the job ends."""
         self._cached_frames.append(rows.persist())
         rows.count()
         return rows
@@ -98,12 +99,12 @@ class JobContext:
             self.session.catalog.dropTempView(view)
 
     def find_damage(self, **options: str | None) -> list[Table]:
-        """What is left out of such a read, in one table or none; none, too, if not to be told."""
+        """Return a table of the ranges that such a read skips; none if empty or not to report."""
         if self.options.get("mode", "permissive") != "permissive":
             return []
         self.report_progress("looking for damage")
         damage = self.read(view="damage", **options)
-        title = "Damaged ranges, which were left out"
+        title = "Damaged ranges, which were skipped"
         table = Table("damage", title, damage, is_damage=True).materialize()
         return [table] if table.rows.num_rows else []
 
@@ -113,16 +114,16 @@ class JobContext:
 
 
 def add_no_arguments(parser: argparse.ArgumentParser) -> None:
-    """For a job that has none of its own."""
+    """For a job without arguments besides the common ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     name: str
-    description: str  # its help; lines stay as they are
+    description: str  # help text; its line breaks are kept
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[JobContext], Result]
-    reports_damage: bool = True  # if not, the job itself does, or there is nothing to read
+    reports_damage: bool = True  # False if the job reports damage itself, or reads no records
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         args = self.parser().parse_args(argv)
@@ -145,18 +146,18 @@ class Job:
         self.add_arguments(parser)
         add_flags(parser.add_argument_group("which records"), SELECTION_FLAGS)
         add_flags(parser.add_argument_group("how to read them"), READ_FLAGS)
-        outputs.add_arguments(parser.add_argument_group("where to put the result"))
+        outputs.add_arguments(parser.add_argument_group("where to write the result"))
         parser.add_argument_group("Spark").add_argument(
             "--master",
             metavar="URL",
-            help="such as local[4] or spark://host:7077; as spark-submit was told, or all cores of "
-            "this machine, if not given",
+            help="such as local[4] or spark://host:7077; default: that of spark-submit, or all "
+            "cores of this machine",
         )
         return parser
 
     def _run(self, args: argparse.Namespace) -> int:
         with spark_session(self.name, args.master) as session:
-            # Imported only now, as the help is for those too who have no Spark.
+            # Imported late: --help must work without Spark.
             from py4j.protocol import Py4JError
             from pyspark.errors import PySparkException
 
@@ -165,7 +166,8 @@ class Job:
             context = JobContext(self.name, args, session)
             try:
                 result = self.run(context)
-                outputs.select_tables(result.tables, args)  # before everything is read once more
+                # Reject a wrong --tables or --to before everything is read once more.
+                outputs.select_tables(result.tables, args)
                 damage = context.find_damage() if self.reports_damage else []
                 tables = [*result.tables, *damage]
                 selected = outputs.select_tables(tables, args)
@@ -187,7 +189,7 @@ class Job:
 def _report_unwritten_damage(
     context: JobContext, tables: Sequence[Table], written_tables: Sequence[Table]
 ) -> None:
-    """That which is not written; else nobody would know why the exit status is 1."""
+    """Report damage that no output contains, which explains the exit status of 1."""
     names = {table.name for table in written_tables}
     for table in tables:
         if table.is_damage and table.name not in names:

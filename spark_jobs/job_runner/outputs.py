@@ -1,17 +1,17 @@
-"""Results of a job, on the screen or in files.
+"""Output of the tables of a job, to standard output or to files.
 
-    table     for a person: titles, and columns that stand in line
-    json      a line for each row, which names its table
-    csv       one table: the names of the columns, then a line for each row
-    parquet   one table, with all columns as they are
-    html      one page of all tables and charts, which needs nothing else
+    table     for display: titles and aligned columns
+    json      a line for each row, with the name of its table
+    csv       one table: a line of column names, then a line for each row
+    parquet   one table, with all columns unchanged
+    html      one self-contained page with all tables and charts
 
-CSV and Parquet have one table in a file.  If there are several, ``--to`` is a directory that gets a
-file for each; ``--tables`` chooses.  A name that ends as such a file does is that of a file.
-cells.py says how each kind of cell is written.
+A CSV or Parquet file has one table.  For several tables, ``--to`` is a directory with a file for
+each; ``--tables`` selects tables.  A name that ends with .csv or .parquet is that of a file.
+cell_format.py has the format of each type of cell.
 
-A table of damage, which may be there or not, makes no difference to where the others go: where it
-is not written, whoever called is to tell of it.
+A table of damage exists only if there is damage, and does not change where the other tables are
+written.  If it is not written, the caller reports the damage.
 
 Owner: the driver's only thread.
 """
@@ -40,7 +40,7 @@ from odradek.spark_jobs.scan.damage import ScanFailed
 
 OUTPUTS = ("table", "json", "csv", "parquet", "html")
 SINGLE_TABLE_FORMATS = ("csv", "parquet")
-#: May be asked for though there are none.
+#: ``--tables`` may name these even if the result does not have them.
 DAMAGE_TABLES = ("damage", "unreadable")
 _NUMBER_TYPES = (int, float)
 
@@ -50,32 +50,32 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--output",
         choices=OUTPUTS,
         default="table",
-        help="a table, if not given; html is a page with charts",
+        help="default: table; html is a page with charts",
     )
     parser.add_argument(
         "--to",
         metavar="PATH",
         type=Path,
-        help="a file; or, for csv or parquet of several tables, a directory, whose name does not "
-        "end with .csv or .parquet; standard output, if not given",
+        help="a file, or a directory for several tables as csv or parquet, whose name must not "
+        "end with .csv or .parquet; default: standard output",
     )
     parser.add_argument(
         "--tables",
         metavar="A,B",
-        help="only these of the result's tables; a wrong name is answered with a list",
+        help="only these tables of the result; an unknown name lists the tables",
     )
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """ScanFailed, before the work begins, if its result could not be written."""
+    """Raise ScanFailed, before the job starts, if its result could not be written."""
     if args.output == "parquet" and args.to is None:
-        raise ScanFailed("parquet is not for a screen: name a file with --to")
+        raise ScanFailed("--output parquet: name a file with --to")
     if args.to is not None and not args.to.absolute().parent.is_dir():
         raise ScanFailed(f"--to {args.to}: no such directory {args.to.absolute().parent}")
 
 
 def select_tables(tables: Sequence[Table], args: argparse.Namespace) -> Sequence[Table]:
-    """Those that are to be written; ScanFailed if they have no room where they are to go."""
+    """Return the tables to write; raise ScanFailed if the output cannot hold them."""
     selected = tables if args.tables is None else _tables_by_name(tables, args.tables)
     is_directory = args.to is not None and args.to.is_dir()
     if args.output not in SINGLE_TABLE_FORMATS or is_directory:
@@ -93,7 +93,7 @@ def select_tables(tables: Sequence[Table], args: argparse.Namespace) -> Sequence
 
 
 def write_tables(tables: Sequence[Table], args: argparse.Namespace, *, title: str) -> None:
-    """Each of those chosen is computed when its turn has come."""
+    """Each table is computed when it is written."""
     try:
         if args.output in SINGLE_TABLE_FORMATS:
             _write_files(tables, args.output, args.to)

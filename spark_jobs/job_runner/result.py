@@ -1,7 +1,7 @@
-"""What a job has found: tables, and charts of what stands in them.
+"""The result of a job: tables, and charts of their columns.
 
-A table with a single row is shown to a person as a list of figures.  Columns named ``...Bytes`` are
-amounts of bytes, ``...Ms`` are durations, ``share`` and ``...Share`` parts of one: see cells.py.
+A table with a single row is displayed as a list of figures.  Columns named ``...Bytes`` are bytes,
+``...Ms`` are durations, ``share`` and ``...Share`` are fractions of one: see cell_format.py.
 
 Owner: the driver's only thread.
 """
@@ -21,8 +21,8 @@ class ChartType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One column over another.  ``series`` is the column that tells several lines apart, ``only``
-    the name of a column and what stands there in the rows that are meant."""
+    """One column over another.  ``series`` is the column that names the lines; ``row_filter`` is a
+    column and the value that it has in the rows of the chart."""
 
     title: str
     chart_type: ChartType
@@ -34,9 +34,9 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``name`` is for programs and files, ``title`` for a person; ``note`` says how to read it.
+    """``name`` is for programs and files, ``title`` for display; ``note`` explains the table.
 
-    One ``of_damage`` is there only if something could not be read, which makes the exit status 1.
+    A table with ``is_damage`` exists only if there is damage, which makes the exit status 1.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Table:
     is_damage: bool = False
 
     def materialize(self) -> Table:
-        """The same with its rows as a ``pyarrow.Table``, computed now if they were not before."""
+        """Return the table with its rows as a ``pyarrow.Table``, computed now if necessary."""
         if not hasattr(self.rows, "toArrow"):
             return self
         return replace(self, rows=self.rows.toArrow())

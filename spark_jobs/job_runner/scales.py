@@ -1,4 +1,4 @@
-"""The axes of a chart: where a value stands, where the ticks are, and what they say.
+"""Axes of a chart: scale from values to pixels, positions and labels of the ticks.
 
 Owner: none; immutable, any thread.
 """
@@ -21,7 +21,7 @@ _TIME_STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values between two ends to places between two others."""
+    """Linear map from the range of values to the range of pixels."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class Scale:
 
 
 def value_ticks(high: float, *, count: int = 5) -> list[float]:
-    """Round numbers from nought on; the last is not below ``high``."""
+    """Return round numbers from zero; the last is at least ``high``."""
     if high <= 0:
         return [0, 1]
     size = 10 ** math.floor(math.log10(high / count))
@@ -43,17 +43,17 @@ def value_ticks(high: float, *, count: int = 5) -> list[float]:
 
 
 def time_ticks(low_ms: float, high_ms: float, *, count: int = 7) -> list[int]:
-    """Round times within both ends."""
+    """Return round times between the two."""
     least_step = (high_ms - low_ms) / count
     step = next((size for size in _TIME_STEPS if size >= least_step), None)
-    if step is None:  # over decades
+    if step is None:  # a span of decades
         step = math.ceil(least_step / _TIME_STEPS[-1]) * _TIME_STEPS[-1]
     first = math.ceil(low_ms / step) * step
     return list(range(int(first), int(high_ms) + 1, int(step)))
 
 
 def time_label(milliseconds: float, *, span_ms: float) -> str:
-    """As much of a time as tells it from its neighbours."""
+    """Return as much of the time as distinguishes ticks within the span."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):

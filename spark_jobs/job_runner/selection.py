@@ -1,7 +1,7 @@
-"""What a job is about: whole partitions, if it cannot be about a part of one, or what was named.
+"""Selection of whole partitions, and checks that the topics and ids that the user names exist.
 
-Whoever names something that is not there is told so, as by the source itself, unless
-failOnDataLoss is false: nothing found would be taken for nothing wrong.
+A name that does not exist is an error, as with the source, unless failOnDataLoss is false: an empty
+result would look like one without problems.
 
 Owner: the driver's only thread.
 """
@@ -24,7 +24,7 @@ PARTITION_OPTIONS = ("path", "topics", "topicsPattern", "assign")
 
 
 def parse_partition_options(context: JobContext, reason: str) -> ScanOptions:
-    """The paths and the choice of topics; ``why`` says what is wrong with any other flag."""
+    """Parse paths and topic flags; reject other flags with ``reason``."""
     from odradek.spark_jobs.scan.options import parse_options
 
     options = context.options
@@ -35,7 +35,7 @@ def parse_partition_options(context: JobContext, reason: str) -> ScanOptions:
 
 
 def check_topics_exist(options: ScanOptions, other_partitions: Iterable[TopicPartition]) -> None:
-    """JobFailed if a topic or partition was named that is in no path, nor one of the others."""
+    """Raise JobFailed if a named topic or partition is neither in a path nor in the others."""
     from odradek.spark_jobs.scan.catalog import check_partitions_exist, list_log_dir
 
     listings = map(list_log_dir, options.paths)
@@ -49,7 +49,7 @@ def check_topics_exist(options: ScanOptions, other_partitions: Iterable[TopicPar
 
 
 def check_id_exists(context: JobContext, id_value: str, id_kind: str, records: DataFrame) -> None:
-    """JobFailed if there is not one of the records that tell of a group, or transactional id."""
+    """Raise JobFailed if ``records``, those of a group or transactional id, are empty."""
     from odradek.spark_jobs.scan.options import parse_options
 
     options = parse_options(context.options)

@@ -1,4 +1,4 @@
-"""The Spark session of a job, and one clear line if there cannot be one.
+"""The Spark session of a job, or an error of one line if it cannot be created.
 
 Owner: the driver's only thread.
 """
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 INSTALL_HINT = "Spark is missing: pip install 'odradek[spark]'"
 
-#: Times in reports are the same wherever a job runs.
+#: Times in reports do not depend on the machine.
 _REQUIRED_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
-#: How Spark keeps quiet: it prints a page before it has read its own settings, if no file tells it.
+#: Without such a file Spark prints a page of log lines before it reads its own settings.
 _LOG4J_CONFIG = Path(__file__).with_name("log4j2.properties")
-#: What spark-submit tells a program that it starts.
+#: Environment variable that spark-submit sets for the program that it starts.
 _SPARK_SUBMIT_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 
 @contextmanager
 def spark_session(name: str, master: str | None) -> Iterator[SparkSession]:
-    """With the source registered.  One that is there already is used, and left as it is."""
+    """Register the source.  An active session is used, and not stopped."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -68,16 +68,16 @@ def _create_session(name: str, master: str | None) -> SparkSession:
 
 
 def _spark_settings() -> dict[str, str]:
-    if _SPARK_SUBMIT_VARIABLE in os.environ:  # whoever uses spark-submit has said what they want
+    if _SPARK_SUBMIT_VARIABLE in os.environ:  # the user configures Spark through spark-submit
         return _REQUIRED_SETTINGS
-    # On PATH there may be a Python without our packages, for workers on this machine.
+    # For workers on this machine: the Python on PATH may not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return {
         **_REQUIRED_SETTINGS,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J_CONFIG.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-        # Of one machine; the 200 of a cluster take longer than the work, where that is little.
+        # For one machine: with the default of 200, small jobs spend most of the time on tasks.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 1)),
     }
 

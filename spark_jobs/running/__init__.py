@@ -1,14 +1,10 @@
-"""What all Spark jobs share: a job says what it reads and what tables it makes of it.
+"""Former name of job_runner: jobs that import ``odradek.spark_jobs.running`` continue to work.
 
-job.py          a job from its arguments to its exit status
-flags.py        which records are wanted: the flags of ``odradek scan`` and of every job
-selection.py    which partitions, for jobs about whole ones
-durations.py    lengths of time, and how to cut one into equal parts
-session.py      the Spark session, and what is missing for one
-result.py       what a job has found: tables, and charts of them
-cells.py        cells as text, as JSON, as a person reads them
-outputs.py      results as tables, JSON, CSV, Parquet or a page
-html_page.py    a page that needs nothing else: light and dark, with charts
-charts.py       lines and bars as SVG
-scales.py       where the ticks of an axis are, and what they say
+    job.py          Job, Call and their former method names
+    result.py       Chart, Result, Shape, Table
+    flags.py        flags that select records
+    selection.py    selection of partitions
+    durations.py    durations and time buckets
+
+New jobs import ``odradek.spark_jobs.job_runner``.
 """

@@ -1,4 +1,4 @@
-"""Arrow arrays from numpy's, without an object for each element.
+"""Build Arrow arrays from numpy arrays, without a Python object for each element.
 
 Owner: none; any thread.
 """
@@ -20,18 +20,19 @@ _MICROSECONDS_PER_MILLISECOND = 1000
 _MILLISECONDS_MAX = (2**63 - 1) // _MICROSECONDS_PER_MILLISECOND
 _CODEC_NAMES = pa.array([codec.name.lower() for codec in Codec])
 _ARROW_OFFSET_MAX = 2**31 - 1
-_ALIGNMENT_BYTES = 64  # what Arrow rounds sizes up to
+_ALIGNMENT_BYTES = 64  # Arrow rounds buffer sizes up to a multiple of this
 
 
 def binary_array(
     buffer: ByteArray, starts: Int64Array, ends: Int64Array, *, is_null: BoolArray | None
 ) -> Any:
-    """The bytes from each start to its end, which all ascend; of a null there are none.
+    """Return the bytes from each start to its end.  Starts and ends ascend; a null has no bytes.
 
-    The buffer is taken for an array of which every other element is wanted, the rest being what
-    lies between them: so one call of Arrow's copies them all.  It sets memory aside for elements of
-    average size; so the last, which nobody wants, reaches as far behind the others as makes the
-    average right.  Else most bytes would be copied once more, when that memory has to grow.
+    The buffer is read as an array of ``2 * count`` elements, in which each wanted element is
+    followed by the gap before the next.  One Arrow ``take`` then copies every second element.
+    Arrow allocates memory for elements of average size.  The last gap is not copied, so its end is
+    chosen to make the average right.  Otherwise Arrow would have to grow the memory and copy most
+    of the bytes again.
     """
     count = len(starts)
     if count == 0:
@@ -63,7 +64,7 @@ def _validity_bitmap(is_null: BoolArray) -> Any:
 
 
 def string_array(binary: Any) -> Any:
-    """As strings; what is not UTF-8 has a mark in place of what is wrong."""
+    """Convert to strings; invalid UTF-8 sequences become replacement characters."""
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
@@ -79,7 +80,7 @@ def string_array(binary: Any) -> Any:
 def integer_array(
     values: IntArray, arrow_type: pa.DataType, *, is_null: BoolArray | None = None
 ) -> Any:
-    """They must fit into the type."""
+    """Build an integer array.  The values must fit into the type."""
     wide = np.ascontiguousarray(values, dtype=arrow_type.to_pandas_dtype())
     validity = None if is_null is None or not is_null.any() else _validity_bitmap(is_null)
     return pa.Array.from_buffers(arrow_type, len(values), [validity, pa.py_buffer(wide)])

@@ -1,7 +1,7 @@
-"""A group of batches of magic 2 that lie in one buffer: their headers, as arrays.
+"""A group of batches of magic 2 in one buffer: their headers, as arrays.
 
-Invariant: every checksum has been compared, so that the header can be believed.
-Owner: whoever walks; the buffer is used again for the next group.
+Invariant: every checksum has been verified, so the headers can be trusted.
+Owner: the iterator of the SegmentReader; it reuses the buffer for the next group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from odradek.protocol.records.control_records import (
 )
 from odradek.spark_jobs.scan.varints import BoolArray, ByteArray, Int64Array
 
-#: As in protocol/records/batch.py, which says what each field means.
+#: protocol/records/batch.py documents the fields.
 HEADER_DTYPE = np.dtype(
     [
         ("base_offset", ">i8"),
@@ -43,11 +43,11 @@ _RAW_HEADER_DTYPE = np.dtype(f"V{HEADER_BYTES}")
 
 @dataclass(frozen=True, slots=True)
 class BatchGroup:
-    """Batches one after the other, perhaps with others between them that are left out."""
+    """Consecutive batches, possibly with unselected batches between them."""
 
-    buffer: ByteArray  # with some bytes to spare at its end
-    position: int  # of the buffer's first byte in the file
-    starts: Int64Array  # of each batch in the buffer
+    buffer: ByteArray  # with padding at its end
+    position: int  # the file position of the buffer's first byte
+    starts: Int64Array  # the buffer position of each batch
     headers: npt.NDArray[np.void]
 
     def field(self, name: str) -> Int64Array:
@@ -67,7 +67,7 @@ class BatchGroup:
         return self.field("length") + 12
 
     def markers(self, index: int) -> list[EndTransactionMarker]:
-        """Those in a control batch; raises CorruptMessage."""
+        """Return the markers in a control batch.  Raises CorruptMessage."""
         records = RecordBatch(self.buffer.data, int(self.starts[index])).records()
         return [marker for record in records if (marker := parse_end_transaction_marker(record))]
 
@@ -75,7 +75,7 @@ class BatchGroup:
         return len(self.starts)
 
     def select(self, selection: Any) -> BatchGroup:
-        """Only those batches, by flags or numbers."""
+        """Keep only these batches; ``selection`` holds flags or indexes."""
         return BatchGroup(
             self.buffer, self.position, self.starts[selection], self.headers[selection]
         )
@@ -83,7 +83,7 @@ class BatchGroup:
 
 def build_batch_group(buffer: ByteArray, position: int, starts: list[int]) -> BatchGroup:
     positions = np.array(starts, dtype=np.int64)
-    # At each byte as many as a header has, overlapping with the next: of which a few are copied.
+    # One overlapping window of HEADER_BYTES at each byte; only those at batch starts are copied.
     windows = np.ndarray((len(buffer) - HEADER_BYTES + 1,), _RAW_HEADER_DTYPE, buffer, strides=(1,))
     return BatchGroup(
         buffer,

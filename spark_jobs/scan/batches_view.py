@@ -1,7 +1,8 @@
-"""A row for each batch, from its header: counts, sizes, offsets, codecs and producers.
+"""The batches view: one row for each batch, from its header.
 
-Nothing is unpacked but markers of transactions, if those are wanted.  Control batches are batches
-too.  A wrapper of magic 0 or 1 does not say how many records it has nor which is the first: both
+The columns show counts, sizes, offsets, codecs and producers.  Nothing is decompressed.  Only the
+column ``marker`` reads records: those of control batches.  Control batches have rows too.  A
+compressed wrapper of magic 0 or 1 states neither its record count nor its first offset, so both
 are null.
 
 Owner: none; any thread.
@@ -63,7 +64,7 @@ def _constants(spec: ReadSpec) -> dict[str, Any]:
     return {"topic": spec.topic, "partition": spec.partition, "segment": spec.segment}
 
 
-#: Fields of the header; those in the second table are null where they are negative.
+#: Columns that are header fields; those in the second table are null where the field is negative.
 _HEADER_FIELDS = {
     "baseOffset": "base_offset",
     "count": "count",
@@ -103,7 +104,7 @@ def _max_timestamps(group: BatchGroup) -> Any:
 
 
 def _base_timestamps(group: BatchGroup) -> Any:
-    """Null where compaction has put the delete horizon in their place: that is no record's time."""
+    """Null where compaction stored the delete horizon in this field: it is no record's time."""
     times = timestamp_array(group.field("base_timestamp"))
     has_horizon = group.has_flag(DELETE_HORIZON_FLAG)
     return pc.if_else(pa.array(has_horizon), None, times) if has_horizon.any() else times
@@ -119,7 +120,7 @@ def _markers(group: BatchGroup) -> Any:
         try:
             for marker in group.markers(index):
                 names[index] = "commit" if marker.is_commit else "abort"
-        except CorruptMessage:  # whoever wants to see the record will be told
+        except CorruptMessage:  # the records view reports it
             continue
     return pa.array(names, pa.string())
 
@@ -133,7 +134,7 @@ _COMPUTED_COLUMNS: Mapping[str, Callable[[BatchGroup], Any]] = {
 
 
 def _is_in_range(batch: LegacyBatch, spec: ReadSpec) -> bool:
-    """Where a wrapper begins is not known: the walk would have ended before one that is too far."""
+    """The first offset of a wrapper is unknown, but the reader stops before one past the end."""
     is_before_end = batch.codec is not Codec.NONE or batch.last_offset < spec.end_offset
     return is_before_end and batch.last_offset >= spec.start_offset
 

@@ -1,22 +1,23 @@
-"""What data there is: the partitions in log directories, their segments and checkpoints.
+"""The catalog: the partitions in log directories, their segments and checkpoints.
 
-A path is a log directory or a partition's directory.  If several have the same partition, as
-replicas do, the one that is furthest is taken: by high watermark, then by its last segment.
+A path is a log directory or a partition directory.  If several paths hold the same partition, as
+replicas do, the most advanced one is used: by high watermark, then by its last segment.
 
-    replication-offset-checkpoint   the high watermark: what lies before it is complete, and what
-                                    lies behind it may yet be lost, so it is not read
-    log-start-offset-checkpoint     what lies before was deleted on request
+    replication-offset-checkpoint   the high watermark: the log is complete below it; records above
+                                    it may still be lost, so they are not read
+    log-start-offset-checkpoint     the log start offset: records below it were deleted on request
 
-A log directory that has no high watermarks was copied without them: its logs are read to their
-ends.  One that has them, but not of some partition, has just got it, and nothing of it is readable.
+A log directory without high watermarks was copied without them: its logs are read to their ends.
+If a log directory has high watermarks, but none for a partition, the partition is new there and
+none of it is readable.
 
-Whoever names a topic, or a partition, that is in none of the paths is told so, as by Spark's own
-Kafka source, unless failOnDataLoss is false.  A pattern may match nothing.
+A topic or partition that is named but is in none of the paths is an error, as in Spark's own Kafka
+source, unless failOnDataLoss is false.  A pattern may match nothing.
 
-Compaction that was interrupted leaves ``.swap`` files, which take the place of the segments whose
-offsets they cover (storage/swap_recovery.py): so they do here.
+Interrupted compaction leaves ``.swap`` files, which replace the segments whose offsets they cover
+(storage/swap_recovery.py).  The catalog treats them the same way.
 
-Owner: whoever plans.
+Owner: the process that plans the scan.
 """
 
 from __future__ import annotations
@@ -61,28 +62,28 @@ class Segment:
     path: str
     base_offset: int
     size_bytes: int
-    next_base_offset: int | None  # of the segment that follows; None for the last
+    next_base_offset: int | None  # the base offset of the following segment; None for the last
 
     @property
     def offset_max(self) -> int:
         return OFFSET_MAX if self.next_base_offset is None else self.next_base_offset - 1
 
     def sibling_path(self, file_type: LogFileType) -> str:
-        """Another file of the same segment."""
-        # A topic may have ".log" in its name, and so a directory.
+        """Return the path of another file of the same segment."""
+        # A topic name may contain ".log", and then the directory name does too.
         _, name = split_path(self.path)
         return with_file_name(self.path, name.replace(LogFileType.LOG.value, file_type.value))
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """A partition as it is found in a directory."""
+    """A partition as found in a directory."""
 
     topic: str
     partition: int
     directory: str
     segments: tuple[Segment, ...]
-    producer_snapshots: tuple[str, ...]  # paths of producer snapshots, oldest first
+    producer_snapshots: tuple[str, ...]  # paths, oldest first
     log_start_offset: int
     high_watermark: int | None
 
@@ -92,7 +93,7 @@ class PartitionLog:
 
 
 def find_partition_logs(options: ScanOptions) -> list[PartitionLog]:
-    """Those that are wanted, by topic and partition; ScanFailed if what is named is not there."""
+    """Return the selected partitions, sorted.  Raises ScanFailed if a named one is missing."""
     most_advanced: dict[TopicPartition, PartitionLog] = {}
     listings = [list_log_dir(path) for path in options.paths]
     check_partitions_exist(
@@ -110,7 +111,7 @@ def find_partition_logs(options: ScanOptions) -> list[PartitionLog]:
 
 
 def check_partitions_exist(options: ScanOptions, existing: Collection[TopicPartition]) -> None:
-    """ScanFailed if a topic or partition was named that is not present."""
+    """Raise ScanFailed if the options name a topic or partition that does not exist."""
     if not options.fail_on_data_loss:
         return
     topics = (options.topics or frozenset()) - {topic for topic, _ in existing}
@@ -126,10 +127,10 @@ def check_partitions_exist(options: ScanOptions, existing: Collection[TopicParti
 def _may_hold_coordinator_key(
     options: ScanOptions, partition: TopicPartition, listings: Sequence[LogDirListing]
 ) -> bool:
-    """Whether whoever is looked for can be in that partition of an internal topic."""
+    """Whether this partition of an internal topic may hold the group or transactional id."""
     if options.coordinator_key is None:
         return True
-    # Also those that are not wanted: it is by their number that the hash leads to one.
+    # Unselected partitions count too: the hash depends on the number of partitions.
     partitions = {existing for listing in listings for existing in listing.all_partitions()}
     numbers = [number for topic, number in partitions if topic == partition.topic]
     coordinator_partition = find_coordinator_partition(
@@ -162,13 +163,13 @@ def _load_logs(
 
 
 class LogDirListing(NamedTuple):
-    """Those of partitions, and the log directory that they are in."""
+    """The partition directories of one log directory."""
 
     log_dir: str
     partitions: dict[TopicPartition, str]
 
     def all_partitions(self) -> set[TopicPartition]:
-        """Those beside them in the log directory, too, as far as it can be listed."""
+        """Include unselected siblings in the log directory, if it can be listed."""
         try:
             names = file_system_for(self.log_dir).list_names(self.log_dir)
         except OSError:
@@ -177,7 +178,7 @@ class LogDirListing(NamedTuple):
 
 
 def list_log_dir(path: str) -> LogDirListing:
-    """``path`` is a log directory or a partition's; ScanFailed if it is neither."""
+    """List a log directory or a partition directory.  Raises ScanFailed if it is neither."""
     path = strip_trailing_slashes(path)
     file_system = file_system_for(path)
     if not file_system.is_directory(path):
@@ -195,7 +196,7 @@ def list_log_dir(path: str) -> LogDirListing:
 
 
 def _partition_directories(names: Iterable[str]) -> dict[TopicPartition, str]:
-    """Of logs in use, by partition."""
+    """Return the names of the directories of logs in use, by partition."""
     return {
         parsed.partition: name
         for name in names
@@ -206,7 +207,7 @@ def _partition_directories(names: Iterable[str]) -> dict[TopicPartition, str]:
 def read_offset_checkpoint(
     directory: str, checkpoint: OffsetCheckpointFile
 ) -> dict[TopicPartition, int] | None:
-    """None if there is no such file."""
+    """Return None if the file does not exist."""
     path = join_path(directory, checkpoint.name)
     content = read_file(file_system_for(directory), path)
     if content is None:
@@ -220,7 +221,7 @@ def read_offset_checkpoint(
 def load_partition_log(
     partition: TopicPartition, directory: str, log_start_offset: int, high_watermark: int | None
 ) -> PartitionLog:
-    """As it is found in its directory; the offsets are those of the log directory's checkpoints."""
+    """List the files of a partition; the offsets come from the log directory's checkpoints."""
     file_system = file_system_for(directory)
     names = [
         parsed for name in file_system.list_names(directory) if (parsed := parse_file_name(name))
@@ -257,7 +258,7 @@ def _list_segments(
 
 
 def _size_of(file_system: FileSystem, path: str) -> int | None:
-    """None if it is gone: retention was quicker."""
+    """Return None if retention has deleted the file since the directory was listed."""
     try:
         return file_system.size_of(path)
     except FileNotFoundError:
@@ -267,7 +268,7 @@ def _size_of(file_system: FileSystem, path: str) -> int | None:
 def _log_files_after_swap(
     file_system: FileSystem, directory: str, names: list[FileName]
 ) -> dict[int, FileName]:
-    """The files of batches, by base offset, as a broker would have them once it has started."""
+    """Return the log files by base offset, as a broker would have them after start-up."""
     log_files = [name for name in names if name.file_type is LogFileType.LOG]
     files = {name.offset: name for name in log_files if name.stage is FileStage.IN_USE}
     cleaned_offsets = [name.offset for name in names if name.stage is FileStage.CLEANED]
@@ -281,7 +282,7 @@ def _log_files_after_swap(
 
 
 def _end_offset(file_system: FileSystem, path: str, base_offset: int) -> int:
-    """That of the next batch, if there were one."""
+    """Return the offset that the next appended batch would get."""
     with file_system.open(path) as file:
         reader = SegmentReader(file, SegmentRange(0, file.size_bytes, base_offset))
         for _ in reader:

@@ -1,16 +1,16 @@
-"""The columns of a scan: names, Arrow types, and what has to be read for each.
+"""The columns of a scan: their names, Arrow types, and how much of a record each one needs.
 
-The first eight are those of Spark's own Kafka source, ``headers`` null where there are none.  The
-others say what a consumer is not told:
+The first eight are those of Spark's own Kafka source; ``headers`` is null if a record has none.
+The others show what a consumer does not see:
 
     producerId, producerEpoch, sequence     null where the producer is not idempotent
     leaderEpoch                             null in magic 0 and 1
     codec                                   none, gzip, snappy, lz4 or zstd
     keySize, valueSize                      in bytes, null as key and value are
     segment                                 the path of the file
-    isControl                               only with includeControl: a marker, not a record
+    isControl                               only with includeControl: true for a marker
 
-A timestamp that microseconds have no room for is null.
+A timestamp that does not fit into 64 bits of microseconds is null.
 
 Owner: none; immutable, any thread.
 """
@@ -47,7 +47,7 @@ RECORD_COLUMNS = {
     "isControl": pa.bool_(),
 }
 
-#: A row for each batch; ``marker`` is how a transaction ended there, commit or abort.
+#: One row for each batch; ``marker`` is how a transaction ended there: commit or abort.
 BATCH_COLUMNS = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -72,7 +72,7 @@ BATCH_COLUMNS = {
     "checksum": pa.int64(),
 }
 
-#: How far into a record one has to read for a column; the others stand in the batch's header.
+#: How far into a record a column requires decoding; the other columns come from the batch header.
 COLUMN_DEPTHS = {
     "timestamp": DecodeDepth.TIMESTAMP,
     "offset": DecodeDepth.OFFSET,

@@ -1,8 +1,8 @@
-"""What is damaged in a log, and what becomes of a scan that meets it.
+"""Damage in a log, and how a scan handles it.
 
-    PERMISSIVE      it is left out and reported
-    DROPMALFORMED   it is left out
-    FAILFAST        the scan fails
+    PERMISSIVE      skip the damaged range and report it
+    DROPMALFORMED   skip the damaged range
+    FAILFAST        fail the scan
 
 Owner: none; immutable, any thread.
 """
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class ParseMode(StrEnum):
-    """The names that Spark's file sources have for it."""
+    """The parse modes of Spark's file sources."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -22,19 +22,19 @@ class ParseMode(StrEnum):
 
 
 class ScanFailed(Exception):
-    """The scan cannot be done, or not go on; the message is one line for whoever asked for it."""
+    """The scan cannot start or continue.  The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A range of a file that nothing was read from."""
+    """A range of a file that could not be read."""
 
     topic: str
     partition: int
     segment: str  # the path of the file
     position: int
     end_position: int
-    first_offset: int  # the first that may be missing
+    first_offset: int  # the first offset that may be missing
     reason: str
 
     def __str__(self) -> str:

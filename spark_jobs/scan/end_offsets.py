@@ -1,8 +1,9 @@
-"""Where does each log end?
+"""The end offset of each log.
 
-At the high watermark, for whoever reads; where that is not on record, behind the last sound batch.
+It is the high watermark.  If the high watermark is unknown, it is the offset after the last valid
+batch.
 
-Owner: whoever asks.
+Owner: the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from odradek.spark_jobs.scan.options import ScanOptions
 
 
 def find_end_offsets(options: ScanOptions) -> dict[TopicPartition, int]:
-    """Of all partitions that the options choose."""
+    """Return the end offsets of all partitions that the options select."""
     return {
         TopicPartition(log.topic, log.partition): _end_offset(log)
         for log in find_partition_logs(options)

@@ -1,16 +1,18 @@
-"""Files to be read: local ones, and those of any file system that pyarrow or fsspec opens.
+"""Read access to files: local ones, and those of any file system that pyarrow or fsspec opens.
 
-A path with ``://`` in it is a URI.  pyarrow knows file, hdfs, s3 and gs; fsspec, if there is one,
-knows the rest.  What a URI has behind a question mark is for its file system, and stays at the end
-of the paths of all files below it: each of them can be opened by itself, in any process.
+A path that contains ``://`` is a URI.  pyarrow supports file, hdfs, s3 and gs; fsspec, if
+installed, supports the rest.  The query of a URI (after the question mark) configures its file
+system.  It stays at the end of the paths of all files below the URI, so that each of them can be
+opened independently, in any process.
 
-Local files are read with the system's own calls, into memory that is used again: never mapped,
-since a log that is cut while it is read would kill the process.
+Local files are read with preadv into memory that is reused.  They are never mapped: if a mapped log
+is truncated while it is read, the process is killed.
 
-A file that is being written to has the size that it had when it was opened.
+A file that is being written keeps the size that it had when it was opened.
 
-Owner: a file, whoever opened it; a file system, this module: there is one for each server and its
-settings, as making one may take connections and credentials.  Any thread may use it.
+Owner: a file belongs to the caller that opened it.  File systems belong to this module, which keeps
+one for each server and its settings, because creating one may require connections and credentials.
+Any thread may use it.
 """
 
 from __future__ import annotations
@@ -27,19 +29,19 @@ from odradek.spark_jobs.scan.damage import ScanFailed
 
 
 class File(Protocol):
-    """An open file; ``path`` is what it is called in reports."""
+    """An open file; ``path`` is its name in reports."""
 
     path: str
     size_bytes: int
-    chunk_bytes: int  # to ask for at once, if more is wanted
+    chunk_bytes: int  # the preferred size of one read
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """How many bytes were read: fewer than there is room for only at the end of the file."""
+        """Return the number of bytes read; fewer than the target's size only at end of file."""
         ...
 
 
 class FileSystem(Protocol):
-    """The part of a file system that scanning needs; a missing file is FileNotFoundError."""
+    """The file system operations of a scan.  A missing file raises FileNotFoundError."""
 
     def list_names(self, directory: str) -> list[str]: ...
 
@@ -51,12 +53,12 @@ class FileSystem(Protocol):
 
 
 def file_system_for(path: str) -> FileSystem:
-    """The one that ``path``, and everything below it, is in."""
+    """Return the file system that holds ``path`` and everything below it."""
     return ArrowFiles() if _is_uri(path) else LocalFiles()
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes | None:
-    """None if there is no such file."""
+    """Return the content of a file, or None if it does not exist."""
     try:
         with file_system.open(path) as file:
             content = bytearray(file.size_bytes)
@@ -71,20 +73,19 @@ def join_path(directory: str, name: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """The directory that it is in, which is empty for a name alone, and its name."""
+    """Return the parent directory, which is empty for a bare name, and the file name."""
     location, query = _split_query(path)
     directory, slash, name = location.rpartition("/")
     return (directory or slash) + query, name
 
 
 def with_file_name(path: str, name: str) -> str:
-    """Another file in the same directory."""
+    """Return the path of another file in the same directory."""
     directory, _ = split_path(path)
     return join_path(directory, name) if directory else name
 
 
 def strip_trailing_slashes(path: str) -> str:
-    """Without slashes at its end."""
     location, query = _split_query(path)
     return (location.rstrip("/") or "/") + query
 
@@ -94,14 +95,14 @@ def _is_uri(path: str) -> bool:
 
 
 def _split_query(path: str) -> tuple[str, str]:
-    """What names the place, and the rest with its question mark; a local name may have one, too."""
+    """Split a URI before its question mark.  A local name may contain one, so it is not split."""
     location, mark, query = path.partition("?") if _is_uri(path) else (path, "", "")
     return location, mark + query
 
 
-#: Small enough to be still in the processor's cache when its checksums are computed.
+#: Small enough to be in the processor's cache still when the checksums are computed.
 LOCAL_CHUNK_BYTES = 256 * 1024
-#: Each request to an object store takes its time, whatever it asks for.
+#: A request to an object store has a high fixed cost, whatever its size.
 REMOTE_CHUNK_BYTES = 8 * 1024 * 1024
 
 
@@ -123,7 +124,7 @@ class _LocalFile:
 
 
 class LocalFiles:
-    """Files of this machine."""
+    """The local file system."""
 
     def list_names(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
@@ -160,7 +161,7 @@ class _ArrowFile:
 
 
 class ArrowFiles:
-    """Files by URIs, of whatever file system these are in."""
+    """Files named by URIs, on the file systems of pyarrow and fsspec."""
 
     def list_names(self, directory: str) -> list[str]:
         from pyarrow.fs import FileSelector
@@ -191,7 +192,7 @@ class ArrowFiles:
 
 
 def arrow_file_system(path: str) -> tuple[Any, str]:
-    """The one of pyarrow that has the path, and what it is called in there."""
+    """Return the pyarrow file system that holds the path, and the path inside it."""
     if not _is_uri(path):
         from pyarrow.fs import LocalFileSystem
 
@@ -206,7 +207,7 @@ def arrow_file_system(path: str) -> tuple[Any, str]:
 
 
 class _FileSystemRoot(NamedTuple):
-    """A file system, and what in there is called as the URI of its server is."""
+    """A file system, and the path inside it that the URI of its server names."""
 
     file_system: Any
     root_path: str

@@ -1,9 +1,9 @@
-"""Index files of which nothing is certain: as many entries as make sense.
+"""Parse index files that may be damaged: keep the entries that are plausible.
 
-The engine's own modules (offset_index.py, time_index.py, transaction_index.py of storage) say what
-the files hold.  An open index has room ahead, which reads as zeros, and a crash leaves any length:
-entries count as long as they ascend.  None has a checksum, so whoever follows an entry compares it
-with the batch that it leads to.
+The storage modules offset_index.py, time_index.py and transaction_index.py document the formats.
+An open index is preallocated and padded with zeros, and a crash may leave a file of any length.
+The entries count up to the first that does not ascend.  Entries have no checksum, so a caller that
+follows an entry must compare it with the batch that it points to.
 
 Owner: none; any thread.
 """
@@ -23,14 +23,14 @@ _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
 
 
 class OffsetEntries(NamedTuple):
-    """The batch at each position, or one soon after it, has that offset."""
+    """The batch at each position, or one soon after it, has the offset."""
 
     offsets: Int64Array
     positions: Int64Array
 
 
 class TimeEntries(NamedTuple):
-    """Everything before each offset is as old as the timestamp, or older."""
+    """Every record below each offset has the timestamp or an earlier one."""
 
     timestamps: Int64Array
     offsets: Int64Array
@@ -46,13 +46,13 @@ def parse_offset_index(content: bytes | None, *, base_offset: int) -> OffsetEntr
 def parse_time_index(content: bytes | None, *, base_offset: int) -> TimeEntries:
     entries = _parse_entries(content, _TIME_ENTRY)
     timestamps, offsets = entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)
-    # Before a batch that has no timestamp and the room ahead there may be one entry of -1 or 0.
+    # One entry with timestamp -1 or 0 may precede a batch without timestamps or the zero padding.
     count = min(_ascending_prefix_length(timestamps), _ascending_prefix_length(offsets))
     return TimeEntries(timestamps[:count], base_offset + offsets[:count])
 
 
 def parse_transaction_index(content: bytes | None) -> list[AbortedTxn] | None:
-    """None if the file makes no sense; no file means that none was aborted."""
+    """Return None if the file is invalid.  A missing file means no aborted transactions."""
     content = content or b""
     if len(content) % transaction_index.ENTRY.size:
         return None
@@ -62,7 +62,7 @@ def parse_transaction_index(content: bytes | None) -> list[AbortedTxn] | None:
         aborted = AbortedTxn(*fields)
         if version != transaction_index.VERSION or not aborted.first_offset >= 0:
             return None
-        # A transaction has at least a record before its marker.
+        # A transaction has at least one record before its marker.
         if not (
             previous_last_offset < aborted.last_offset
             and aborted.first_offset < aborted.last_offset
@@ -81,6 +81,6 @@ def _parse_entries(
 
 
 def _ascending_prefix_length(values: Int64Array) -> int:
-    """How many, from the first on, are each larger than the one before."""
+    """Return the number of leading values that are strictly ascending."""
     descents = np.flatnonzero(values[1:] <= values[:-1])
     return int(descents[0]) + 1 if len(descents) else len(values)

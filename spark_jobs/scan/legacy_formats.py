@@ -1,6 +1,6 @@
-"""Messages of magic 0 and 1 as a record batch of Arrow, record by record.
+"""Decode messages of magic 0 and 1 into an Arrow record batch, record by record.
 
-Logs that hold them are old and few, so this is the plain way: protocol/records reads them.
+Few logs still hold them, so speed does not matter here: protocol/records decodes them.
 
 Owner: none; any thread.
 """
@@ -22,7 +22,7 @@ from odradek.spark_jobs.scan.read_spec import ReadSpec
 from odradek.spark_jobs.scan.record_decoder import DecodedRows
 from odradek.spark_jobs.scan.segment_reader import DamagedRange, LegacyBatchGroup
 
-_NO_TIMESTAMP_TYPE = -1  # what Kafka says of magic 0
+_NO_TIMESTAMP_TYPE = -1  # Kafka: TimestampType.NO_TIMESTAMP_TYPE, for magic 0
 
 LegacyRow = tuple[LegacyBatch, Record]
 
@@ -53,7 +53,7 @@ def _build_column(name: str, rows: list[LegacyRow], spec: ReadSpec) -> Any:
     if name in _CELL_READERS:
         cells = [_CELL_READERS[name](message, record) for message, record in rows]
     else:
-        # What these formats have not is null, and no message is part of a transaction.
+        # Fields that these formats lack are null, and no message is part of a transaction.
         constants = {
             "topic": spec.topic,
             "partition": spec.partition,

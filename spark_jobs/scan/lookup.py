@@ -1,10 +1,10 @@
-"""Where in a segment does an offset, or a time, begin?
+"""Find the position in a segment at which an offset or a timestamp begins.
 
-The indexes lead to a place, and the batch there is compared with what they say: its checksum, its
-offset, its largest timestamp.  Where it does not agree, or there is no index, the segment is walked
-from its beginning, which takes longer and leads to the same answer.
+The indexes give a candidate position.  The batch there is compared with the index entry: its
+checksum, its offset and its maximum timestamp.  If they disagree, or if there is no index, the
+segment is read from its start, which takes longer and gives the same result.
 
-Owner: whoever plans.
+Owner: the process that plans the scan.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ LOOKUP_BYTES = 64 * 1024
 
 
 class BatchPosition(NamedTuple):
-    """A batch begins at the position, and none from there on begins before the offset."""
+    """A batch starts at the position; it and all later batches start at the offset or after it."""
 
     position: int
     offset: int
 
 
 class SegmentLookup:
-    """Finds places in one segment, whose files are read once."""
+    """Finds positions in one segment.  It reads each index file once."""
 
     def __init__(self, file_system: FileSystem, segment: Segment, file: File) -> None:
         self._file_system = file_system
@@ -50,8 +50,8 @@ class SegmentLookup:
         self._file = file
         self._offset_entries: OffsetEntries | None = None
         self.start = BatchPosition(0, segment.base_offset)
-        # What the last one has got since it was listed is left to the next who looks: it may be of
-        # transactions that were not there when these were looked for.
+        # Batches appended to the active segment since it was listed are left to the next plan: they
+        # may belong to transactions that did not exist when the transactions were loaded.
         is_growing = segment.next_base_offset is None
         self.end = BatchPosition(segment.size_bytes if is_growing else file.size_bytes, OFFSET_MAX)
 
@@ -67,7 +67,7 @@ class SegmentLookup:
         return self._offset_entries
 
     def find_at_or_before(self, offset: int) -> BatchPosition:
-        """A place from which on every record from ``offset`` on lies."""
+        """Return a position; every record at ``offset`` or above lies at or after it."""
         offsets, positions = self.offset_entries
         slot = int(np.searchsorted(offsets, offset, side="right")) - 1
         candidate = (
@@ -76,9 +76,9 @@ class SegmentLookup:
         return candidate if candidate is not None and candidate.offset <= offset else self.start
 
     def find_after(self, offset: int) -> BatchPosition | None:
-        """A place behind every record before ``offset``; None if the index knows none."""
+        """Return a position after every record below ``offset``, or None if the index has none."""
         offsets, positions = self.offset_entries
-        # The entry before it may lead to several batches, of which the last has its offset.
+        # The previous entry may point to several batches, the last of which has its offset.
         slot = int(np.searchsorted(offsets, offset, side="left")) + 1
         if slot >= len(offsets):
             return None
@@ -86,13 +86,13 @@ class SegmentLookup:
         return candidate if candidate is not None and candidate.offset >= offset else None
 
     def verify_batch_at(self, position: int, offset: int) -> BatchPosition | None:
-        """None unless there is a sound batch that begins at ``offset`` or before."""
+        """Return None unless a valid batch at ``position`` starts at ``offset`` or before."""
         search = SearchRange(position, self._file.size_bytes, self._segment.base_offset, offset)
         batch = valid_batch_at(self._file, search)
         return None if batch is None else BatchPosition(position, batch.base_offset)
 
     def find_offset_by_timestamp(self, timestamp: int, *, starting_offset: int) -> int | None:
-        """The first offset, from that one on, of a record with the timestamp or a later one."""
+        """Return the first offset >= ``starting_offset`` with ``timestamp`` or a later one."""
         content = read_file(self._file_system, self._segment.sibling_path(LogFileType.TIME_INDEX))
         timestamps, offsets = parse_time_index(content, base_offset=self._segment.base_offset)
         slot = int(np.searchsorted(timestamps, timestamp, side="left")) - 1
@@ -118,12 +118,12 @@ class SegmentLookup:
                     for record in batch:
                         if record.timestamp >= timestamp and record.offset >= starting_offset:
                             return record.offset
-                except CorruptMessage:  # whoever reads it will be told
+                except CorruptMessage:  # the reader of the split reports it
                     continue
         return None
 
     def _read_batches(self, start: BatchPosition) -> Iterator[AnyBatch]:
-        """Sound batches from there on, one by one."""
+        """Yield the valid batches from ``start`` on, one by one."""
         segment = self._segment
         segment_range = SegmentRange(
             start.position, self._file.size_bytes, start.offset, offset_max=segment.offset_max
@@ -147,7 +147,7 @@ class _TimestampOffset:
 
 
 def find_offset_by_timestamp(log: PartitionLog, timestamp: int) -> int | None:
-    """The offset of the log's first record that has the timestamp or a later one, if any has."""
+    """Return the offset of the first record with the timestamp or a later one, if any."""
     for segment in log.segments:
         with log.file_system.open(segment.path) as file:
             lookup = SegmentLookup(log.file_system, segment, file)
@@ -160,14 +160,14 @@ def find_offset_by_timestamp(log: PartitionLog, timestamp: int) -> int | None:
 
 
 def find_log_end_offset(log: PartitionLog) -> int:
-    """Behind the last sound batch, whatever the high watermark says."""
+    """Return the offset after the last valid batch, regardless of the high watermark."""
     if not log.segments:
         return log.log_start_offset
     last = log.segments[-1]
     with log.file_system.open(last.path) as file:
         lookup = SegmentLookup(log.file_system, last, file)
         start = lookup.find_at_or_before(OFFSET_MAX)
-        if start.position > lookup.end.position:  # the index was written to meanwhile
+        if start.position > lookup.end.position:  # the index has been written to since
             start = lookup.start
         segment_range = SegmentRange(start.position, lookup.end.position, start.offset)
         reader = SegmentReader(file, segment_range, group_bytes=LOOKUP_BYTES)

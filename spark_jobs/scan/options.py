@@ -1,24 +1,27 @@
-"""What is wanted of a scan, in the words of Spark's own Kafka source where it has them.
+"""The options of a scan, named as in Spark's own Kafka source where it has them.
 
-    path                 log directories or partitions' directories, separated by commas
+    path                 log directories or partition directories, separated by commas
     topics, topicsPattern, assign       ``a,b``; a regular expression; ``{"a": [0, 1]}``
     startingOffsets      earliest, or ``{"a": {"0": 23, "1": -2}}``; -2 is the earliest
-    endingOffsets        latest, or likewise; -1 is the latest; not included
-    startingTimestamp    in milliseconds: from the first record on that is as young as that
-    endingTimestamp      likewise, up to the first record that is
+    endingOffsets        latest, or likewise; -1 is the latest; exclusive
+    startingTimestamp    in milliseconds: start at the first record with this timestamp or a later
+                         one
+    endingTimestamp      likewise: end before the first such record
     isolationLevel       read_committed, or read_uncommitted
-    columns              a list; without it those of Spark's Kafka source
+    columns              a list; the default is the columns of Spark's Kafka source
     includeHeaders       adds the column ``headers``
-    includeControl       adds markers of transactions, and the column ``isControl``
+    includeControl       adds transaction markers, and the column ``isControl``
     view                 records, or batches
-    content              raw; offsets or transactions: what the records of an internal topic mean
-    group, transactionalId       with content: only the records of this one
-    partitionCount       how many partitions the internal topic has: contents/home_partition.py
+    content              raw; offsets or transactions: decode the records of an internal topic
+    group, transactionalId       with content: only the records of this group or id
+    partitionCount       the number of partitions of the internal topic:
+                         internal_topics/coordinator_partition.py
     mode                 PERMISSIVE, DROPMALFORMED or FAILFAST: damage.py
     maxSplitBytes        128 MB
-    failOnDataLoss       true: a segment that is gone when it is to be read is an error, and so is a
-                         topic or partition that is named and not there
-    ignoreHighWatermark  false: no record beyond the checkpoint in its log directory is read
+    failOnDataLoss       true: a segment that was deleted before it is read is an error, and so is
+                         a named topic or partition that does not exist
+    ignoreHighWatermark  false: records above the high watermark in the log directory's checkpoint
+                         are not read
 
 Owner: none; immutable, any thread.
 """
@@ -54,16 +57,15 @@ class ScanOptions:
     topics: frozenset[str] | None = None
     topics_pattern: str | None = None
     assign: frozenset[tuple[str, int]] | None = None
-    starting_offsets: PartitionOffsets = field(
-        default_factory=dict
-    )  # the earliest where nothing is said
-    ending_offsets: PartitionOffsets = field(default_factory=dict)  # the latest
+    # A partition without an entry starts at the earliest and ends at the latest offset.
+    starting_offsets: PartitionOffsets = field(default_factory=dict)
+    ending_offsets: PartitionOffsets = field(default_factory=dict)
     starting_timestamp: int | None = None
     ending_timestamp: int | None = None
     is_read_committed: bool = True
     view: View = View.RECORDS
     content: Content = Content.RAW
-    coordinator_key: str | None = None  # the group or transactional id that is looked for
+    coordinator_key: str | None = None  # the selected group or transactional id
     partition_count: int | None = None
     columns: tuple[str, ...] = SPARK_COLUMNS
     include_control: bool = False
@@ -83,7 +85,7 @@ class ScanOptions:
 
 
 def parse_options(raw_options: Mapping[str, str]) -> ScanOptions:
-    """ScanFailed if something makes no sense.  Names may have any case, as Spark passes them."""
+    """Parse the options; names may have any case, as Spark passes them.  Raises ScanFailed."""
     by_lower_name = {name.lower(): (name, value) for name, value in raw_options.items()}
     unknown = [
         name
@@ -171,7 +173,7 @@ def _check_content_options(options: Mapping[str, str], content: Content, view: V
         if internal_topic.id_option in options and content is not topic_content:
             raise ScanFailed(f"{internal_topic.id_option}: requires content={topic_content}")
     if content is Content.RAW and "partitionCount" in options:
-        raise ScanFailed("partitionCount: only with content")
+        raise ScanFailed("partitionCount: requires content=offsets or content=transactions")
     if content is not Content.RAW and view is View.BATCHES:
         raise ScanFailed(f"view={view}: cannot be combined with content")
     if content is not Content.RAW and _parse_bool(options, "includeHeaders"):
@@ -194,7 +196,7 @@ def _parse_columns(
 
 
 def column_types(view: View, content: Content) -> dict[str, Any]:
-    """Arrow's, of all columns that there are."""
+    """Return the Arrow types of all available columns."""
     from odradek.spark_jobs.internal_topics.columns import CONTENT_COLUMNS
     from odradek.spark_jobs.scan.columns import BATCH_COLUMNS, RECORD_COLUMNS
 

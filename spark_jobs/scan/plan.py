@@ -1,11 +1,11 @@
-"""Splits: pieces of segments that can be read by themselves, by whoever has the files.
+"""Splits: parts of segments that any process with access to the files can read independently.
 
-What is not wanted is left out before anything is read: topics by name, segments and their parts by
-offset (offset index) and by time (time index).  A large segment is cut at batches, by the offset
-index; each cut is compared with the batch there, and where the index is of no use, the lengths of
-the batches lead from one to the next.
+The plan excludes what the options do not select before anything is read: topics by name, segments
+and parts of segments by offset (offset index) and by timestamp (time index).  A large segment is
+split between batches, by the offset index.  Each split position is verified against the batch
+there.  Where the index is unusable, the lengths of the batches lead from one to the next.
 
-Owner: whoever plans; splits are immutable and can be pickled.
+Owner: the process that plans; splits are immutable and can be pickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odradek.spark_jobs.scan.segment_reader import OFFSET_MAX, SegmentRange, che
 from odradek.spark_jobs.scan.transactions import PartitionTransactions, load_transactions
 from odradek.storage.transaction_index import AbortedTxn
 
-#: Retention and compaction change one file after the other, but not for ever.
+#: Retention and compaction change one file after the other, but they finish.
 ATTEMPTS_MAX = 5
 
 Result = TypeVar("Result")
@@ -34,12 +34,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Read what lies in this stretch of a segment, from one offset to before the other."""
+    """A range of a segment; the offsets from ``start_offset`` to below ``end_offset`` are read."""
 
     topic: str
     partition: int
     path: str
-    segment_bytes: int  # when it was planned
+    segment_bytes: int  # the size of the file when the split was planned
     segment_range: SegmentRange
     start_offset: int
     end_offset: int
@@ -50,18 +50,19 @@ class Split:
         return self.segment_range.end_position - self.segment_range.start_position
 
     def matches(self, file: File) -> bool:
-        """Whether the file is the one planned on; compaction may have replaced it.
+        """Whether this is the file that was planned; compaction may have replaced it.
 
-        That takes bytes away, so that the size tells.  But what was the last segment may have
-        grown before, and still be larger: as long as a split begins with the batch that was there,
-        nothing is gone in front of it, and what is left of it has not moved backwards.
+        Compaction shrinks a file, so the size usually shows it.  But the active segment may have
+        grown before compaction, and may still be larger afterwards.  If the split still starts
+        with the same batch, nothing before it was removed, and the records that are left of the
+        split have not moved to lower positions.
         """
         is_last = self.segment_range.offset_max == OFFSET_MAX
         is_grown = is_last and file.size_bytes > self.segment_bytes
         if file.size_bytes != self.segment_bytes and not is_grown:
             return False
         start, first_offset = self.segment_range.start_position, self.segment_range.first_offset
-        # One that tells of damage and has no rows begins with no sound batch.
+        # A split without rows, which only reports damage, does not start with a valid batch.
         if start == 0 or self.start_offset >= self.end_offset:
             return True
         search = SearchRange(start, file.size_bytes, first_offset, first_offset)
@@ -69,13 +70,13 @@ class Split:
 
 
 def plan(options: ScanOptions) -> list[Split]:
-    """All splits, in the order of topic, partition and offset."""
+    """Return all splits, ordered by topic, partition and offset."""
     check_crc32c_available()
     return retry_on_missing_file(lambda: _plan_once(options))
 
 
 def retry_on_missing_file(action: Callable[[], Result]) -> Result:
-    """What is found, unless files go while they are looked at: then it is looked at again."""
+    """Run ``action``; if a file disappears meanwhile, run it again, ATTEMPTS_MAX times at most."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:
             return action()
@@ -99,13 +100,13 @@ def _plan_once(options: ScanOptions) -> list[Split]:
 
 
 def needs_transaction_state(options: ScanOptions) -> bool:
-    # A row for each batch says what is there, whoever may see it.
+    # The batches view shows all batches, at either isolation level.
     return options.is_read_committed and options.view is View.RECORDS
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets from the one to before the other."""
+    """The offsets from ``start`` to below ``end``."""
 
     start: int
     end: int
@@ -117,7 +118,7 @@ def plan_splits(
     transactions: PartitionTransactions,
     options: ScanOptions,
 ) -> Iterator[Split]:
-    """Of one partition; ``known`` is of what was aborted in there."""
+    """Split one partition; ``transactions`` holds its aborted transactions."""
     for segment in log.segments:
         if segment.base_offset >= offset_range.end or segment.offset_max < offset_range.start:
             continue
@@ -150,8 +151,11 @@ def plan_splits(
 def plan_damage_beyond_lso(
     log: PartitionLog, offset_range: OffsetRange, transactions: PartitionTransactions
 ) -> Iterator[Split]:
-    """Nothing is read from an open transaction on.  But damage there may hide that it has ended,
-    and be why nothing is read: these splits have no rows, and tell of it."""
+    """Yield splits without rows that report damage above the last stable offset.
+
+    Nothing is read from the first open transaction on.  Damage there may hide the end of that
+    transaction, and so be the reason that nothing is read.
+    """
     if offset_range.end not in transactions.open_transactions.values():
         return
     for segment, damaged_range in transactions.damage:
@@ -176,7 +180,7 @@ def plan_damage_beyond_lso(
 
 
 def resolve_offset_range(log: PartitionLog, options: ScanOptions, latest: int) -> OffsetRange:
-    """What the options say of a partition that can be read up to ``latest``."""
+    """Resolve the options for a partition that is readable up to ``latest``."""
     start = _resolve_offset(log, options.starting_offsets, default=EARLIEST, latest=latest)
     end = _resolve_offset(log, options.ending_offsets, default=LATEST, latest=latest)
     if options.starting_timestamp is not None:
@@ -200,7 +204,7 @@ def _resolve_offset(
 def _split_positions(
     lookup: SegmentLookup, file: File, offset_range: OffsetRange, options: ScanOptions
 ) -> list[BatchPosition]:
-    """Where splits begin, and where the last one ends."""
+    """Return the start of each split, and the end of the last one."""
     first = lookup.find_at_or_before(offset_range.start)
     last = lookup.find_after(offset_range.end) or lookup.end
     positions = [first]
@@ -215,7 +219,7 @@ def _split_positions(
 def _find_split_position(
     lookup: SegmentLookup, file: File, previous: BatchPosition, target_position: int
 ) -> BatchPosition | None:
-    """The first batch at or behind the position ``target``; None if it cannot be found."""
+    """Return the first batch at or after ``target_position``, or None if it cannot be found."""
     offsets, positions = lookup.offset_entries
     slot = int(np.searchsorted(positions, target_position))
     if slot < len(positions):
@@ -231,7 +235,7 @@ def _find_split_position(
 def _overlapping_aborted(
     transactions: PartitionTransactions, segment: Segment, first_offset: int
 ) -> tuple[AbortedTxn, ...]:
-    """The aborted transactions that reach into what lies from an offset to the segment's end."""
+    """Return the aborted transactions that overlap ``first_offset`` to the segment's end."""
     return tuple(
         sorted(
             aborted

@@ -1,4 +1,4 @@
-"""What is wanted of the batches of one segment.
+"""The columns and offsets to read from the batches of one segment.
 
 Owner: none; immutable, any thread.
 """
@@ -13,7 +13,7 @@ from odradek.storage.transaction_index import AbortedTxn
 
 
 class AbortedTransactions:
-    """The aborted transactions that a reader at read_committed does not see."""
+    """The aborted transactions, which a reader at read_committed does not see."""
 
     def __init__(self, transactions: Iterable[AbortedTxn]) -> None:
         self._ranges_by_producer: dict[int, tuple[list[int], list[int]]] = {}

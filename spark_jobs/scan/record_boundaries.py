@@ -1,12 +1,12 @@
-"""Where do the records of many batches begin?
+"""Find the start and end of the records of many batches.
 
-Each record says how long it is, so that one leads to the next and a batch cannot be cut anywhere
-but at its beginning.  Many batches can be walked at once, though: in one step from the n-th record
-of each to the next.  A step takes some 5 us, however many batches take part; where they are too
-few for that, the rest of them is walked in plain Python, about 100 ns a record.
+Each record starts with its length.  One record leads to the next, so a batch can only be walked
+from its start.  Many batches can be walked at once, though: one step moves from the n-th record of
+each batch to the next.  A step takes about 5 us for any number of batches.  When too few batches
+are left, the rest of them are walked in plain Python, at about 100 ns a record.
 
-A length is never negative, so that no record begins before the one in front of it ends: if the last
-of a batch ends where the batch does, all of them lie within it.
+A length is never negative, so no record starts before the end of the previous one.  If the last
+record of a batch ends where the batch ends, all of its records lie within the batch.
 
 Owner: none; any thread.
 """
@@ -19,28 +19,28 @@ import numpy as np
 
 from odradek.spark_jobs.scan.varints import OUT_OF_BOUNDS, BoolArray, Int64Array, VarintReader
 
-#: With fewer batches than this a step costs more than walking one by one.
+#: With fewer batches than this, a step costs more than walking them one by one.
 LANES_MIN = 60
 
 
 class BatchPayloads(NamedTuple):
-    """Where in a buffer the records of each batch lie, and how many they are said to be."""
+    """The range of each batch's records in a buffer, and the record count in its header."""
 
     starts: Int64Array
     ends: Int64Array
-    counts: Int64Array  # not negative, nor more than there are bytes
+    counts: Int64Array  # not negative, and not more than the number of bytes
 
 
 class RecordBoundaries(NamedTuple):
-    """The records of all batches, one after the other, each from after its length to its end."""
+    """The records of all batches in order, each from the end of its length field to its end."""
 
     starts: Int64Array
     ends: Int64Array
-    counts: Int64Array  # of records, of each batch
-    is_valid: BoolArray  # of each batch: its records follow one another and fill it
+    counts: Int64Array  # the number of records of each batch
+    is_valid: BoolArray  # for each batch: its records are contiguous and fill it
 
     def for_batches(self, batches: slice) -> RecordBoundaries:
-        """Those of some batches that follow one another."""
+        """Return the boundaries for a slice of the batches."""
         first = int(self.counts[: batches.start].sum())
         records = slice(first, first + int(self.counts[batches].sum()))
         return RecordBoundaries(
@@ -49,12 +49,12 @@ class RecordBoundaries(NamedTuple):
 
 
 def find_record_boundaries(varints: VarintReader, payloads: BatchPayloads) -> RecordBoundaries:
-    """Whatever the bytes are: what they contradict is told of each batch."""
+    """Find the boundaries in any bytes; ``is_valid`` marks the batches that are consistent."""
     positions, last_ends = _locate_records(varints, payloads)
     _, starts = varints.read(positions)
     has_any = payloads.counts > 0
     ends = np.empty_like(positions)
-    ends[:-1] = positions[1:]  # where one ends the next begins
+    ends[:-1] = positions[1:]  # a record ends where the next begins
     ends[np.cumsum(payloads.counts)[has_any] - 1] = last_ends[has_any]
     return RecordBoundaries(starts, ends, payloads.counts, last_ends == payloads.ends)
 
@@ -62,10 +62,10 @@ def find_record_boundaries(varints: VarintReader, payloads: BatchPayloads) -> Re
 def _locate_records(
     varints: VarintReader, payloads: BatchPayloads
 ) -> tuple[Int64Array, Int64Array]:
-    """Where each record begins, with its length, and where each batch's last one ends."""
+    """Return the start of each record's length field, and the end of each batch's last record."""
     counts = payloads.counts
     starts = np.empty(int(counts.sum()), dtype=np.int64)
-    # The batches with most records first: those that take part in a step are always the first ones.
+    # Sorted by record count, descending: the batches that take part in a step come first.
     order = np.argsort(-counts, kind="stable")
     positions, descending_counts = payloads.starts[order], counts[order]
     slots = (np.cumsum(counts) - counts)[order]
@@ -89,8 +89,8 @@ def _locate_records(
     return starts, last_ends
 
 
-# How far a length of one or two bytes leads, itself included, by these bytes as one number; 0 if
-# more follow.  A negative one leads nowhere.
+# The distance that a length field of one or two bytes skips, itself included, indexed by these two
+# bytes as one number; 0 if the length has more bytes.  A negative length leads out of bounds.
 _BYTE_PAIRS = np.arange(1 << 16)
 _HAS_CONTINUATION = _BYTE_PAIRS >> 7 & 1
 _UNSIGNED = _BYTE_PAIRS & 0x7F | (_BYTE_PAIRS >> 1 & 0x3F80) * _HAS_CONTINUATION
@@ -99,10 +99,10 @@ _STRIDES[(_HAS_CONTINUATION & _BYTE_PAIRS >> 15) == 1] = 0
 
 
 def _record_strides(varints: VarintReader, positions: Int64Array) -> Int64Array:
-    """How far it is from each record to the next."""
+    """Return the distance from each record to the next."""
     try:
         pairs = varints.byte_pairs[positions]
-    except IndexError:  # of unsound batches the positions may be anywhere
+    except IndexError:  # positions of invalid batches may be out of bounds
         pairs = varints.byte_pairs[np.minimum(positions, len(varints.byte_pairs) - 1)]
     strides = _STRIDES.take(pairs, mode="clip")
     if np.count_nonzero(strides) < len(strides):
@@ -112,14 +112,14 @@ def _record_strides(varints: VarintReader, positions: Int64Array) -> Int64Array:
     return strides
 
 
-# The same for plain Python, by one byte and the other.
+# The same tables for plain Python, one for each byte.
 _ONE_BYTE_STRIDES = [OUT_OF_BOUNDS if byte & 1 else (byte >> 1) + 1 for byte in range(128)]
 _FIRST_BYTE_STRIDES = [OUT_OF_BOUNDS if byte & 1 else (byte & 127) >> 1 for byte in range(256)]
 _SECOND_BYTE_STRIDES = [(byte << 6) + 2 for byte in range(128)]
 
 
 def _locate_batch_records(varints: VarintReader, position: int, count: int) -> list[int]:
-    """Where the records begin that follow one another from ``position``, and the last one ends."""
+    """Return the starts of ``count`` contiguous records from ``position``, and the last end."""
     source = varints.buffer.data
     one, first, second = _ONE_BYTE_STRIDES, _FIRST_BYTE_STRIDES, _SECOND_BYTE_STRIDES
     positions = [position]

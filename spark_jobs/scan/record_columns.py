@@ -1,4 +1,4 @@
-"""The arrays of a column: from the headers of batches, or from the fields of records.
+"""Build the array of a column, from the headers of batches or from the fields of records.
 
 Owner: none; any thread.
 """
@@ -41,7 +41,7 @@ _CODEC_MASK = 7
 
 
 def build_batch_column(name: str, group: BatchGroup, spec: ReadSpec) -> Any:
-    """A column that says the same of all records of a batch."""
+    """Build a column that has the same value for all records of a batch."""
     counts = group.field("count")
     if name == "topic":
         return constant_array(spec.topic, int(counts.sum()))
@@ -67,7 +67,7 @@ def build_record_column(
     buffer: ByteArray,
     headers: RecordHeaders | None,
 ) -> Any:
-    """A column that says something else of each record."""
+    """Build a column that may differ for each record."""
     match name:
         case "key":
             return _binary_column(buffer, _require(fields.keys))

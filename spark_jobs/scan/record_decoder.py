@@ -1,8 +1,8 @@
-"""From a group of batches to a record batch of Arrow, with as many rows as there are records.
+"""Decode a group of batches into Arrow record batches, with one row for each record.
 
-Only what the columns need is read: if the headers of batches have it all, nothing is unpacked; if
-nobody wants values, they are not looked at.  A batch that cannot be read, though its checksum is
-right, becomes a flaw, and the others are read without it.
+Only what the columns need is read.  If the batch headers are enough, nothing is decompressed.  If
+no column needs values, they are not parsed.  A batch that cannot be decoded although its checksum
+is valid becomes a damaged range, and the others are decoded without it.
 
 Owner: none; any thread.
 """
@@ -39,7 +39,7 @@ DecodedRows = Iterator[pa.RecordBatch | DamagedRange]
 
 
 def decode_batches(group: BatchGroup, spec: ReadSpec) -> DecodedRows:
-    """The records of all these batches, as far as their offsets are wanted."""
+    """Decode the records of these batches whose offsets are in the range of ``spec``."""
     group, damaged_ranges = drop_unreadable(group)
     yield from damaged_ranges
     if not len(group):
@@ -57,12 +57,12 @@ def decode_batches(group: BatchGroup, spec: ReadSpec) -> DecodedRows:
 
 
 def drop_unreadable(group: BatchGroup) -> tuple[BatchGroup, list[DamagedRange]]:
-    """Without batches whose headers make no sense, whatever their checksums say."""
+    """Drop the batches with valid checksums but invalid headers."""
     is_readable = (group.field("count") >= 0) & (
         group.headers["attributes"] & _CODEC_MASK <= max(Codec)
     )
     damaged_ranges = [
-        damaged_batch(group, index, "an unknown codec, or a negative number of records")
+        damaged_batch(group, index, "unknown compression codec or negative record count")
         for index in _true_indexes(~is_readable)
     ]
     return (group.select(is_readable), damaged_ranges) if damaged_ranges else (group, [])
@@ -76,14 +76,14 @@ def _required_depth(group: BatchGroup, spec: ReadSpec) -> DecodeDepth | None:
 
 
 def _is_partially_selected(group: BatchGroup, spec: ReadSpec) -> bool:
-    """Whether not all records of these batches are wanted."""
+    """Whether some records of these batches are outside the offset range."""
     begins_before = (group.field("base_offset") < spec.start_offset).any()
     return bool(begins_before or (group.last_offsets >= spec.end_offset).any())
 
 
 @dataclass(frozen=True, slots=True)
 class _DecompressedBatches:
-    """Batches, and where in a buffer their records are."""
+    """Batches, and the positions of their records in a buffer."""
 
     group: BatchGroup
     buffer: ByteArray
@@ -97,7 +97,7 @@ class _DecompressedBatches:
 
 
 def _decompress(group: BatchGroup) -> Iterator[_DecompressedBatches | DamagedRange]:
-    """As they lie in the file, or some 8 MB of decompressed batches at a time."""
+    """Yield the group as it is if uncompressed, else about 8 MB of decompressed batches a time."""
     starts, ends = group.starts + HEADER_BYTES, group.starts + group.sizes
     if not group.has_flag(_CODEC_MASK).any():
         yield _DecompressedBatches(group, group.buffer, starts, ends)
@@ -163,14 +163,14 @@ def _skip_invalid(
 ) -> DecodedRows:
     for index in _true_indexes(~is_valid):
         yield damaged_batch(
-            decompressed.group, index, "the records contradict themselves or the header"
+            decompressed.group, index, "the records are inconsistent with each other or the header"
         )
     if is_valid.any():
         yield from _decode_records(decompressed.select(is_valid), spec, depth)
 
 
 def _slices_by_record_count(counts: Int64Array) -> Iterator[slice]:
-    """Batches that together have so many records that the arrays fit into a processor's cache."""
+    """Slice the batches by record count, so that the arrays fit into the processor's cache."""
     ends = np.cumsum(counts)
     steps = np.arange(RECORDS_PER_SLICE, int(ends[-1]), RECORDS_PER_SLICE)
     bounds = sorted({0, len(counts), *np.searchsorted(ends, steps).tolist()})
@@ -207,7 +207,7 @@ def _build_rows(
 
 
 def _timestamps_fit(group: BatchGroup, fields: RecordFields) -> BoolArray:
-    """Of each batch: whether no delta leads out of an int64."""
+    """For each batch, whether all record timestamps fit into an int64."""
     fits = np.ones(len(group), dtype=np.bool_)
     batch_bases, deltas = group.field("base_timestamp"), fields.timestamp_deltas
     if _may_overflow(batch_bases) or _may_overflow(deltas):
@@ -219,7 +219,7 @@ def _timestamps_fit(group: BatchGroup, fields: RecordFields) -> BoolArray:
 
 
 def _may_overflow(timestamps: IntArray) -> bool:
-    """Whether another that is not far, added to one of these, might lead out of an int64."""
+    """Whether adding one of these to another moderate timestamp might overflow an int64."""
     return (
         int(timestamps.max(initial=0)) >= _SAFE_TIMESTAMP_MAX
         or int(timestamps.min(initial=0)) < -_SAFE_TIMESTAMP_MAX
@@ -227,7 +227,7 @@ def _may_overflow(timestamps: IntArray) -> bool:
 
 
 def damaged_batch(group: BatchGroup, index: int, reason: str) -> DamagedRange:
-    """One batch of the group cannot be read."""
+    """Build the damaged range for a batch that cannot be decoded."""
     position = group.position + int(group.starts[index])
     end = position + int(group.sizes[index])
     return DamagedRange(position, end, int(group.headers["base_offset"][index]), reason)

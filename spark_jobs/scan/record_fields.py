@@ -1,13 +1,13 @@
-"""The fields of records of magic 2, for all records of some batches at once.
+"""The fields of records of magic 2, for all records of several batches at once.
 
-Fields stand one behind the other and each tells where the next begins, so that they are read in
-order, as far as the last one that is wanted:
+Each field follows the previous one and determines where the next begins.  They are read in order,
+up to the last one that a column needs:
 
     timestamp delta, offset delta, key length, key, value length, value, number of headers, headers
 
-What is read is checked: what was read last ends within the record, and so does all before it, since
-nothing is shorter than empty; offsets ascend within the batch; and where all of it is read, it
-fills the record.  What nobody wants is not looked at.
+The fields that are read are checked.  The last of them must end within the record; then all
+earlier ones do too, because no field has a negative size.  Offsets must ascend within the batch.
+If all fields are read, they must fill the record.  Fields that no column needs are not checked.
 
 Owner: none; any thread.
 """
@@ -31,7 +31,7 @@ from odradek.spark_jobs.scan.varints import (
 
 
 class DecodeDepth(IntEnum):
-    """How far into a record reading goes."""
+    """The last field of a record that must be read."""
 
     TIMESTAMP = 1
     OFFSET = 2
@@ -42,7 +42,7 @@ class DecodeDepth(IntEnum):
 
 @dataclass(slots=True)
 class ByteRanges:
-    """Where the keys, or the values, of all records lie; null has the size -1 and no bytes."""
+    """The positions of the keys or values of all records; a null has the size -1 and no bytes."""
 
     sizes: IntArray
     starts: Int64Array
@@ -51,9 +51,9 @@ class ByteRanges:
 
 @dataclass(slots=True)
 class RecordFields:
-    """An element for each record; what was not wanted is None."""
+    """One element for each record, except ``counts``.  A field that was not read is None."""
 
-    counts: Int64Array  # but this one: of each batch, how many records it has
+    counts: Int64Array  # for each batch, its number of records
     ends: Int64Array
     timestamp_deltas: IntArray
     offset_deltas: IntArray | None = None
@@ -63,12 +63,12 @@ class RecordFields:
     header_starts: Int64Array | None = None
 
     def repeat_per_record(self, batch_values: Any) -> Any:
-        """To each record what its batch has."""
+        """Repeat each batch's value for each of its records."""
         return np.repeat(batch_values, self.counts)
 
     @property
     def batch_indexes(self) -> Int64Array:
-        """The number of its batch."""
+        """For each record, the index of its batch."""
         indexes: Int64Array = self.repeat_per_record(np.arange(len(self.counts)))
         return indexes
 
@@ -77,7 +77,7 @@ class RecordFields:
 
 
 class RecordFieldReader:
-    """Reads fields of records, and remembers which batches contradict themselves."""
+    """Reads the fields of records, and marks the batches that are inconsistent."""
 
     def __init__(
         self, varints: VarintReader, boundaries: RecordBoundaries, last_offset_deltas: Int64Array
@@ -120,7 +120,7 @@ class RecordFieldReader:
         )
 
     def _check_offset_deltas(self, deltas: IntArray) -> None:
-        """They ascend from 0 to the last that the batch names, perhaps with gaps."""
+        """Check that they ascend from 0 to the batch's last offset delta; gaps are allowed."""
         has_records = self._boundaries.counts > 0
         batch_ends = np.cumsum(self._boundaries.counts)[has_records]
         is_wrong = deltas < 0

@@ -1,7 +1,7 @@
 """The headers of records, for all records of a group at once.
 
-As with records in batches (boundaries.py) the n-th header of every record is read in one step; of
-the few records that have many, they are read one by one.
+As with the records of batches (record_boundaries.py), one step reads the n-th header of every
+record.  When only a few records have more headers, their headers are read one by one.
 
 Owner: none; any thread.
 """
@@ -27,25 +27,26 @@ LANES_MIN = 32
 
 
 class RecordHeaders(NamedTuple):
-    """The headers of all records, one after the other."""
+    """The headers of all records, in order."""
 
     keys: ByteRanges
     values: ByteRanges
-    is_valid: BoolArray  # of each record: its headers fill it
+    is_valid: BoolArray  # for each record: its headers fill it
 
 
-_HEADER_BYTES_MIN = 2  # of a header
+_HEADER_BYTES_MIN = 2  # the size of an empty header
 
 
 def read_record_headers(varints: VarintReader, fields: RecordFields) -> RecordHeaders:
     assert fields.header_counts is not None
     assert fields.header_starts is not None
-    # More than there is room for would ask for more memory than the file has bytes.
+    # A larger count than fits into the record would allocate more memory than the file has bytes.
     counts_max = np.maximum(fields.ends - fields.header_starts, 0) // _HEADER_BYTES_MIN
     is_valid = (fields.header_counts >= 0) & (fields.header_counts <= counts_max)
     counts = np.where(is_valid, fields.header_counts, 0).astype(np.int64)
     columns = np.zeros((4, int(counts.sum())), dtype=np.int64)
-    # The records with most headers first, as in boundaries.py; those without any are left out.
+    # Sorted by header count, descending, as in record_boundaries.py; records without headers are
+    # left out.
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     descending_counts, first_slots = counts[order], (np.cumsum(counts) - counts)[order]
     positions, ends = fields.header_starts[order], fields.ends[order]
@@ -83,7 +84,7 @@ def _byte_ranges(sizes: Int64Array, starts: Int64Array) -> ByteRanges:
 
 
 def _clip_ends(starts: Int64Array, sizes: IntArray, limits: Int64Array) -> Int64Array:
-    """Where they end; wherever a wrong size would lead, within the record."""
+    """Return the ends, clipped to the record if a size is wrong."""
     ends: Int64Array = np.clip(starts + sizes, 0, limits)
     return ends
 
@@ -91,7 +92,7 @@ def _clip_ends(starts: Int64Array, sizes: IntArray, limits: Int64Array) -> Int64
 def _read_headers_one_by_one(
     varints: VarintReader, position: int, end: int, columns: Int64Array
 ) -> int:
-    """Fill the columns with the headers from ``position`` on; where they end, or -1."""
+    """Fill the columns with the headers from ``position`` on.  Return their end, or -1."""
     source = varints.buffer.data[: min(end, len(varints.buffer) - PADDING_BYTES)]
     headers = []
     try:

@@ -1,10 +1,11 @@
-"""Where, after damage, does a sound batch begin again?
+"""Find the next valid batch after damage.
 
-First where the damaged one says that it ends.  If its length is damaged too, every position is
-tried: where magic, length and offset could be a batch's, and its checksum is right, is one.
+The first candidate is the end of the damaged batch according to its length.  If the length is
+damaged too, every position is tried: a batch is there if magic, length and offset are plausible
+and the checksum is valid.
 
-A value may hold a whole batch, of a dumped log perhaps.  So offsets must fit in, and only bytes
-behind damage are searched.
+A value may contain a whole batch, for example of a dumped log.  Therefore offsets must be in range,
+and only bytes after damage are searched.
 
 Owner: none; reads a file, any thread.
 """
@@ -37,7 +38,7 @@ _LEGACY_CHECKSUM = Struct(">I")
 
 
 class SearchRange(NamedTuple):
-    """Positions from and to, and the offsets that a batch between them may have."""
+    """A range of positions, and the range of offsets that a batch in it may have."""
 
     position: int
     end_position: int
@@ -46,12 +47,12 @@ class SearchRange(NamedTuple):
 
 
 class ValidBatch(NamedTuple):
-    base_offset: int  # magic 0 and 1 tell the last one only
+    base_offset: int  # for magic 0 and 1 the last offset, the only one they store
     size_bytes: int
 
 
 def find_next_valid_batch(file: File, search_range: SearchRange) -> int | None:
-    """Its position, after that of the search; None if there is none."""
+    """Return the position of the next valid batch after the start of the range, or None."""
     expected_end = search_range.position + _batch_size_at(file, search_range.position)
     if search_range.position < expected_end < search_range.end_position and valid_batch_at(
         file, search_range._replace(position=expected_end)
@@ -66,7 +67,7 @@ def find_next_valid_batch(file: File, search_range: SearchRange) -> int | None:
 
 
 def valid_batch_at(file: File, search_range: SearchRange) -> ValidBatch | None:
-    """What is at the search's very position, if its checksum is right and its offset fits."""
+    """Return the batch at the start of the range if its checksum is valid and its offset fits."""
     position, end, first_offset, last_offset = search_range
     head = _read(file, position, min(position + HEADER_PREFIX.size, end)).ljust(
         HEADER_PREFIX.size, b"\0"
@@ -89,7 +90,7 @@ def valid_batch_at(file: File, search_range: SearchRange) -> ValidBatch | None:
 
 
 def chunked_crc32c(file: File, start: int, end: int) -> int:
-    """CRC-32C of a range, with little memory, whatever a damaged length says."""
+    """Compute the CRC-32C of a range in chunks, as a damaged length may make it very long."""
     checksum = 0
     for position in range(start, end, CHUNK_BYTES):
         checksum = crc32c(_read(file, position, min(position + CHUNK_BYTES, end)), checksum)
@@ -110,7 +111,7 @@ def _batch_size_at(file: File, position: int) -> int:
 
 
 def _candidate_positions(file: File, search_range: SearchRange) -> Iterator[int]:
-    """Positions at which a batch might begin, by what its checksum does not cover."""
+    """Yield positions where a batch may begin, by the fields that its checksum does not cover."""
     position, end, first_offset, last_offset = search_range
     while position + SMALLEST_BATCH_BYTES <= end:
         content = np.frombuffer(
@@ -135,7 +136,7 @@ def _read(file: File, start: int, end: int) -> bytes:
 
 
 def batch_positions(file: File, position: int) -> Iterator[int]:
-    """Positions of batches, each from the length of the one before; ends where none can be."""
+    """Yield positions of batches, each from the length of the previous; stop where none fits."""
     while position + SMALLEST_BATCH_BYTES <= file.size_bytes:
         yield position
         size_bytes = _batch_size_at(file, position)

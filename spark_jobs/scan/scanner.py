@@ -1,16 +1,16 @@
-"""Segment files as Arrow record batches: the whole of a scan, or one split of it.
+"""The entry points of a scan: read segment files as Arrow record batches, all or one split.
 
     for rows in scan(path="/var/lib/kafka", topics="orders", columns="key,offset"):
         ...  # a pyarrow.RecordBatch
 
-    scan_schema(options)        the schema that all of them have
-    plan(options)               the splits, for whoever shares them out: plan.py
-    read_split(split, options)  the rows of one of them, in any process that can open the file
+    scan_schema(options)        the schema of all record batches
+    plan(options)               the splits, for callers that distribute them: plan.py
+    read_split(split, options)  the rows of one split, in any process that can open the file
 
-A split whose file compaction has replaced since it was planned, or has made a part of the one
-before it, is found again by its offsets.
+If compaction has replaced the file of a split since it was planned, or merged it into the previous
+segment, the split's records are found again by their offsets.
 
-Owner: whoever iterates.
+Owner: the caller that iterates.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ DamageReporter = Callable[[Damage], None]
 
 
 def scan(report: DamageReporter | None = None, **options: str) -> Iterator[pa.RecordBatch]:
-    """The rows that the options ask for (options.py); ``report`` is told of damage."""
+    """Yield the rows that the options select (options.py); ``report`` receives damage."""
     return scan_all(parse_options(options), report)
 
 
 def scan_all(
     options: ScanOptions, report: DamageReporter | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Planned at once, so that what makes no sense is told before there are rows."""
+    """Plan at once, so that invalid options raise before the first row."""
     splits = plan(options)
     return (rows for split in splits for rows in read_split(split, options, report))
 
@@ -71,7 +71,7 @@ def scan_schema(options: ScanOptions) -> pa.Schema:
 def read_split(
     split: Split, options: ScanOptions, report: DamageReporter | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Its rows, in the order of offsets; none of the batches is empty."""
+    """Yield the rows of a split, in offset order; no record batch is empty."""
     check_crc32c_available()
     with ExitStack() as stack:
         file = _open_segment_file(stack, split)
@@ -92,7 +92,7 @@ def read_split(
 
 
 def _open_segment_file(stack: ExitStack, split: Split) -> File | None:
-    """The file that has the split's records now; None if they are gone."""
+    """Open the file that holds the split's records now; return None if they were deleted."""
     file_system = file_system_for(split.path)
     for path in _candidate_paths(file_system, split.path):
         try:
@@ -105,9 +105,9 @@ def _open_segment_file(stack: ExitStack, split: Split) -> File | None:
 
 def _candidate_paths(file_system: FileSystem, path: str) -> Iterator[str]:
     yield path
-    # What retention or compaction has removed keeps its bytes for a minute, under another name.
+    # A segment that retention or compaction removed stays for a minute, under another name.
     yield _deleted_path(path)
-    # Retention begins with the oldest: if an older one is there, compaction has joined the two.
+    # Retention deletes the oldest first: if an older segment exists, compaction merged the two.
     directory, own_name = split_path(path)
     try:
         names = [
@@ -122,9 +122,8 @@ def _candidate_paths(file_system: FileSystem, path: str) -> Iterator[str]:
         for log_name in names
         if (log_name.file_type, log_name.stage) == (LogFileType.LOG, FileStage.IN_USE)
     ]
-    older = [
-        str(log_name) for log_name in logs if str(log_name) < own_name
-    ]  # names are of one length
+    # File names have one length, so they sort by offset.
+    older = [str(log_name) for log_name in logs if str(log_name) < own_name]
     if older:
         yield join_path(directory, max(older))
 
@@ -135,7 +134,7 @@ def _deleted_path(path: str) -> str:
 
 def _read_rows(file: File, split: Split, options: ScanOptions) -> DecodedRows:
     start_offset, segment_range = split.start_offset, split.segment_range
-    # What compaction has left may lie where the next split's records were: those are not read here.
+    # After compaction, records of the next split may lie in this range: they are not read here.
     end_offset = min(split.end_offset, segment_range.stop_offset)
     if _is_replaced(file, split):
         start_offset = max(start_offset, segment_range.first_offset)
@@ -177,7 +176,7 @@ def _read_rows(file: File, split: Split, options: ScanOptions) -> DecodedRows:
 
 
 def _is_replaced(file: File, split: Split) -> bool:
-    """Whether compaction has written the file since."""
+    """Whether compaction has replaced the file since the split was planned."""
     return file.path not in (split.path, _deleted_path(split.path)) or not split.matches(file)
 
 

@@ -1,19 +1,19 @@
-"""Walking over a segment: groups of batches whose checksums are right, and what is damaged.
+"""Read a segment: groups of batches with valid checksums, and damaged ranges.
 
-Some 8 MB make a group, in memory that is used again.  They are read piece by piece, so that each
-checksum is computed while the bytes are still in the processor's cache.  Of each batch only what
-its checksum does not cover (offset, length, magic) is looked at before the checksum has been
-compared; the offset must not go back, nor reach into the next segment.
+A group has about 8 MB, in memory that is reused.  It is read in chunks, so that each checksum is
+computed while the bytes are still in the processor's cache.  Before the checksum of a batch has
+been verified, only the fields that it does not cover (offset, length, magic) are used.  The offset
+must not go back, nor reach into the next segment.
 
-Where no sound batch is, the end of the log may have been reached.  A batch that is cut short, and
-zeros up to the end of the file, are what a broker leaves while it writes, and end the walk if
+A position without a valid batch may be the end of the log.  While a broker writes, it leaves a
+truncated batch, or zeros up to the end of the file.  These end the reading if
 
-    nothing follows, neither in the segment nor behind it, and
-    the high watermark, as far as it is known, has been reached: what lies before it is complete.
+    nothing follows, neither in the segment nor after it, and
+    the high watermark, if it is known, has been reached: the log is complete below it.
 
-Anything else is damage, and the walk goes on where a sound batch begins again.
+Anything else is damage, and reading continues at the next valid batch.
 
-Owner: whoever iterates; a group's buffer is good until the next is asked for.
+Owner: the caller that iterates; a group's buffer is valid until the next item is requested.
 """
 
 from __future__ import annotations
@@ -48,35 +48,35 @@ from odradek.spark_jobs.scan.varints import PADDING_BYTES, ByteArray
 from odradek.storage.batch_scan import SMALLEST_BATCH_BYTES
 
 GROUP_BYTES = 8 * 1024 * 1024
-#: What a damaged length may make us set aside before the checksum has been computed, in pieces.
+#: A larger batch is checksummed in chunks first: a damaged length must not allocate that memory.
 LARGE_BATCH_BYTES = 64 * 1024 * 1024
 OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRange:
-    """Which part of a segment to walk over, and what is known of it."""
+    """The part of a segment to read, and what is known about it."""
 
-    start_position: int  # positions; a sound batch begins at the first
+    start_position: int  # a valid batch begins here
     end_position: int
-    first_offset: int  # no batch from there on begins before this offset
-    stop_offset: int = OFFSET_MAX  # batches from this offset on are not wanted
-    offset_max: int = OFFSET_MAX  # of the segment: the next begins after it
-    is_last: bool = True  # nothing follows but what is being written
+    first_offset: int  # no batch in the range begins before this offset
+    stop_offset: int = OFFSET_MAX  # batches from this offset on are not read
+    offset_max: int = OFFSET_MAX  # of the segment: the next segment begins after it
+    is_last: bool = True  # nothing follows, except what is being appended
     high_watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyBatchGroup:
-    """Messages of magic 0 and 1; their checksums are right."""
+    """Messages of magic 0 and 1 with valid checksums."""
 
-    position: int  # of the buffer's first byte in the file
+    position: int  # the file position of the buffer's first byte
     batches: list[LegacyBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedRange:
-    """Nothing can be read from one position of the file to the other."""
+    """A range of the file that cannot be read."""
 
     position: int
     end_position: int
@@ -88,15 +88,15 @@ SegmentItem = BatchGroup | LegacyBatchGroup | DamagedRange
 
 
 class _StopReason(Enum):
-    """Why a run over sound batches of one kind has ended; else a text says what is wrong."""
+    """Why a run of valid batches of one format ended; damage is described by a text instead."""
 
-    RANGE_END = auto()  # nothing more is wanted
+    RANGE_END = auto()  # the rest is not to be read
     OTHER_FORMAT = auto()
-    TRUNCATED = auto()  # the next batch is not all there
+    TRUNCATED = auto()  # the next batch is incomplete
 
 
 class SegmentReader:
-    """One pass over a stretch of a file."""
+    """One pass over a range of a segment file."""
 
     def __init__(
         self, file: File, segment_range: SegmentRange, *, group_bytes: int = GROUP_BYTES
@@ -105,12 +105,12 @@ class SegmentReader:
         self._segment_range = segment_range
         self._end = min(segment_range.end_position, file.size_bytes)
         self._group_bytes = self._next_group_bytes = group_bytes
-        self._group_limit_bytes = 0  # in the buffer
-        self._buffer_start = 0  # of the buffer's first byte in the file
+        self._group_limit_bytes = 0  # the end of the group in the buffer
+        self._buffer_start = 0  # the file position of the buffer's first byte
         self._buffer = np.zeros(0, dtype=np.uint8)
         self._view = memoryview(b"")
         self._filled_bytes = 0
-        self._has_shrunk = False  # since it was opened
+        self._has_shrunk = False  # whether the file has become shorter since it was opened
         self.next_offset = segment_range.first_offset
 
     def __iter__(self) -> Iterator[SegmentItem]:
@@ -141,14 +141,14 @@ class SegmentReader:
 
     @property
     def ends_before_high_watermark(self) -> bool:
-        """After the walk: whether what lies before the high watermark is not all there."""
+        """After reading: whether records below the high watermark are missing."""
         segment_range = self._segment_range
         if not segment_range.is_last or segment_range.high_watermark is None:
             return False
         return self.next_offset < min(segment_range.high_watermark, segment_range.stop_offset)
 
     def _start_group(self, position: int) -> None:
-        """Have room for the bytes from ``position`` on; they are read as they are needed."""
+        """Allocate room for the bytes from ``position`` on; they are read when needed."""
         self._group_limit_bytes = min(self._next_group_bytes, self._end - position)
         self._next_group_bytes = self._group_bytes
         if len(self._buffer) < self._group_limit_bytes + PADDING_BYTES:
@@ -158,12 +158,12 @@ class SegmentReader:
         self._has_shrunk = False
 
     def _has_header(self, buffer_position: int) -> bool:
-        """Whether a batch can begin there; behind the smallest there are bytes to spare."""
+        """Whether a batch can begin there.  The padding allows unpacking a header prefix."""
         self._read_up_to(min(buffer_position + HEADER_PREFIX.size, self._group_limit_bytes))
         return buffer_position + SMALLEST_BATCH_BYTES <= self._filled_bytes
 
     def _read_up_to(self, end: int) -> bool:
-        """Have the buffer filled to ``end``; False, and nothing is read, if that is too far."""
+        """Fill the buffer up to ``end``.  Return False without reading if that is too far."""
         while self._filled_bytes < end <= self._group_limit_bytes and not self._has_shrunk:
             after = min(self._filled_bytes + self._file.chunk_bytes, self._group_limit_bytes)
             target = self._view[self._filled_bytes : after]
@@ -173,7 +173,7 @@ class SegmentReader:
         return self._filled_bytes >= end
 
     def _collect_batches(self) -> tuple[list[int], int, _StopReason | str]:
-        """Where sound batches of magic 2 begin in the buffer, where they end, and why there."""
+        """Return the starts of valid batches of magic 2, their end, and why they end there."""
         view, checksum_of, unpack_from = self._view, checksum_function(), HEADER_PREFIX.unpack_from
         stop_offset, offset_max = self._segment_range.stop_offset, self._segment_range.offset_max
         next_offset, filled = self.next_offset, self._filled_bytes
@@ -194,7 +194,7 @@ class SegmentReader:
                     break
                 filled = self._filled_bytes
             if checksum_of(view[at + ATTRIBUTES_POSITION : end], 0) != checksum:
-                stop_reason = "the checksum is not that of the bytes"
+                stop_reason = "the checksum does not match the bytes"
                 break
             last_offset = base_offset + last_delta
             if not next_offset <= base_offset <= last_offset <= offset_max:
@@ -210,7 +210,7 @@ class SegmentReader:
     def _collect_legacy_batches(
         self, buffer_position: int
     ) -> tuple[list[LegacyBatch], int, _StopReason | str]:
-        """The same for magic 0 and 1."""
+        """Return the same for magic 0 and 1, with the batches instead of their starts."""
         self._read_up_to(self._group_limit_bytes)
         view, batches = self._view[: self._filled_bytes], []
         stop_reason: _StopReason | str = _StopReason.TRUNCATED
@@ -239,7 +239,7 @@ class SegmentReader:
         return batches, buffer_position, stop_reason
 
     def _is_larger_than_buffer(self, position: int) -> bool:
-        """Whether there is a batch that the buffer is too small for: the next fill has it all."""
+        """Whether a batch exceeds the buffer; then the next group has room for all of it."""
         remaining = self._end - position
         self._read_up_to(self._group_limit_bytes)
         if (
@@ -262,7 +262,7 @@ class SegmentReader:
     def _find_damaged_range(
         self, position: int, stop_reason: _StopReason | str
     ) -> DamagedRange | None:
-        """None if this is the end of a log that is being written."""
+        """Return None if this is the end of a log that is being written."""
         segment_range = self._segment_range
         next_valid_position = find_next_valid_batch(
             self._file,
@@ -276,13 +276,13 @@ class SegmentReader:
         if is_end and segment_range.is_last and is_complete:
             return None
         if isinstance(stop_reason, _StopReason):
-            stop_reason = "a batch is cut short"
+            stop_reason = "a batch is truncated"
         reason = "zeros where batches should be" if is_zero else stop_reason
         return DamagedRange(position, next_valid_position or self._end, self.next_offset, reason)
 
 
 def check_crc32c_available() -> None:
-    """ScanFailed where nothing computes the checksums: no record is read unchecked."""
+    """Raise ScanFailed if CRC-32C is not available: no record is read unverified."""
     try:
         checksum_function()
     except ImportError as error:
@@ -292,9 +292,9 @@ def check_crc32c_available() -> None:
 
 
 def allocate_buffer(size_bytes: int) -> ByteArray:
-    """With bytes to spare, and as much again behind it, which is there for ``arrays.slices`` alone.
+    """Allocate a buffer with padding, and as much again after it, only for ``binary_array``.
 
-    Nobody touches that, not even to clear it, so that it takes no memory.
+    The second part is never written, not even cleared, so it takes no physical memory.
     """
     reserve_bytes = min(size_bytes, LARGE_BATCH_BYTES)
     return np.empty(size_bytes + PADDING_BYTES + reserve_bytes, dtype=np.uint8)

@@ -1,15 +1,16 @@
-"""Which transactions were aborted, and which are still open?
+"""Find the aborted and the open transactions of a partition.
 
-A reader at read_committed sees nothing from the last stable offset on: the beginning of the first
-transaction whose end is not known below the high watermark.  The transaction index does not tell:
-it has only what has ended.  The newest snapshot of the producers tells what was open at its offset,
-and the batches from there on tell the rest; without a usable snapshot all batches are looked at.
+A reader at read_committed sees nothing from the last stable offset on: the first offset of the
+earliest transaction that has no end below the high watermark.  The transaction index does not show
+open transactions, only completed ones.  The newest producer snapshot shows the transactions that
+were open at its offset, and the batches after it show the rest.  Without a usable snapshot, all
+batches are read.
 
-Aborted transactions come from the transaction indexes, and from the batches that were looked at
-anyway.  If an index makes no sense, all batches are looked at.  (That an index is missing cannot be
-told from there being none aborted, other than by reading: visibility.py does.)
+Aborted transactions come from the transaction indexes, and from the batches that are read anyway.
+If an index is invalid, all batches are read.  (A missing index looks the same as one without
+aborted transactions; visibility.py detects the difference while it reads.)
 
-Owner: whoever plans.
+Owner: the process that plans the scan.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from odradek.storage.transaction_index import AbortedTxn
 
 
 class SegmentDamage(NamedTuple):
-    """Damage, which may hide the end of a transaction."""
+    """A damaged range, which may hide the end of a transaction."""
 
     segment: Segment
     damaged_range: DamagedRange
@@ -47,10 +48,10 @@ class SegmentDamage(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionTransactions:
-    """Of a partition, as they are known at some offset."""
+    """The transactions of a partition that are known up to some offset."""
 
     aborted: set[AbortedTxn] = field(default_factory=set)
-    open_transactions: dict[int, int] = field(default_factory=dict)  # first offsets, by producer
+    open_transactions: dict[int, int] = field(default_factory=dict)  # first offset by producer id
     damage: list[SegmentDamage] = field(default_factory=list)
 
     def last_stable_offset(self, end_offset: int) -> int:
@@ -61,7 +62,7 @@ class PartitionTransactions:
 
 
 def load_transactions(log: PartitionLog) -> PartitionTransactions:
-    """At the high watermark, or at the end of a log of which it is not known."""
+    """Load the transactions up to the high watermark, or to the log end if that is unknown."""
     end_offset = OFFSET_MAX if log.high_watermark is None else log.high_watermark
     indexed_aborted = _read_transaction_indexes(log)
     if indexed_aborted is None:
@@ -76,7 +77,7 @@ def load_transactions(log: PartitionLog) -> PartitionTransactions:
 def update_transactions(
     log: PartitionLog, transactions: PartitionTransactions, *, start_offset: int, end_offset: int
 ) -> None:
-    """From what is known at the one offset to what is known at the other."""
+    """Advance the transactions from ``start_offset`` to ``end_offset``."""
     for segment in log.segments:
         if segment.offset_max < start_offset or segment.base_offset >= end_offset:
             continue
@@ -101,25 +102,25 @@ def update_transactions(
 
 
 def _read_transaction_indexes(log: PartitionLog) -> set[AbortedTxn] | None:
-    """None if one of the indexes makes no sense."""
+    """Return None if one of the indexes is invalid."""
     aborted: set[AbortedTxn] = set()
     for segment in log.segments:
         content = read_file(log.file_system, segment.sibling_path(LogFileType.TRANSACTION_INDEX))
         entries = parse_transaction_index(content)
         if entries is None or any(entry.last_offset > segment.offset_max for entry in entries):
             return None
-        # One that ended beyond the high watermark may yet end otherwise, and counts as open.
+        # A transaction that ended above the high watermark may still end otherwise: it is open.
         aborted |= {_without_last_stable_offset(entry) for entry in entries}
     return aborted
 
 
 def _without_last_stable_offset(entry: AbortedTxn) -> AbortedTxn:
-    """Without what differs between those who write it, so that each is known once."""
+    """Drop the last stable offset, which differs between writers, so that entries compare equal."""
     return entry._replace(last_stable_offset=-1)
 
 
 def _load_newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[PartitionTransactions, int]:
-    """What was open at the offset of the newest snapshot that can be used, and that offset."""
+    """Return the transactions open at the newest usable snapshot, and its offset."""
     for path in reversed(log.producer_snapshots):
         name = parse_file_name(split_path(path)[1])
         if name is None or name.offset > end_offset:
@@ -138,7 +139,7 @@ def _load_newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[Partition
 
 
 def _apply_batches(group: BatchGroup, transactions: PartitionTransactions) -> None:
-    """Note what begins and ends in these batches."""
+    """Record the transactions that begin and end in these batches."""
     is_control = group.has_flag(CONTROL_FLAG)
     producer_ids, offsets = group.field("producer_id"), group.field("base_offset")
     for index in np.flatnonzero(group.has_flag(TRANSACTIONAL_FLAG)).tolist():
@@ -154,5 +155,5 @@ def _apply_batches(group: BatchGroup, transactions: PartitionTransactions) -> No
 def _is_abort_marker(group: BatchGroup, index: int) -> bool:
     try:
         return any(not marker.is_commit for marker in group.markers(index))
-    except CorruptMessage:  # whoever reads it will be told
+    except CorruptMessage:  # the reader of the split reports it
         return False

@@ -1,11 +1,11 @@
-"""Zig-zag varints at many positions of a buffer at once.
+"""Decode zig-zag varints at many positions of a buffer at once.
 
-Most varints of a record have one or two bytes.  So the first byte at each position is looked at,
-the second only if some go on, and more only where those go on too.  Numbers are as narrow as what
-was read allows: a pass over them costs as much as they have bytes.
+Most varints of a record have one or two bytes.  The first byte is read at each position, the second
+byte only if some varints continue, and more bytes only where those continue too.  The results are
+as narrow as the values read allow, because the cost of a pass grows with the element size.
 
-Invariant: reading never looks outside the buffer, wherever the positions are: what is read beyond
-its end means nothing, and who asked for it compares the positions with where they should end.
+Invariant: reads stay inside the buffer, whatever the positions are.  Values read past the end are
+meaningless; the caller compares the returned positions with where they should end.
 Owner: none; any thread.
 """
 
@@ -17,28 +17,28 @@ import numpy as np
 import numpy.typing as npt
 
 Int64Array = npt.NDArray[np.int64]
-#: Of one to eight bytes each.
+#: Elements of one to eight bytes.
 IntArray = npt.NDArray[np.signedinteger[Any]]
 BoolArray = npt.NDArray[np.bool_]
 ByteArray = npt.NDArray[np.uint8]
 
-#: So many bytes follow the last that means something.
+#: A buffer has this many bytes after its last meaningful byte.
 PADDING_BYTES = 16
 VARINT_BYTES_MAX = 5
 VARLONG_BYTES_MAX = 10
-#: Where a varint leads that is too long: beyond every buffer.
+#: The position after a varint that is too long: beyond every buffer.
 OUT_OF_BOUNDS = 1 << 40
 
 _WORD_BYTES = 4
 
 
 class VarintReader:
-    """The varints of a buffer."""
+    """Reads the varints of a buffer."""
 
     def __init__(self, buffer: ByteArray) -> None:
         self.buffer = buffer
         self._second_bytes = buffer[1:]
-        # At each byte a number that overlaps with the next.
+        # Overlapping windows: one number at each byte.
         count = max(0, len(buffer) - _WORD_BYTES + 1)
         self._words = np.ndarray((count,), dtype="<u4", buffer=buffer, strides=(1,))
         self.byte_pairs = np.ndarray((count,), dtype="<u2", buffer=buffer, strides=(1,))
@@ -46,7 +46,7 @@ class VarintReader:
     def read(
         self, positions: Int64Array, *, bytes_max: int = VARINT_BYTES_MAX
     ) -> tuple[IntArray, Int64Array]:
-        """The values, and the positions after them, NOWHERE for one that is too long."""
+        """Return the values and the positions after them, OUT_OF_BOUNDS if one is too long."""
         first = self.buffer.take(positions, mode="clip")
         if first.max(initial=0) < 0x80:
             return _decode_zigzag(first), positions + 1
@@ -65,10 +65,10 @@ class VarintReader:
     def _read_three_or_more_bytes(
         self, positions: Int64Array, bytes_max: int
     ) -> tuple[IntArray, Int64Array]:
-        """Those of more than two bytes."""
+        """Read varints of more than two bytes."""
         words = self._words[np.clip(positions, 0, len(self._words) - 1)]
         ends = ~words & 0x80808080
-        last = ends & (~ends + 1)  # the highest bit of the first byte that nothing follows
+        last = ends & (~ends + 1)  # the highest bit of the first byte without continuation
         words = words & (last - 1)
         low = words & 0x7F | words >> 1 & 0x3F80
         values = (low | words >> 2 & 0x1FC000 | words >> 3 & 0xFE00000).astype(np.uint64)
@@ -81,7 +81,7 @@ class VarintReader:
     def _read_five_or_more_bytes(
         self, positions: Int64Array, bytes_max: int
     ) -> tuple[npt.NDArray[np.uint64], Int64Array]:
-        """Unsigned values of more than four bytes."""
+        """Read varints of more than four bytes, as unsigned values."""
         values = np.zeros(len(positions), dtype=np.uint64)
         after = np.full(len(positions), OUT_OF_BOUNDS, dtype=np.int64)
         unfinished = np.arange(len(positions))
@@ -94,7 +94,7 @@ class VarintReader:
             after[unfinished[is_last]] = positions[unfinished[is_last]] + nth + 1
             unfinished = unfinished[~is_last]
         if bytes_max == VARINT_BYTES_MAX:
-            values &= 0xFFFF_FFFF  # what an int32 has no room for is dropped, as by Kafka
+            values &= 0xFFFF_FFFF  # bits that do not fit into an int32 are dropped, as in Kafka
         return values, after
 
 

@@ -1,10 +1,11 @@
-"""Which batches does a reader see?
+"""Decide which batches a reader sees.
 
-At read_uncommitted all but control batches.  At read_committed those of aborted transactions are
-hidden too, as the transaction index says.  The markers that are met on the way are compared with
-it: an abort after records that were shown, or a commit after hidden ones, tells that it is wrong.
+At read_uncommitted all batches except control batches are visible.  At read_committed the batches
+of aborted transactions are hidden too, according to the transaction index.  The markers that are
+read on the way verify the index: an abort after visible records, or a commit after hidden ones,
+shows that the index is wrong.
 
-Owner: whoever reads a split.
+Owner: the reader of a split.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from odradek.spark_jobs.scan.varints import BoolArray
 
 
 class VisibilityFilter:
-    """Of the batches of one split, in their order."""
+    """Filters the batches of one split, in order."""
 
     def __init__(self, spec: ReadSpec) -> None:
         self._spec = spec
-        # Of each producer in a transaction: whether its records were hidden, and from where on.
+        # For each producer with an open transaction: whether it was hidden, and its first offset.
         self._open_transactions: dict[int, tuple[bool, int]] = {}
 
     def find_visible(self, group: BatchGroup) -> tuple[BoolArray, list[DamagedRange]]:
-        """Of each batch, and the contradictions that were found."""
+        """Return whether each batch is visible, and where markers contradict the index."""
         spec = self._spec
         is_control = group.has_flag(CONTROL_FLAG)
         is_visible = group.last_offsets >= spec.start_offset
@@ -56,13 +57,13 @@ class VisibilityFilter:
     def _check_marker(
         self, group: BatchGroup, index: int, transaction: tuple[bool, int] | None
     ) -> DamagedRange | None:
-        """Between the marker in a batch and what became of the transaction's records."""
+        """Compare the marker in a batch with how the transaction's records were treated."""
         if transaction is None:
             return None
         was_hidden, first_offset = transaction
         try:
             markers = group.markers(index)
-        except CorruptMessage:  # whoever wants to see the marker will be told
+        except CorruptMessage:  # a reader that includes control records reports it
             return None
         if all(marker.is_commit != was_hidden for marker in markers):
             return None

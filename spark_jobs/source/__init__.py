@@ -1,19 +1,19 @@
 """The Spark data source ``odradek``: log directories as tables and streams.
 
-    register.py       make the source known to a session
-    data_source.py    what Spark asks first: the schema, and who reads
-    request.py        what is wanted: the scanner's options and those that only Spark has
-    batch_reader.py   a table: the splits, shared out
-    stream_reader.py  a stream: the segments are tailed
-    stream_offsets.py where a stream is, as its checkpoint has it
-    tails.py          how far each partition can be read by now
-    rows.py           in a worker: the rows of splits, as Spark wants to have them
-    damage_report.py  what is damaged, as rows
-    workers.py        what a worker's Python must have, and who lacks it
-    java.py           where Java is
-    py_files.py       the zip that brings all this to the workers
-    failures.py       the line in a failure of Spark's that says what is wrong
+    register.py           registers the source in a session
+    data_source.py        the source class: the schema and the readers
+    source_options.py     the scanner's options, and those that only Spark has
+    batch_reader.py       a table: distributes the splits among tasks
+    stream_reader.py      a stream: tails the segments
+    stream_offsets.py     the offsets of a stream, as in its checkpoint
+    partition_tracker.py  how far each partition is readable now
+    row_reader.py         in a worker: the rows of splits, with the schema that Spark expects
+    damage_report.py      damaged ranges as rows
+    worker_packages.py    the packages that a worker's Python needs, and the error if one is missing
+    java.py               finds Java
+    py_files.py           the zip that ships this package to the workers
+    error_messages.py     extracts the relevant line from a Spark error
 
-Needs PySpark (extra ``spark``).  A worker imports no more of it than it runs, so that it can say
-what it lacks.
+The package needs PySpark (extra ``spark``).  A worker imports only the modules that it runs, so it
+can report a missing package.
 """

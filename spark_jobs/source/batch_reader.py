@@ -1,7 +1,7 @@
-"""A table: the splits of a scan, shared out among Spark's tasks.
+"""A table: distributes the splits of a scan among Spark's tasks.
 
-What is not wanted has been left out by the plan, before anything is read.  A task costs some
-milliseconds, so small splits share one, but not so many that a few tasks have all the work.
+The plan has already excluded everything that the options do not select.  A task costs some
+milliseconds, so small splits share one, but not so many that a few tasks get all the work.
 
 Owner: none; Spark pickles it from process to process.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from odradek.spark_jobs.scan.plan import Split
 
-#: So many tasks a scan should have before splits share one; a guess, for tens of cores.
+#: Splits share tasks only if a scan still has about this many; an estimate, for tens of cores.
 TASKS_MIN = 64
 TASK_BYTES_MIN = 4 * 1024 * 1024
-#: What opening a file costs, in bytes that could be read meanwhile; a guess, too.
+#: The cost of opening a file, as the bytes that could be read in that time; an estimate too.
 OPEN_COST_BYTES = 256 * 1024
 
 
 class BatchReader(DataSourceReader):
-    """Of ``spark.read``."""
+    """The reader of ``spark.read``."""
 
     def __init__(self, source_options: SourceOptions) -> None:
         if source_options.max_offsets_per_trigger is not None:
-            raise ScanFailed("maxOffsetsPerTrigger: only a stream has triggers")
+            raise ScanFailed("maxOffsetsPerTrigger: only supported for streams")
         if source_options.starting_offsets == "latest":
-            raise ScanFailed("startingOffsets: latest makes sense for a stream only")
+            raise ScanFailed("startingOffsets=latest: only supported for streams")
         self._source_options = source_options
 
     def partitions(self) -> list[InputPartition]:
@@ -50,12 +50,12 @@ class BatchReader(DataSourceReader):
             )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes up a partition where there is none.
+        # If there are no partitions, Spark creates one without a value.
         return read_rows(partition.value or (), self._source_options)
 
 
 def to_input_partitions(splits: list[Split], max_split_bytes: int) -> list[InputPartition]:
-    """Splits that are read one after the other by one task, in the order of the plan."""
+    """Group splits into tasks; a task reads its splits one after the other, in plan order."""
     total_bytes = sum(split.size_bytes for split in splits)
     task_bytes_max = min(max_split_bytes, max(TASK_BYTES_MIN, total_bytes // TASKS_MIN))
     tasks: list[list[Split]] = []

@@ -1,8 +1,8 @@
-"""What is damaged, as rows: ``view=damage``.
+"""The damage report: damaged ranges as rows (``view=damage``).
 
-Everything is read and decoded, and nothing of it is kept.
+All records are read and decoded, and then discarded.
 
-Owner: whoever iterates.
+Owner: the caller that iterates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DAMAGE_COLUMNS = {
 
 
 def damage_schema(columns: str = "") -> pa.Schema:
-    """``columns`` as in the option: a list of names, or nothing for all."""
+    """Return the schema; ``columns`` is the option: a list of names, or empty for all."""
     names = [name.strip() for name in columns.split(",") if name.strip()] or list(DAMAGE_COLUMNS)
     for name in names:
         if name not in DAMAGE_COLUMNS:
@@ -38,7 +38,7 @@ def damage_schema(columns: str = "") -> pa.Schema:
 
 
 def damage_rows(split: Split, options: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """At most one batch."""
+    """Yield the damage of one split, as one batch at most."""
     damages: list[Damage] = []
     for _ in read_split(split, options, damages.append):
         continue

@@ -1,7 +1,7 @@
-"""What Spark asks of the format ``odradek`` first: the schema, and who reads.
+"""The source class of the format ``odradek``: it gives Spark the schema and the readers.
 
-Spark pickles the class by name, so whoever runs it must be able to import it, and makes an object
-of it in processes that live for moments: what is wrong with an option is told by each of them.
+Spark pickles the class by name, so every process that runs it must be able to import it.  Spark
+also instantiates it in short-lived processes, and each of them reports invalid options.
 
 Owner: none; immutable.
 """
@@ -24,7 +24,7 @@ class OdradekSource(DataSource):
         return "odradek"
 
     def schema(self) -> StructType:
-        """If the user names none: what the options ask for."""
+        """Return the schema that the options select, if the user gives none."""
         return default_schema(self.options)
 
     def reader(self, schema: StructType) -> BatchReader:

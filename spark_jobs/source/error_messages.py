@@ -1,7 +1,7 @@
-"""The line in a failure of Spark's that says what is wrong.
+"""Extract the relevant line from a Spark error.
 
-What fails in a worker comes back as an exception of Java's that quotes Python's traceback, in
-quotes of its own, a page long.  Ours says all there is to say in one line.
+An error in a worker arrives as a Java exception that quotes the Python traceback, a page long, with
+its own escaping.  The message of ScanFailed is one line that says everything.
 
 Owner: none.
 """
@@ -17,7 +17,7 @@ _MODULE_NOT_FOUND = re.compile(r"\bModuleNotFoundError: No module named '([\w.]+
 
 
 def summarize_error(error: BaseException) -> str | None:
-    """None if it is not ours to explain."""
+    """Return the line that explains the error, or None if it is not one of ours."""
     text = str(error)
     if scan_failed := _SCAN_FAILED.search(text):
         return scan_failed[1].strip()

@@ -1,7 +1,8 @@
-"""Where is Java?  Spark runs on it, and gives up without saying where it has looked.
+"""Find Java.  Spark needs it, and does not say where it has searched if it finds none.
 
-JAVA_HOME is taken at its word; then the path; then where packages of Linux and macOS put it.  The
-file ``release`` beside it tells its version, so that nothing has to be run.
+JAVA_HOME is used as it is.  Without it, the PATH is searched, then the directories where packages
+of Linux and macOS install Java.  The file ``release`` of an installation states its version, so
+nothing has to be run.
 
 Owner: none.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
-#: What Spark 4 was compiled for.
+#: The oldest Java that Spark 4 supports.
 JAVA_VERSION_MIN = 17
 JAVA_HOME_PATTERNS = (
     "/usr/lib/jvm/*",
@@ -29,7 +30,7 @@ _VERSION_PATTERN = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 
 
 def provide_java(environment: MutableMapping[str, str] = os.environ) -> Path:
-    """The home of one that Spark runs on; JAVA_HOME is set to it.  ScanFailed if there is none."""
+    """Return the home of a Java that Spark supports, and set JAVA_HOME.  Raises ScanFailed."""
     java_home = environment.get("JAVA_HOME")
     if java_home:
         if not _java_binary(Path(java_home)).is_file():
@@ -74,7 +75,7 @@ def _is_supported(home: Path) -> bool:
 
 
 def _version(home: Path) -> int | None:
-    """None if it does not say: Spark will find out."""
+    """Return None if the version is unknown; Spark will check it."""
     try:
         release = (home / "release").read_text()
     except OSError:

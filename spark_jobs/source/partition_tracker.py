@@ -1,11 +1,11 @@
-"""How far can each partition be read?  Asked again and again, while a broker writes.
+"""Track how far each partition is readable while a broker writes.
 
-Up to the high watermark, but not beyond the end of the log, which may have lost what was written
-down to be there; at read_committed, up to the last stable offset.  What was learned of transactions
-and of the log's end is kept, so that each look reads no more than what has been written since the
-one before.
+A partition is readable up to the high watermark, but not beyond the log end, because the log may
+have lost records that the checkpoint covers; at read_committed, up to the last stable offset.  The
+tracker keeps the transactions and the log end between refreshes, so that each refresh reads only
+what was appended since the previous one.
 
-Owner: the driver's process of one stream.
+Owner: the driver process of one stream.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ PartitionKey = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True, slots=True)
 class TrackedPartition:
-    """A partition as it was at the last look."""
+    """A partition as of the last refresh."""
 
     log: PartitionLog
-    readable_end_offset: int  # nothing from there on can be read yet
-    log_end_offset: int  # whatever the high watermark says
+    readable_end_offset: int  # records from this offset on are not readable yet
+    log_end_offset: int  # regardless of the high watermark
     transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
 
 
 @dataclass(slots=True)
 class _TransactionProgress:
     transactions: PartitionTransactions
-    end_offset: int  # up to where they have been followed
+    end_offset: int  # the transactions are known up to this offset
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedLogEnd:
-    last_segment: Segment | None  # of its segments
+    last_segment: Segment | None
     offset: int
 
     def is_current_for(self, last_segment: Segment | None, high_watermark: int | None) -> bool:
@@ -57,10 +57,10 @@ class _CachedLogEnd:
 
 
 class PartitionTracker:
-    """Of the partitions that the options select, of whatever topics there are by then."""
+    """Tracks the partitions that the options select, including new topics."""
 
     def __init__(self, options: ScanOptions) -> None:
-        # What is named may go while the stream runs, and whoever looks is told of it otherwise.
+        # A named topic may be deleted while the stream runs; the stream reader reports that itself.
         self._options = replace(options, fail_on_data_loss=False)
         self._transaction_progress: dict[PartitionKey, _TransactionProgress] = {}
         self._log_ends: dict[PartitionKey, _CachedLogEnd] = {}
@@ -69,7 +69,7 @@ class PartitionTracker:
         return retry_on_missing_file(self._refresh)
 
     def forget_before(self, offsets: dict[PartitionKey, int]) -> None:
-        """No record before these is asked for any more."""
+        """Drop aborted transactions below these offsets, which will not be read again."""
         for key, progress in self._transaction_progress.items():
             offset = offsets.get(key, 0)
             aborted = progress.transactions.aborted
@@ -82,7 +82,7 @@ class PartitionTracker:
             (log.topic, log.partition): self._track(log)
             for log in find_partition_logs(self._options)
         }
-        # A topic that was deleted and is created again begins anew.
+        # Forget deleted partitions: a topic that is created again starts from scratch.
         for key in self._log_ends.keys() - tracked.keys():
             self._log_ends.pop(key)
             self._transaction_progress.pop(key, None)
@@ -109,7 +109,7 @@ class PartitionTracker:
         return TrackedPartition(log, stable_offset, log_end, progress.transactions)
 
     def _log_end(self, log: PartitionLog) -> int:
-        """As it was, if that is far enough and the log has not become shorter."""
+        """Return the cached log end if it is far enough and the log has not become shorter."""
         key, last = (log.topic, log.partition), log.segments[-1] if log.segments else None
         cached = self._log_ends.get(key)
         if cached is None or not cached.is_current_for(last, log.high_watermark):

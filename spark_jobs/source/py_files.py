@@ -1,9 +1,9 @@
-"""The zip for ``--py-files``: what the source and the jobs need of this package, and no more.
+"""The zip for ``--py-files``: only the parts of this package that the source and the jobs need.
 
     odradek spark py-files odradek.zip
 
-It holds Python alone.  The wheels that it needs (numpy, pyarrow, the codecs) are compiled, and have
-to be installed where the workers run.  The same sources give the same bytes.
+It contains only Python sources.  The packages that they need (numpy, pyarrow, the codecs) are
+compiled, and must be installed on the workers.  The same sources give the same bytes.
 
 Owner: none.
 """
@@ -20,14 +20,14 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The brokers and their controller stay at home.
+#: The broker and the controller are not included.
 PACKAGES = ("config", "protocol", "spark_jobs", "storage")
 _PACKAGE = "odradek"
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 
 
 def write_py_files(path: Path) -> int:
-    """How many files went into it."""
+    """Write the zip and return its number of files."""
     package = files(_PACKAGE)
     sources = {f"{_PACKAGE}/__init__.py": package / "__init__.py"}
     for name in PACKAGES:
@@ -39,10 +39,10 @@ def write_py_files(path: Path) -> int:
 
 
 def ship_to_workers(session: SparkSession, directory: Path) -> None:
-    """Unless they are of this machine, and import what the driver does.
+    """Ship the zip, unless the workers run on this machine and import what the driver imports.
 
-    Before the source is registered, since Spark remembers of it which files there were by then.
-    ``folder`` is to stay as long as the session: workers that start later ask for it, too.
+    Call it before the source is registered, because Spark stores the list of files with the source.
+    ``directory`` must exist as long as the session: workers that start later request the zip too.
     """
     if not _LOCAL_MASTER.fullmatch(session.sparkContext.master or "local"):
         write_py_files(directory / "odradek.zip")

@@ -1,9 +1,9 @@
-"""Make the format ``odradek`` known to a Spark session.
+"""Register the format ``odradek`` in a Spark session.
 
     register(session)
     session.read.format("odradek").option("topics", "orders").load("/var/lib/kafka")
 
-``--py-files`` brings the code to the workers, but registers nothing.
+``--py-files`` ships the code to the workers, but does not register the format.
 
 Owner: none.
 """
@@ -18,5 +18,5 @@ FORMAT = OdradekSource.name()
 
 
 def register(session: SparkSession) -> None:
-    """For this session; a second time does no harm."""
+    """Register the format in this session; repeating it is harmless."""
     session.dataSource.register(OdradekSource)

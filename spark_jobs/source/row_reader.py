@@ -1,8 +1,8 @@
-"""In a worker: the rows of splits, as Spark wants to have them.
+"""In a worker: read the rows of splits, with the schema that Spark expects.
 
-Damage that is left out is told in the worker's log; ``view=damage`` has it as rows.
+Skipped damage is logged in the worker's log; ``view=damage`` returns it as rows.
 
-Owner: whoever iterates.
+Owner: the caller that iterates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_rows(splits: Iterable[Split], source_options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """With exactly the columns of the request's schema, and what it says of them."""
+    """Yield rows with exactly the columns, types and nullability of the requested schema."""
     with report_missing_packages():
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -44,4 +44,4 @@ def read_rows(splits: Iterable[Split], source_options: SourceOptions) -> Iterato
 
 
 def _log_damage(damage: Damage) -> None:
-    _log.warning("left out: %s", damage)
+    _log.warning("Skipping damaged range: %s", damage)

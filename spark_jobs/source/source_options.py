@@ -1,12 +1,12 @@
-"""What is wanted of the source: the scanner's options, and those that only Spark has.
+"""The options of the source: the scanner's options, and those that only Spark has.
 
-    view                    damage, too: a row for each damaged range, and none for records
-    maxOffsetsPerTrigger    of a stream: no more offsets in one of its batches
-    startingOffsets         of a stream: latest, too, and that is its default, as in Spark's own
+    view                    also damage: one row for each damaged range, instead of records
+    maxOffsetsPerTrigger    for a stream: the maximum number of offsets in one batch
+    startingOffsets         for a stream also latest, which is its default, as in Spark's own
                             Kafka source
 
-The columns are those of the schema, which is the user's or made of the options: Spark itself drops
-none for a source in Python, so only what stands there is decoded.
+The columns are those of the schema, which is given by the user or derived from the options.  Spark
+itself prunes no columns for a Python source, so only the columns of the schema are decoded.
 
 Owner: none; immutable, any thread.
 """
@@ -33,12 +33,12 @@ _DAMAGE_VIEW = "damage"
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader reads; travels to the workers."""
+    """What a reader reads.  It is pickled to the workers."""
 
     scan_options: ScanOptions
     schema: StructType
     is_damage_report: bool = False
-    starting_offsets: str | None = None  # as they were given
+    starting_offsets: str | None = None  # the option's text
     max_offsets_per_trigger: int | None = None
 
 
@@ -49,7 +49,7 @@ def default_schema(raw_options: Mapping[str, str]) -> StructType:
 
 
 def parse_source_options(raw_options: Mapping[str, str], schema: StructType) -> SourceOptions:
-    """ScanFailed if the options make no sense, or the schema has what there is not."""
+    """Parse the options and check the schema against them.  Raises ScanFailed."""
     with report_missing_packages():
         raw = _RawOptions(raw_options)
         scan_options = raw.scan_options(columns=schema.fieldNames())
@@ -64,11 +64,11 @@ def parse_source_options(raw_options: Mapping[str, str], schema: StructType) -> 
 
 
 class _RawOptions:
-    """The options as they were given, those of Spark's taken out."""
+    """The raw options, without those that only Spark has."""
 
     def __init__(self, raw_options: Mapping[str, str]) -> None:
         self._options = {name.lower(): value for name, value in raw_options.items()}
-        if "paths" in self._options:  # what load(["a", "b"]) makes of it
+        if "paths" in self._options:  # Spark passes load(["a", "b"]) this way
             self._options["path"] = ",".join(loads(self._options.pop("paths")))
         self.is_damage_report = self._options.get("view", "").strip().lower() == _DAMAGE_VIEW
         self._damage_columns = ""
@@ -83,7 +83,7 @@ class _RawOptions:
         )
 
     def scan_options(self, *, columns: list[str] | None = None) -> ScanOptions:
-        """``columns`` of a schema stand before all that the options say of columns."""
+        """Parse the scanner's options; ``columns`` of a schema override the column options."""
         if self.is_damage_report:
             return self._damage_scan_options()
         if columns is None:
@@ -94,10 +94,12 @@ class _RawOptions:
         return replace(options, columns=tuple(columns))
 
     def _damage_scan_options(self) -> ScanOptions:
-        """Those of a scan that looks at everything: what is not decoded is not found damaged."""
+        """Return options that decode every column: damage is only found in what is decoded."""
         options = parse_options(self._options)
         if options.mode is ParseMode.DROPMALFORMED:
-            raise ScanFailed("view=damage tells of damage, and mode=DROPMALFORMED says nothing")
+            raise ScanFailed(
+                "view=damage: cannot be combined with mode=DROPMALFORMED, which reports no damage"
+            )
         columns = tuple(column_types(options.view, options.content))
         return replace(options, columns=columns, include_control=True)
 

@@ -1,10 +1,10 @@
-"""The offsets of a stream: where each partition is to be read from next.
+"""The offsets of a stream: the next offset to read of each partition.
 
-In Spark's checkpoint they are JSON, as Spark's own Kafka source writes it:
+In Spark's checkpoint they are JSON, in the format of Spark's own Kafka source:
 
     {"orders": {"0": 23, "1": 7}}
 
-always in the same order, as Spark compares them as text to tell whether there is anything new.
+The order is always the same, because Spark compares the text to detect new data.
 
 Owner: none; immutable, any thread.
 """
@@ -36,10 +36,10 @@ def from_checkpoint(checkpoint: Mapping[str, Mapping[str, int]]) -> PartitionOff
 def limit_end_offsets(
     start_offsets: PartitionOffsets, end_offsets: PartitionOffsets, max_offsets: int
 ) -> PartitionOffsets:
-    """Ends so that no more than about ``count`` offsets lie between, shared out by what there is.
+    """Limit the end offsets to about ``max_offsets`` offsets, shared by what is available.
 
-    No partition with something to read is left without, lest it wait for ever: with more partitions
-    than ``count`` it is exceeded.
+    Every partition with something to read gets at least one offset, so that none starves: with more
+    partitions than ``max_offsets`` the limit is exceeded.
     """
     available = {
         key: end_offsets[key] - start_offsets[key]

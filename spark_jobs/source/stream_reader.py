@@ -1,19 +1,20 @@
-"""A stream: the segments are tailed, and Spark's checkpoint remembers how far.
+"""A stream: tails the segments; Spark's checkpoint stores how far it has read.
 
     initialOffset    where a new query begins: startingOffsets or startingTimestamp
-    latestOffset     how far the next batch goes: what can be read now, or maxOffsetsPerTrigger
-    partitions       the splits between two offsets, the same ones whenever they are asked for
-    read             in a worker: the rows of some of them
+    latestOffset     how far the next batch goes: to the readable end, or by maxOffsetsPerTrigger
+    partitions       the splits between two offsets; repeated calls give the same splits
+    read             in a worker: the rows of some of the splits
 
-A batch that was begun before a crash is planned again from the offsets in the checkpoint.  What
-lies between them does not change any more: it was below the last stable offset.  A partition that
+A batch that began before a crash is planned again from the offsets in the checkpoint.  The records
+between them no longer change, because they were below the last stable offset.  A partition that
 appears while the query runs is read from offset 0 on.
 
-Data is lost if retention has removed what was to come; if a partition is gone or shorter than what
-has been read of it, since it was deleted, and perhaps created again; and if a log ends before its
-high watermark.  With failOnDataLoss=false the stream goes on with what there is.
+Data is lost if retention has removed records that were not read yet; if a partition no longer
+exists or ends before the offset already read, because it was deleted and perhaps created again; or
+if a log ends before its high watermark.  With failOnDataLoss=false the stream continues with what
+is left.
 
-Owner: the driver's process of one stream; workers have copies that have never looked.
+Owner: the driver process of one stream; workers have copies that never refresh.
 """
 
 from __future__ import annotations
@@ -55,15 +56,14 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of ``spark.readStream``."""
+    """The reader of ``spark.readStream``."""
 
     def __init__(self, source_options: SourceOptions) -> None:
         _check_stream_options(source_options)
         self._source_options = source_options
         self._tracker: PartitionTracker | None = None
-        self._available_now_offsets: PartitionOffsets | None = (
-            None  # of a query that ends with what there is
-        )
+        # Set for a query with the trigger availableNow: the end offsets when it started.
+        self._available_now_offsets: PartitionOffsets | None = None
         self._latest_offsets: PartitionOffsets = {}
 
     def initialOffset(self) -> CheckpointOffsets:
@@ -85,7 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start_offsets = from_checkpoint(start)
         partitions = self._refresh()
         for key in start_offsets.keys() - partitions.keys():
-            self._report_data_loss(key, "is gone")
+            self._report_data_loss(key, "no longer exists")
         for key, tracked in partitions.items():
             self._check_log_end(key, tracked)
         ends = {
@@ -122,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._tracker.forget_before(from_checkpoint(end))
 
     def _check_partitions_exist(self) -> None:
-        """Later, a topic that goes is data that is lost."""
+        """Check the named topics at the start; one that disappears later counts as data loss."""
         with report_missing_packages():
             from odradek.spark_jobs.scan.catalog import find_partition_logs
 
@@ -160,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return resolve_offset_range(tracked.log, options, tracked.readable_end_offset).start
 
     def _end_offset(self, key: PartitionKey, tracked: TrackedPartition, start_offset: int) -> int:
-        """How far a partition goes that has been read up to ``begun``."""
+        """Return the end offset of the next batch for a partition read up to ``start_offset``."""
         end = (
             tracked.readable_end_offset
             if self._available_now_offsets is None
@@ -171,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(start_offset, end)
 
     def _is_truncated(self, key: PartitionKey, tracked: TrackedPartition, offset: int) -> bool:
-        """Whether the log has lost its end; a high watermark may only have been forgotten."""
+        """Whether the log ends before ``offset``; a lower high watermark alone is no loss."""
         if tracked.log_end_offset >= offset:
             return False
         self._report_data_loss(
@@ -191,7 +191,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if start == end:
                 continue
             if key not in partitions:
-                self._report_data_loss(key, "is gone")
+                self._report_data_loss(key, "no longer exists")
                 continue
             tracked = partitions[key]
             offset_range = self._available_range(key, tracked, start, end)
@@ -203,11 +203,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _available_range(
         self, key: PartitionKey, tracked: TrackedPartition, start: int, end: int
     ) -> OffsetRange:
-        """What there is of what was to come."""
+        """Return the part of the range that still exists."""
         from odradek.spark_jobs.scan.plan import OffsetRange
 
         earliest = tracked.log.log_start_offset
-        if end < start:  # it was created again, and that has been told
+        if end < start:  # the partition was created again, and latestOffset has reported that
             return OffsetRange(earliest, end)
         if tracked.readable_end_offset < end:
             self._is_truncated(key, tracked, end)
@@ -222,14 +222,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{topic}-{partition} {reason}: data was lost; "
                 "set failOnDataLoss=false to continue without it"
             )
-        _log.warning("%s-%d %s: the stream goes on without what was lost", topic, partition, reason)
+        _log.warning("Skipping lost data of %s-%d: the partition %s", topic, partition, reason)
 
 
 def _check_stream_options(source_options: SourceOptions) -> None:
     options = source_options.scan_options
     if options.ending_offsets or options.ending_timestamp is not None:
-        raise ScanFailed("endingOffsets and endingTimestamp: a stream has no end")
+        raise ScanFailed("endingOffsets and endingTimestamp: not supported for streams")
     if source_options.is_damage_report:
-        raise ScanFailed("view=damage: only of a table, not of a stream")
+        raise ScanFailed("view=damage: not supported for streams")
     if options.view is View.BATCHES and source_options.max_offsets_per_trigger is not None:
-        raise ScanFailed("maxOffsetsPerTrigger: with view=batches, a batch would be cut in two")
+        raise ScanFailed(
+            "maxOffsetsPerTrigger: not supported with view=batches, it could split a batch"
+        )

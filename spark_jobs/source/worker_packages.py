@@ -1,4 +1,4 @@
-"""What a worker's Python must have: wheels that ``--py-files`` does not bring along.
+"""The packages that a worker's Python needs: those that ``--py-files`` does not ship.
 
 Owner: none.
 """
@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 from odradek.spark_jobs.scan.damage import ScanFailed
 
-#: By what is imported; the others are called as they are imported.  (crcmod is the second choice.)
+#: By module name, where the names differ.  (crcmod is the fallback for crc32c.)
 DISTRIBUTION_NAMES = {"snappy": "python-snappy", "crcmod": "crc32c"}
 
 
 @contextmanager
 def report_missing_packages() -> Iterator[None]:
-    """ScanFailed, with a line that says what is missing where, instead of an ImportError."""
+    """Raise ScanFailed, which names the package and the machine, instead of an ImportError."""
     try:
         yield
     except ModuleNotFoundError as error:

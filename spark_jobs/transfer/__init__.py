@@ -1,13 +1,14 @@
-"""Exports of records as Parquet, and their way back through a producer: all of it below Spark.
+"""Export records as Parquet and restore them through a producer: the parts that do not need Spark.
 
-    places.py         directories to be written to, here or wherever pyarrow writes
-    manifest.py       what makes an export a whole one
-    export_plan.py    what is to be exported, in pieces that can be written by themselves
-    export_files.py   a piece as files of Parquet, by date
-    export_rows.py    the records of an export, in the order of their offsets
-    restore_plan.py   which files are to be restored to which partition
-    target.py         the topics that an export is to be restored to: there, large enough, empty
-    restoring.py      the records of one partition, through a producer
+    export_directory.py   write access to directories, local or on any file system of pyarrow
+    manifest.py           the manifest, which marks an export as complete
+    export_plan.py        the offset ranges to export, in tasks that can be written independently
+    export_writer.py      writes a task as Parquet files, by date
+    export_reader.py      reads the records of an export, in offset order
+    restore_plan.py       the files to restore to each partition
+    target_cluster.py     the topics to restore to: they must exist, be large enough and be empty
+    partition_restore.py  sends the records of one partition through a producer
 
-Needs numpy and pyarrow (extra ``arrow``); for restoring confluent-kafka, too (extra ``cli``).
+The package needs numpy and pyarrow (extra ``arrow``); restoring also needs confluent-kafka (extra
+``cli``).
 """

@@ -1,10 +1,10 @@
-"""Directories that are written to: local ones, and those that pyarrow or fsspec opens.
+"""Write access to directories: local ones, and those that pyarrow or fsspec opens.
 
-A file written whole is there with all of its bytes or not at all, also if two write it at once.
-Local files are synced before they have their names, and until then have one that begins with a dot,
-which Spark and Arrow leave alone; object stores have that by themselves.
+A file that is written atomically exists with all of its bytes or not at all, also if two writers
+write it at once.  Local files are flushed before they get their final names.  Until then their
+names begin with a dot, and Spark and Arrow ignore such names.  Object stores are atomic themselves.
 
-Owner: whoever made it.
+Owner: the caller that created it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from odradek.storage import files
 class PendingFile(NamedTuple):
     """A file that is being written."""
 
-    name: str  # that it is to have
-    temporary_path: str  # that it has until then
+    name: str  # the final name
+    temporary_path: str  # the path until then
     stream: Any
 
 
 class ExportDirectory:
-    """A directory, which need not be there; names are relative to it and have slashes."""
+    """A directory, which need not exist; names are relative to it and may contain slashes."""
 
     def __init__(self, path: str) -> None:
         self._file_system, inner_path = arrow_file_system(path)
@@ -39,23 +39,23 @@ class ExportDirectory:
         return f"{self._root}/{name}"
 
     def list_names(self) -> list[str]:
-        """What is directly in there; nothing if it is not there."""
+        """Return the names of the direct entries; none if the directory does not exist."""
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self._root, allow_not_found=True)
         return sorted(info.base_name for info in self._file_system.get_file_info(selector))
 
     def size_of(self, name: str) -> int | None:
-        """None if there is no such file."""
+        """Return the size of a file, or None if it does not exist."""
         size: int | None = self._file_system.get_file_info(self._path(name)).size
         return size
 
     def open(self, name: str) -> Any:
-        """To be read, at any position."""
+        """Open a file for reading at any position."""
         return self._file_system.open_input_file(self._path(name))
 
     def read(self, name: str) -> bytes | None:
-        """None if there is no such file."""
+        """Return the content of a file, or None if it does not exist."""
         if self.size_of(name) is None:
             return None
         with self.open(name) as file:
@@ -63,7 +63,7 @@ class ExportDirectory:
             return content
 
     def create_file(self, name: str) -> PendingFile:
-        """To be written to and closed; ``keep`` gives it its name."""
+        """Create a file to write and close; ``commit_file`` gives it its final name."""
         path = self._path(name)
         directory, _, file_name = path.rpartition("/")
         self._file_system.create_dir(directory, recursive=True)
@@ -73,7 +73,7 @@ class ExportDirectory:
         )
 
     def commit_file(self, file: PendingFile) -> None:
-        """It is written and closed: see that a power cut does not undo it."""
+        """Flush a file that is written and closed, and rename it, so that it survives a crash."""
         if self._is_local:
             files.sync_path(Path(file.temporary_path))
             files.rename(Path(file.temporary_path), Path(self._path(file.name)))
@@ -87,7 +87,7 @@ class ExportDirectory:
             stream.write(content)
 
     def sync_directories(self, names: list[str]) -> None:
-        """Those of the directories that these files are in."""
+        """Flush the directories that contain these files, up to the root of the export."""
         if self._is_local:
             directories = {Path(self._path(name)).parent for name in names}
             ancestors = {parent for directory in directories for parent in directory.parents}
@@ -98,7 +98,7 @@ class ExportDirectory:
                 files.sync_directory(directory)
 
     def list_files(self) -> list[str]:
-        """The names of all files, those in directories below included."""
+        """Return the names of all files, including those in subdirectories."""
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self._root, allow_not_found=True, recursive=True)
@@ -109,7 +109,7 @@ class ExportDirectory:
         ]
 
     def remove(self, name: str) -> None:
-        """A file, or a directory with all that is in it."""
+        """Remove a file, or a directory with its contents."""
         from pyarrow.fs import FileType
 
         path = self._path(name)
@@ -120,9 +120,9 @@ class ExportDirectory:
 
 
 def absolute_path(path: str) -> str:
-    """As a process in another directory has to call it."""
+    """Return the path as a process in another working directory must name it."""
     if "://" in path:
         return strip_trailing_slashes(path)
     if not path:
-        raise ScanFailed("a directory must have a name")
+        raise ScanFailed("the path of a directory must not be empty")
     return os.path.abspath(path)

@@ -1,9 +1,9 @@
-"""What is to be exported: of each partition a range of offsets, in pieces.
+"""Plan an export: the offset range of each partition, in tasks.
 
-How far a partition can be read is settled once, so that a broker may go on writing meanwhile, and
-so that the next export can begin where this one has ended.
+The end of each partition is determined once.  A broker may keep writing meanwhile, and the next
+export can begin where this one ends.
 
-Owner: the driver; what it makes is immutable and can be pickled.
+Owner: the driver; the plan is immutable and can be pickled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EXPORT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """Splits of one partition that follow one another."""
+    """Consecutive splits of one partition."""
 
     splits: tuple[Split, ...]
 
@@ -59,7 +59,7 @@ class ExportTask:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    ranges: Mapping[tuple[str, int], OffsetRange]  # one may end before it starts: it has nothing
+    ranges: Mapping[tuple[str, int], OffsetRange]  # a range that ends before its start is empty
     partition_counts: Mapping[str, int]
     tasks: tuple[ExportTask, ...]
 
@@ -90,7 +90,7 @@ def _plan_once(options: ScanOptions) -> ExportPlan:
 
 
 def _group_splits(splits: Iterable[Split], bytes_max: int) -> list[ExportTask]:
-    """Small segments share one."""
+    """Group splits into tasks; small segments share one."""
     tasks: list[ExportTask] = []
     for split in splits:
         if tasks and tasks[-1].size_bytes + split.size_bytes <= bytes_max:
@@ -103,7 +103,7 @@ def _group_splits(splits: Iterable[Split], bytes_max: int) -> list[ExportTask]:
 def _partition_counts(
     options: ScanOptions, partitions: Iterable[tuple[str, int]]
 ) -> dict[str, int]:
-    """As the directories have them, also if some of a topic's partitions are not wanted."""
+    """Count partitions by the log directories, including those that are not selected."""
     counts = {topic: 0 for topic, _ in partitions}
     for path in options.paths:
         for topic, partition in list_log_dir(path).partitions:
@@ -113,7 +113,7 @@ def _partition_counts(
 
 
 def starting_offsets_after(previous: Manifest) -> str:
-    """The option ``startingOffsets`` of an export that begins where another has ended."""
+    """Return the option ``startingOffsets`` of an export that continues ``previous``."""
     offsets: dict[str, dict[str, int]] = {}
     for exported in previous.partitions:
         offsets.setdefault(exported.topic, {})[str(exported.partition)] = exported.end_offset
@@ -121,9 +121,9 @@ def starting_offsets_after(previous: Manifest) -> str:
 
 
 def check_continuity(plan: ExportPlan, previous: Manifest) -> list[str]:
-    """What the older export has not, and no later one can have: lines for a person.
+    """Return one line for each gap: offsets after the previous export that were deleted since.
 
-    ScanFailed if a log ends before the older export does: it is not the same topic any more.
+    Raises ScanFailed if a log ends before the previous export does: the topic was created again.
     """
     lines = []
     for exported in previous.partitions:

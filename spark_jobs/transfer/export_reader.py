@@ -1,9 +1,9 @@
-"""The records of an exported partition, in the order of their offsets.
+"""Read the records of an exported partition, in offset order.
 
-Files are by date, and timestamps are not in order: so the files of a partition are read side by
-side, those whose offsets overlap, and always the smallest offset is next.
+Files are grouped by date, and timestamps are not in order.  Therefore files whose offsets overlap
+are read side by side, and the record with the smallest offset is next.
 
-Owner: whoever iterates.
+Owner: the caller that iterates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_TIMESTAMP_TYPE = -1
 
 @dataclass(frozen=True, slots=True)
 class ExportFileRef:
-    """A file, and the export that it is in."""
+    """A file, and the export that contains it."""
 
     export_path: str
     file: ExportFile
@@ -35,16 +35,16 @@ class ExportFileRef:
 
 class ExportedRecord(NamedTuple):
     offset: int
-    timestamp_ms: int | None  # None if it has none
+    timestamp_ms: int | None  # None if the record has no timestamp
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
 
 
 def read_exported_records(files: Iterable[ExportFileRef]) -> Iterator[ExportedRecord]:
-    """``files`` are of one partition."""
+    """Yield the records of ``files``, which belong to one partition."""
     unopened = sorted(files, key=lambda ref: ref.file.first_offset, reverse=True)
-    cursors: list[_FileCursor] = []  # a heap; the number keeps records from being compared
+    cursors: list[_FileCursor] = []  # a heap; file_index prevents the comparison of records
     while unopened or cursors:
         while unopened and (not cursors or unopened[-1].file.first_offset < cursors[0].offset):
             file_ref = unopened.pop()
@@ -55,7 +55,7 @@ def read_exported_records(files: Iterable[ExportFileRef]) -> Iterator[ExportedRe
 
 
 class _FileCursor(NamedTuple):
-    """A file that is being read; the record is the next one."""
+    """A file that is being read, and its next record."""
 
     offset: int
     file_index: int
@@ -72,7 +72,7 @@ def _push_next(
 
 
 def _read_file(file_ref: ExportFileRef) -> Iterator[ExportedRecord]:
-    """ScanFailed if it has not what the export says it has."""
+    """Yield the records of a file.  Raises ScanFailed if it differs from the manifest."""
     count = 0
     try:
         with ExportDirectory(file_ref.export_path).open(file_ref.file.path) as stream:

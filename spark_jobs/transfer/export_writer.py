@@ -1,14 +1,14 @@
-"""A piece of an export as files of Parquet, such as ``topic=orders/date=2026-11-17/....parquet``.
+"""Write an export task as Parquet files, such as ``topic=orders/date=2026-11-17/....parquet``.
 
-A file has records of one partition and one date, in the order of offsets, and is named for its
-partition and its first offset: an attempt that is made again writes the same files once more, or,
-if compaction has taken the first record away meanwhile, others.  Only those that the manifest names
-are left when the export is whole.
+A file holds records of one partition and one date, in offset order.  Its name contains the
+partition and its first offset.  A repeated attempt writes the same files again, or other files if
+compaction has removed the first record meanwhile.  When the export is complete, only the files in
+the manifest are left.
 
-The date is that of the timestamp, in UTC.  Timestamps are not in order; so several files are open
-at a time, but not more than OPEN_MAX, lest wild timestamps take all memory.
+The date is that of the timestamp, in UTC.  Timestamps are not in order, so several files are open
+at a time, but no more than OPEN_FILES_MAX, to bound the memory that scattered timestamps need.
 
-Owner: whoever writes the piece.
+Owner: the process that writes the task.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPEN_FILES_MAX = 64
 ROW_GROUP_BYTES = 16 * 1024 * 1024
 COMPRESSION = "zstd"
 
-#: What Hive, and Spark after it, call the partition of those that have no value.
+#: The name that Hive, and therefore Spark, gives to the partition without a value.
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _DAY_US = 86_400_000_000
 _NO_DAY = np.iinfo(np.int64).min
@@ -47,7 +47,7 @@ class ExportTaskResult:
 
 
 def write_task(task: ExportTask, options: ScanOptions, export_path: str) -> ExportTaskResult:
-    """``target`` is the directory of the export."""
+    """Write the files of a task; ``export_path`` is the directory of the export."""
     damages: list[str] = []
     first = task.splits[0]
     writer = _PartitionWriter(ExportDirectory(export_path), first.topic, first.partition)
@@ -65,7 +65,7 @@ def build_manifest(
     *,
     created_ms: int,
 ) -> Manifest:
-    """Of an export all of whose pieces are written."""
+    """Build the manifest of an export whose tasks have all been written."""
     files = [file for result in results for file in result.files]
     records = dict.fromkeys(plan.ranges, 0)
     for file in files:
@@ -86,7 +86,7 @@ def build_manifest(
 
 
 def _split_by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Days since 1970, and the rows of each, in their order."""
+    """Yield days since 1970, and the rows of each, in order."""
     times = pc.fill_null(rows.column("timestamp").cast(pa.int64()), _NO_DAY)
     microseconds = times.to_numpy(zero_copy_only=False)
     days = np.where(microseconds == _NO_DAY, _NO_DAY, microseconds // _DAY_US)
@@ -96,7 +96,7 @@ def _split_by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def format_date(day: int) -> str:
-    """As the directory is named; what no calendar has is as good as none."""
+    """Return the date for the directory name; NO_DATE if the calendar does not have it."""
     try:
         return date.fromordinal(_EPOCH_ORDINAL + day).isoformat()
     except (ValueError, OverflowError):
@@ -122,7 +122,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """What has been waiting, as one group of rows."""
+        """Write the pending rows as one row group."""
         if self.pending:
             table = pa.Table.from_batches(self.pending)
             self.writer.write_table(table, row_group_size=table.num_rows)
@@ -130,7 +130,7 @@ class _OpenFile:
 
 
 class _PartitionWriter:
-    """The files of one piece."""
+    """Writes the files of one task."""
 
     def __init__(self, directory: ExportDirectory, topic: str, partition: int) -> None:
         self._directory = directory

@@ -1,15 +1,15 @@
-"""What makes an export a whole one: the file ``_export.json``, which is written last.
+"""The manifest of an export: the file ``_export.json``, which is written last.
 
-It names every file of the export, with its size and its records.  Whoever reads the export without
-it (a file of Parquet is one, wherever it is) reads what is there; its name begins with ``_``, as do
-names that Spark and Arrow leave alone when they read a directory.
+It lists every file of the export, with its size and its record count.  A reader that ignores the
+manifest (each Parquet file can be read by itself) sees the files that exist.  The name begins with
+``_``, because Spark and Arrow ignore such names when they read a directory.
 
-    _export-unfinished   is written first and removed last: an export is going on, or was broken off
-    _export.json         it is whole
+    _export-unfinished   written first and removed last: an export is running, or was interrupted
+    _export.json         the export is complete
 
-    both, or the second   a whole export
-    the first             a part of one, which the next attempt removes
-    neither               nothing of ours
+    both, or the second   a complete export
+    the first             a partial export, which the next attempt removes
+    neither               not an export
 
 Owner: the driver.
 """
@@ -32,7 +32,7 @@ FORMAT, VERSION = "odradek export", 1
 
 @dataclass(frozen=True, slots=True)
 class ExportFile:
-    """Records of one partition and one date, in the order of offsets."""
+    """Records of one partition and one date, in offset order."""
 
     path: str  # relative to the export
     topic: str
@@ -46,7 +46,7 @@ class ExportFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportedPartition:
-    """All records of a partition that could be read, from one offset to before the other."""
+    """All readable records of a partition from ``start_offset`` to below ``end_offset``."""
 
     topic: str
     partition: int
@@ -58,11 +58,11 @@ class ExportedPartition:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     created_ms: int
-    options: Mapping[str, str]  # what was asked for
-    partition_counts: Mapping[str, int]  # how many each topic has
+    options: Mapping[str, str]  # as passed to the export
+    partition_counts: Mapping[str, int]  # the number of partitions of each topic
     partitions: tuple[ExportedPartition, ...]
     files: tuple[ExportFile, ...]
-    damages: tuple[str, ...]  # what could not be read, and is not in it
+    damages: tuple[str, ...]  # ranges that could not be read, and are not in the export
 
     def encode(self) -> bytes:
         return json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1).encode()
@@ -73,10 +73,10 @@ class Manifest:
 
 
 class ExportState(Enum):
-    EMPTY = "there is nothing"
-    UNFINISHED = "an export was broken off, or is going on"
-    COMPLETE = "there is a whole export"
-    FOREIGN = "there is something else"
+    EMPTY = "the directory is empty"
+    UNFINISHED = "an export was interrupted or is still running"
+    COMPLETE = "the directory contains a complete export"
+    FOREIGN = "the directory contains other files"
 
 
 def export_state(directory: ExportDirectory) -> ExportState:
@@ -89,13 +89,15 @@ def export_state(directory: ExportDirectory) -> ExportState:
 
 
 def begin_export(directory: ExportDirectory, *, overwrite: bool) -> None:
-    """Make room for an export; ScanFailed if there is something that must not go."""
+    """Clear the directory for an export.  Raises ScanFailed if its content must be kept."""
     state = export_state(directory)
     if state is ExportState.FOREIGN:
-        raise ScanFailed("the directory is not empty, and what is in there is no export")
+        raise ScanFailed("the directory is not empty, and its content is not an export")
     if state is ExportState.COMPLETE and not overwrite:
-        raise ScanFailed("there is a whole export already: --overwrite replaces it")
-    # From here on, whatever is left is no whole export.
+        raise ScanFailed(
+            "the directory already contains a complete export: use --overwrite to replace it"
+        )
+    # From here on, the content of the directory is not a complete export.
     directory.write_atomically(UNFINISHED_FILE, b"")
     if state is ExportState.COMPLETE:
         directory.remove(MANIFEST_FILE)
@@ -105,9 +107,9 @@ def begin_export(directory: ExportDirectory, *, overwrite: bool) -> None:
 
 
 def finish_export(directory: ExportDirectory, manifest: Manifest) -> None:
-    """All its files are written: the export is whole when this returns."""
+    """Complete an export whose files have all been written."""
     names = [file.path for file in manifest.files]
-    # What attempts have left that did not end well.
+    # Remove the files of failed attempts.
     for leftover in set(directory.list_files()) - {UNFINISHED_FILE, *names}:
         directory.remove(leftover)
     directory.sync_directories(names)
@@ -116,7 +118,7 @@ def finish_export(directory: ExportDirectory, manifest: Manifest) -> None:
 
 
 def read_manifest(path: str) -> Manifest:
-    """Of a whole export, whose files are all there; ScanFailed if it is none."""
+    """Read the manifest and check that all files exist.  Raises ScanFailed if incomplete."""
     directory = ExportDirectory(path)
     content = directory.read(MANIFEST_FILE)
     if content is None:

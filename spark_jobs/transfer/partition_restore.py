@@ -1,15 +1,15 @@
-"""The records of one exported partition, through a producer, in their order.
+"""Restore one exported partition: send its records through a producer, in order.
 
-The producer is idempotent: what it has to send again it does not write twice, nor out of order.
-Timestamps, keys, values and headers are as they were; offsets are the target's own, and there are
-no transactions.
+The producer is idempotent: its retries are written neither twice nor out of order.  Timestamps,
+keys, values and headers are preserved.  The target assigns its own offsets, and there are no
+transactions.
 
-What is in the target already can be gone on from: a partition that holds nothing but the first N
-records of the export has N as its end offset, and the last of them is compared.
+A restore can resume: a partition that holds only the first N records of the export has the end
+offset N, and its last record is compared with the export.
 
 Needs confluent-kafka.
 
-Owner: whoever restores the partition; the producer's own thread only sends.
+Owner: the process that restores the partition; the producer's own thread only sends.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 REPORT_INTERVAL_S = 10.0
 _PRODUCER_DEFAULTS = {
     "linger.ms": "20",
-    "message.max.bytes": "1000000000",  # what is too large is for the broker to say
+    "message.max.bytes": "1000000000",  # the broker decides what is too large
     "log_level": "0",
 }
-#: And with it acks=all, and few requests at a time: order depends on it.
+#: Idempotence implies acks=all and few requests in flight: the order of records depends on it.
 _PRODUCER_OVERRIDES = {"enable.idempotence": "true"}
 
 
 class RestoreMode(Enum):
-    """What is to become of records that the target has."""
+    """How to treat records that already exist in the target."""
 
-    INTO_EMPTY = "there are none"
-    RESUME = "they are the first ones of the export"
-    APPEND = "they stay, and all of the export follows"
+    INTO_EMPTY = "the target must be empty"
+    RESUME = "they are the first records of the export; continue after them"
+    APPEND = "keep them and append the whole export"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRestore:
-    topic: str  # of the target
+    topic: str  # in the target cluster
     partition: int
     files: tuple[ExportFileRef, ...]
     mode: RestoreMode = RestoreMode.INTO_EMPTY
@@ -73,14 +73,14 @@ class PartitionRestore:
 class RestoreResult:
     topic: str
     partition: int
-    records: int  # sent now
+    records: int  # sent by this attempt
     present: int  # sent by an earlier attempt
 
 
 def restore_partition(
     restore: PartitionRestore, settings: Mapping[str, str], report: Callable[[str], None]
 ) -> RestoreResult:
-    """``settings`` are those of librdkafka; ScanFailed says how far it has come."""
+    """Restore a partition; ``settings`` are librdkafka's.  ScanFailed states the progress."""
     check_client_installed()
     present = _count_present_records(restore, settings) if restore.mode is RestoreMode.RESUME else 0
     producer = _RestoreProducer(
@@ -125,7 +125,7 @@ class _RestoreProducer:
             try:
                 self._producer.produce(self._restore.topic, **arguments)
                 break
-            except BufferError:  # its queue is full
+            except BufferError:  # the producer's queue is full
                 self._poll(1.0)
             except KafkaException as error:
                 reason = error.args[0].str()
@@ -134,7 +134,7 @@ class _RestoreProducer:
         self._poll(0)
 
     def finish(self) -> None:
-        """Everything is in the target when this returns."""
+        """Wait until every record has been delivered to the target."""
         while self.delivered < self._sent:
             self._poll(1.0)
 
@@ -157,7 +157,7 @@ class _RestoreProducer:
 
 
 def _count_present_records(restore: PartitionRestore, settings: Mapping[str, str]) -> int:
-    """How many records of the export the target has; ScanFailed if it has others."""
+    """Count the exported records in the target.  Raises ScanFailed if it has other records."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     overrides = {"group.id": GROUP_ID, "enable.auto.commit": "false", "log_level": "0"}

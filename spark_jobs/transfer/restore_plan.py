@@ -1,6 +1,6 @@
-"""What is to be restored: of each partition the files of one export, or of several in a row.
+"""Plan a restore: the files of each partition, from one export or from several consecutive ones.
 
-Owner: the driver; what it makes is immutable and can be pickled.
+Owner: the driver; the plan is immutable and can be pickled.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PartitionKey = tuple[str, int]  # topic and partition, as exported
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     restores: tuple[PartitionRestore, ...]
-    partitions_by_topic: Mapping[str, list[int]]  # partitions by topic, those of the target
-    partition_counts: Mapping[str, int]  # of the topics that were exported, by their new names
+    partitions_by_topic: Mapping[str, list[int]]  # by topic of the target
+    partition_counts: Mapping[str, int]  # of the exported topics, by their new names
 
 
 def plan_restore(
     options: ScanOptions, renames: Mapping[str, str], mode: RestoreMode
 ) -> RestorePlan:
-    """``options`` say which exports and which partitions; ``names`` are new ones of topics."""
+    """Plan a restore of the exports and partitions in ``options``; ``renames`` maps topics."""
     exports = {path: manifests.read_manifest(path) for path in map(absolute_path, options.paths)}
     counts: dict[str, int] = {}
     for manifest in exports.values():
@@ -67,7 +67,7 @@ def _check_no_duplicates(
     keys: Sequence[PartitionKey], partitions_by_topic: Mapping[str, list[int]]
 ) -> None:
     if not keys:
-        raise ScanFailed("nothing of that was exported")
+        raise ScanFailed("no exported partition matches the selection")
     for topic, partitions in partitions_by_topic.items():
         if len(set(partitions)) < len(partitions):
             raise ScanFailed(f"--rename: two topics would be restored to {topic}")

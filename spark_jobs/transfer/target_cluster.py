@@ -1,11 +1,11 @@
-"""Where an export is to be restored to: topics that are there, large enough, and in a known state.
+"""The cluster to restore to: its topics must exist, be large enough and be in a known state.
 
     created   on request, with as many partitions as the exported topic has
-    refused   with too few partitions; with records in them, unless somebody has said what to do
+    rejected  with too few partitions; with records in them, unless an option says how to proceed
 
-    --resume  they are from this export, and more are to follow: each partition is checked by its
-              last record before anything is sent
-    --append  all records are to come behind them
+    --resume  the records are from this export, and the rest follows: the last record of each
+              partition is checked before anything is sent
+    --append  all records of the export are appended after them
 
 Needs confluent-kafka.
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 INSTALL_HINT = "confluent-kafka is missing: pip install 'odradek[cli]'"
 REQUEST_TIMEOUT_S = 15.0
-#: The group of consumers that only look; none of them commits.
+#: The group of consumers that only read; none of them commits.
 GROUP_ID = "odradek-restore"
 
 
@@ -44,10 +44,10 @@ def check_client_installed() -> None:
 
 
 class TargetCluster:
-    """A cluster, as its clients are told to find it."""
+    """A client of the target cluster."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """``settings`` are those of librdkafka, ``bootstrap.servers`` among them."""
+        """``settings`` are librdkafka's and include ``bootstrap.servers``."""
         check_client_installed()
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
@@ -60,7 +60,7 @@ class TargetCluster:
             raise ScanFailed(_error_message(error)) from error
 
     def partition_counts(self) -> dict[str, int]:
-        """Of all topics there are; ScanFailed if nobody answers."""
+        """Return the partition counts of all topics.  Raises ScanFailed if no broker answers."""
         from confluent_kafka import KafkaException
 
         try:
@@ -89,7 +89,7 @@ class TargetCluster:
             raise ScanFailed(f"{topic} cannot be created: {_error_message(error)}") from error
 
     def watermark_offsets(self, topic: str, partitions: list[int]) -> dict[int, tuple[int, int]]:
-        """The first offset of each partition, and the one after its last."""
+        """Return the first offset of each partition, and the offset after its last record."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         consumer: Consumer = Consumer({**self._settings, "group.id": GROUP_ID})
@@ -114,12 +114,13 @@ def ensure_topics(
     partition_counts: Mapping[str, int],
     creation: TopicCreation | None,
 ) -> None:
-    """Every topic of ``needed`` has these partitions when it returns; ScanFailed if not.
+    """Ensure that every topic in ``partitions_by_topic`` has its partitions.
 
-    ``partition_counts`` says how many a topic gets that is created.
+    ``partition_counts`` gives the number of partitions for a topic that is created.
+    Raises ScanFailed if a topic is missing or too small.
     """
     present = target.partition_counts()
-    # All are looked at before one is created.
+    # Check all topics before one is created.
     for topic, partitions in partitions_by_topic.items():
         required = max(partitions) + 1
         if topic not in present:
@@ -143,7 +144,7 @@ def check_empty(target: TargetCluster, partitions_by_topic: Mapping[str, list[in
 
 
 def _error_message(exception: BaseException) -> str:
-    """librdkafka's own words, without its code names."""
+    """Return librdkafka's message without its error codes."""
     error = exception.args[0] if exception.args else exception
     text = error.str() if hasattr(error, "str") else str(error)
     return str(text).splitlines()[0]

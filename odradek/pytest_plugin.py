@@ -1,22 +1,22 @@
-"""Brokers for the tests of whoever uses Odradek: a pytest plugin, there once it is installed.
+"""A pytest plugin that provides Kafka brokers to tests; active once Odradek is installed.
 
     def test_orders_arrive(odradek):
         producer = Producer({"bootstrap.servers": odradek.address})
 
-    odradek             one broker for the whole run (with pytest-xdist, for each of its processes)
-    odradek_per_test    one for this test alone, to be stopped, killed and started again
+    odradek             one broker for the whole run (with pytest-xdist, one per worker process)
+    odradek_per_test    one broker for a single test, which may stop, kill and restart it
 
-Settings of the broker come from ``odradek_settings`` in the ini-file, a line for each NAME=VALUE,
-and for ``odradek_per_test`` also from the marker:
+The broker's settings come from ``odradek_settings`` in the ini-file, one NAME=VALUE per line, and
+for ``odradek_per_test`` also from the marker:
 
     @pytest.mark.odradek("num.partitions=3", "log.retention.ms=1000")
 
-A broker is a process of its own on a port that was free, keeps its records below pytest's temporary
-directory, and ends with pytest however that ends.  What it wrote is added to the report of a test
-that fails.
+A broker is a separate process on a free port.  It stores its records below pytest's temporary
+directory, and it exits when pytest exits, however that happens.  The report of a failed test
+includes the end of the broker's log.
 
-Invariant: of Odradek nothing but this file is imported; the tests may have a ``config`` or a
-``broker`` of their own, and other versions of any library.
+Invariant: this file imports nothing else of Odradek. The tests may have their own ``config`` or
+``broker`` packages, and other versions of any library.
 Owner: the thread that runs the tests.
 """
 
@@ -40,16 +40,16 @@ LOG_TAIL_LINES = 60
 
 SETTINGS_INI_OPTION = "odradek_settings"
 
-#: Runs a command that ends when this process does; a script, not imported.
+#: Runs a command that exits when this process exits. It is run as a script, never imported.
 _TIED_PROCESS_SCRIPT = Path(__file__).parent / "controller" / "tied_process.py"
 
 
 class BrokerFailed(Exception):
-    """A broker ended, or did not start or stop in time; the message ends with what it wrote."""
+    """A broker exited, or did not start or stop in time. The message ends with its log."""
 
 
 class Broker:
-    """A broker on its own directory, running or not."""
+    """A broker process with its own directory; the process may be running or not."""
 
     def __init__(self, directory: Path, settings: Sequence[str] = ()) -> None:
         self.data_dir = directory / "data"
@@ -61,7 +61,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """host:port, as clients want it for their bootstrap servers; the same after a restart."""
+        """host:port for ``bootstrap.servers``; unchanged by a restart."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -70,7 +70,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        assert self._port, "the broker was not started yet"
+        assert self._port, "the broker has not been started"
         return self._port
 
     @property
@@ -79,19 +79,19 @@ class Broker:
 
     @property
     def log_text(self) -> str:
-        """What it wrote, over all its starts."""
+        """The broker's output since its first start."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @property
     def _started_process(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, "the broker was not started yet"
+        assert self._process is not None, "the broker has not been started"
         return self._process
 
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when clients are served; raises BrokerFailed."""
+        """Start and wait until the broker serves clients; raises BrokerFailed."""
         assert not self.is_running(), f"the broker at {self.address} is already running"
         self._ready_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
@@ -105,7 +105,7 @@ class Broker:
         self._port = int(self._ready_file.read_text().rpartition(":")[2])
 
     def stop(self) -> None:
-        """Ask it to end, as a service manager would (SIGTERM), and wait; raises BrokerFailed."""
+        """Shut down as a service manager does (SIGTERM), and wait; raises BrokerFailed."""
         self._started_process.send_signal(signal.SIGTERM)
         try:
             status = self._started_process.wait(STOP_TIMEOUT_S)
@@ -116,7 +116,7 @@ class Broker:
             raise self._failure(f"exited with status {status}")
 
     def kill(self) -> None:
-        """End it at once, as a crash would (SIGKILL)."""
+        """Kill the process, as in a crash (SIGKILL)."""
         self._started_process.kill()
         self._started_process.wait()
 
@@ -129,7 +129,7 @@ class Broker:
         return "\n".join(self.log_text.splitlines()[-LOG_TAIL_LINES:])
 
     def _command(self) -> list[str]:
-        # -P: what the user has in the directory that the tests run in is none of the broker's.
+        # -P keeps the working directory of the tests off the broker's module search path.
         serve = [sys.executable, "-P", "-m", "odradek.broker.cli.main", "serve"]
         serve += ["--data-dir", str(self.data_dir), "--port", str(self._port)]
         serve += ["--ready-file", str(self._ready_file)]
@@ -152,13 +152,13 @@ class Broker:
         return BrokerFailed(f"the broker in {self.data_dir} {reason}; its log:\n{self.log_tail()}")
 
 
-#: Each with the name of its fixture.
+#: The running brokers, each with the name of its fixture.
 _BROKERS = pytest.StashKey[list[tuple[str, Broker]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
-        SETTINGS_INI_OPTION, "settings of the brokers, NAME=VALUE in each line", type="linelist"
+        SETTINGS_INI_OPTION, "settings of the brokers, one NAME=VALUE per line", type="linelist"
     )
 
 
@@ -173,7 +173,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def odradek(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A Kafka broker for the whole run; ``odradek.address`` is where clients find it."""
+    """A Kafka broker for the whole run; clients connect to ``odradek.address``."""
     broker = _create_broker(pytestconfig, tmp_path_factory, ())
     yield from _run_broker(pytestconfig, "odradek", broker)
 
@@ -182,8 +182,8 @@ def odradek(
 def odradek_per_test(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """A Kafka broker for this test alone, with the settings of its ``odradek`` markers."""
-    marks = reversed([*request.node.iter_markers("odradek")])  # the nearest comes last, and counts
+    """A Kafka broker for this test only, with the settings of its ``odradek`` markers."""
+    marks = reversed([*request.node.iter_markers("odradek")])  # the nearest is last and wins
     marker_settings = [setting for mark in marks for setting in mark.args]
     broker = _create_broker(request.config, tmp_path_factory, marker_settings)
     yield from _run_broker(request.config, "odradek_per_test", broker)
@@ -223,6 +223,6 @@ def pytest_runtest_makereport(
 
 
 def _uses_fixture(item: pytest.Item, fixture_name: str) -> bool:
-    """Also through a fixture of its own."""
+    """Return whether the test uses the fixture, directly or through another fixture."""
     names: Sequence[str] = getattr(item, "fixturenames", ())
     return fixture_name in names

@@ -1,4 +1,4 @@
-"""A table of measures as a program: its arguments, what is warmed up, how often is measured."""
+"""The command line of a benchmark program: options, warm-up, suites and rounds."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ROUNDS, SECONDS = 3, 5.0
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 
 
-SUITE_DEFAULT = "by family"
+SUITE_DEFAULT = "version of the suite"
 
-#: The sides, given a folder, the release of Kafka, if any, and settings.
+#: Starts the targets, given a directory, the Kafka version or None, and broker properties.
 StartTargets = Callable[
     [Path, str | None, Mapping[str, str]], AbstractContextManager[Sequence[Target]]
 ]
@@ -32,9 +32,10 @@ StartTargets = Callable[
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkSuite:
-    """Measures that are compared with one release of Kafka.
+    """Benchmarks that are compared with one Kafka version.
 
-    ``warming_up`` are those that every side is sent before, as often as there are rounds.
+    ``warm_up_names`` are the benchmarks that warm up every target, once per round, before the
+    first measurement.
     """
 
     benchmarks: Mapping[str, Benchmark]
@@ -44,13 +45,16 @@ class BenchmarkSuite:
     def warm_up(self, targets: Sequence[Target], options: LoadOptions, rounds: int) -> None:
         for name in [*self.warm_up_names] * rounds:
             for target in targets:
-                with suppress(BenchmarkSkipped):  # the measure itself says why
+                with suppress(BenchmarkSkipped):  # the benchmark itself prints the reason
                     self.benchmarks[name].load(target, options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkProgram:
-    """A topic that is read is filled with so much, and with a tenth of it in a quick run."""
+    """A benchmark program with its suites.
+
+    Loads that read a topic first fill it with ``filled_mb``, or a tenth of that in a quick run.
+    """
 
     description: str
     suites: Sequence[BenchmarkSuite]
@@ -59,7 +63,7 @@ class BenchmarkProgram:
     start_targets: StartTargets = broker_targets.start_targets
 
     def run(self) -> int:
-        """The exit status."""
+        """Run the program and return its exit status."""
         arguments = self._arguments()
         if arguments.list:
             print("\n".join(self._names()))
@@ -75,8 +79,8 @@ class BenchmarkProgram:
         )
         parser.add_argument("--kafka", nargs="?", const=SUITE_DEFAULT, metavar="VERSION")
         parser.add_argument("--only", action="append", choices=self._names(), metavar="NAME")
-        parser.add_argument("--quick", action="store_true", help="one short round of each")
-        parser.add_argument("--list", action="store_true", help="the names of all measures")
+        parser.add_argument("--quick", action="store_true", help="one short round per benchmark")
+        parser.add_argument("--list", action="store_true", help="list the names of all benchmarks")
         return parser.parse_args()
 
     def _run_suites(self, arguments: argparse.Namespace, directory: Path) -> int:
@@ -103,7 +107,7 @@ class BenchmarkProgram:
 
 
 def _find_jars(version: str) -> Path | None:
-    """For Kafka's performance tools, which some measures can do without."""
+    """Find the jars of Kafka's performance tools.  Some benchmarks do not need them."""
     try:
         return kafka_jars(version)
     except KafkaUnavailable as reason:

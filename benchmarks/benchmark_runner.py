@@ -1,6 +1,7 @@
-"""Measures taken: of some rounds the best of each figure, the sides in turn, against the goals.
+"""Runs benchmarks and compares the metrics with their goals.
 
-Whatever else runs here only ever makes a round slower.
+A benchmark runs for several rounds, in which the targets alternate.  The best value of each metric
+counts: other load on the machine can only make a round slower.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from raw_driver import RequestFailed
 
 from tests.support.kafka_jars import KafkaUnavailable
 
-#: Of these, more is better.
+#: Metrics for which a higher value is better.
 HIGHER_IS_BETTER = frozenset({"msg/s", "MB/s", "req/s", "txn/s", "baseline", "share"})
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on a figure, or on its ratio to Kafka's."""
+    """A bound on a metric, or on the ratio of our value to Kafka's."""
 
     metric: str
     bound: float
     relative_to_kafka: bool = True
 
     def evaluate(self, ours: Metrics, kafka: Metrics | None) -> str | None:
-        """A line, if it can be told."""
+        """Return a line with the verdict, or None if a value that it needs is missing."""
         if self.metric not in ours:
             return None
         value = ours[self.metric]
@@ -55,12 +56,12 @@ class Goal:
 class Benchmark:
     load: Load
     goals: tuple[Goal, ...] = ()
-    #: What is the same however often it is looked at.
+    #: Whether the benchmark runs in every round, or only once.
     is_repeated: bool = True
 
 
 def run_in_temp_directory(run: Callable[[Path], int], *, parent: str | None = None) -> int:
-    """The exit status of ``run``, which is given a new folder."""
+    """Create a temporary directory, call ``run`` with it, and return its exit status."""
     directory = Path(tempfile.mkdtemp(prefix="odradek-benchmark-", dir=parent))
     try:
         return run(directory)
@@ -77,7 +78,7 @@ def run_benchmarks(
     options: LoadOptions,
     rounds: int,
 ) -> int:
-    """The exit status: 1 if a load has failed."""
+    """Run the benchmarks, print the metrics, and return the exit status: 1 if a load failed."""
     status = 0
     for name, benchmark in benchmarks.items():
         print(f"\n{name}  (load average {os.getloadavg()[0]:.1f})", flush=True)
@@ -95,7 +96,7 @@ def run_benchmarks(
 def _best_metrics(
     benchmark: Benchmark, targets: Sequence[Target], options: LoadOptions, rounds: int
 ) -> dict[str, Metrics]:
-    """Of each side, the best of every figure; the sides take turns."""
+    """Return the best value of each metric per target.  The targets alternate."""
     best: dict[str, Metrics] = {}
     for _ in range(rounds):
         for target in targets:
@@ -108,7 +109,7 @@ def _best_metrics(
                 for metric, value in measurement.metrics.items():
                     better = max if metric in HIGHER_IS_BETTER else min
                     row[metric] = better(row.get(metric, value), value)
-                if "share" in row:  # of the best ones: the best share would be that of the worst
+                if "share" in row:  # computed from the best rates, not the best share of any round
                     row["share"] = row.get("req/s", row.get("msg/s", 0.0)) / row["baseline"]
     return best
 

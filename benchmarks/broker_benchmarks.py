@@ -1,4 +1,4 @@
-"""The table of measures: a name to ask for it by, its load, and what is to be reached."""
+"""The benchmarks of broker.py: the name for --only, the load and the goals of each."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "start": Benchmark(
         startup, (Goal("start s", 0.5, relative_to_kafka=False),), is_repeated=False
     ),
-    # Requests of one record.
+    # Produce requests with one record.
     "requests-1x5": _produce_requests_benchmark(1, 5, 2.0),
     "requests-10x5": _produce_requests_benchmark(10, 5, 1.0),
     "requests-100x1": _produce_requests_benchmark(100, 1, 1.0),
     "requests-500x1": _produce_requests_benchmark(500, 1, 0.7),
     "requests-100-partitions": _produce_batches_benchmark(100, 0, 100),
-    # Batches, by raw sockets.
+    # Produce requests with batches, by raw sockets.
     "batches-16KB-100B": _produce_batches_benchmark(100, 16 * KB, 1),
     "batches-16KB-1KB": _produce_batches_benchmark(KB, 16 * KB, 1),
     "batches-16KB-1KB-100-partitions": _produce_batches_benchmark(KB, 16 * KB, 100),
@@ -83,7 +83,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         with_idle_connections(LoadShape(connections=10)),
         (Goal("share", 0.9, relative_to_kafka=False),),
     ),
-    # Y8: requests are answered while much is compacted.
+    # Y8: requests are served during a large compaction.
     "compaction": Benchmark(
         while_compacting(LoadShape(connections=10)), (Goal("share", 0.7, relative_to_kafka=False),)
     ),

@@ -1,4 +1,4 @@
-"""The broker in other conditions: just started, beside much that is idle, while it compacts."""
+"""Benchmarks under special conditions: start-up, memory, idle resources, compaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.api_keys import ApiKey
 
 IDLE_COUNT = 1000
-#: What a driver's process takes to begin.
+#: The time that a driver process takes to start.
 PROCESS_START_S = 1.0
 POLL_INTERVAL_S = 0.1
 KEYED_RECORD_BYTES = 1024
@@ -51,14 +51,14 @@ SEGMENT_BYTES = 16 * MB
 
 def startup(target: Target, _: LoadOptions) -> Measurement:
     if target.start_s is None or target.start_cpu_s is None:
-        raise BenchmarkSkipped("this broker was not started here")
+        raise BenchmarkSkipped("this broker was not started by the benchmark")
     return Measurement("raw sockets", {"start s": target.start_s, "CPU s": target.start_cpu_s})
 
 
 def memory(target: Target, _: LoadOptions) -> Measurement:
     idle, now = target.idle_rss_mib, target.rss_mib()
     if idle is None or now is None:
-        raise BenchmarkSkipped("the process of this broker is not known")
+        raise BenchmarkSkipped("the process id of this broker is unknown")
     return Measurement("/proc", {"idle MiB": idle, "RSS MiB": now})
 
 
@@ -89,7 +89,7 @@ def _produce(target: Target, name: str, shape: LoadShape, options: LoadOptions) 
 
 @contextmanager
 def _idle_connections(target: Target) -> Iterator[None]:
-    """By connections that have been answered once."""
+    """Hold connections open that have each received one response."""
     with ExitStack() as exit_stack:
         for _ in range(IDLE_COUNT):
             connection = exit_stack.enter_context(connect(target.bootstrap))
@@ -101,7 +101,7 @@ def _idle_connections(target: Target) -> Iterator[None]:
 def compare_with_background(
     load: Callable[[], Measurement], background: Callable[[], AbstractContextManager[object]]
 ) -> Measurement:
-    """Alone, twice in the crowd, and alone again; of each pair the better one counts."""
+    """Run the load alone, twice with the background, and alone again; the better of each counts."""
     first = load()
     with background():
         with_background = [load(), load()]
@@ -120,7 +120,7 @@ def compare_with_background(
 
 
 def while_compacting(shape: LoadShape) -> Load:
-    """Y8: from when a topic of much redundancy is to be compacted until it has shrunk."""
+    """Y8: produce from before a compaction of a redundant topic starts until it has finished."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         settings = {**TOPIC_SETTINGS, "segment.bytes": str(SEGMENT_BYTES)}
@@ -153,7 +153,10 @@ def while_compacting(shape: LoadShape) -> Load:
 
 
 def _wait_for_compaction(target: Target, name: str, deadline_s: float) -> tuple[float, float]:
-    """When it was told to, and when it had shrunk to less than half; by the wall clock."""
+    """Compact the topic and wait until it is less than half as large.
+
+    Return the wall-clock times at which the policy was changed and at which the topic had shrunk.
+    """
     full_bytes = _size_bytes(target, name)
     start_s = time.time()
     _alter_configs(target, name, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
@@ -161,7 +164,7 @@ def _wait_for_compaction(target: Target, name: str, deadline_s: float) -> tuple[
         if _size_bytes(target, name) < full_bytes / 2:
             return start_s, time.time()
         time.sleep(POLL_INTERVAL_S)
-    raise BenchmarkSkipped("the compaction did not end while it was measured")
+    raise BenchmarkSkipped("the compaction did not finish during the measurement")
 
 
 def _size_bytes(target: Target, name: str) -> int:
@@ -178,7 +181,7 @@ def _size_bytes(target: Target, name: str) -> int:
 
 
 def _write_repeated_keys(target: Target, name: str, size_bytes: int) -> None:
-    """Every key again and again."""
+    """Write the same keys repeatedly."""
     batches, first_key = [], 0
     while first_key < KEYS:
         batch = build_batch(KEYED_RECORD_BYTES, batch_bytes=MB // 2, first_key=first_key)

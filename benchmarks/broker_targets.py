@@ -1,11 +1,11 @@
-"""The brokers that are measured: where they answer, what they cost, how long they took to start.
+"""The brokers that are measured: their addresses, start times, CPU time and memory.
 
-    ours       ``odradek serve`` in a process of its own, as it comes
+    odradek    ``odradek serve`` in a separate process, with its defaults
     kafka      Apache Kafka, one KRaft node, 1 GB of heap, Kafka's own defaults for threads
-    bootstrap  whatever answers at an address; what it costs is known if its process id is given
+    bootstrap  any broker at a given address; CPU and memory are known if its process id is given
 
-Invariant: CPU time is that of the broker's process and of children that have ended; a worker
-process that still runs is not in it.
+Invariant: CPU time is that of the broker's process and of children that have exited; a worker
+process that still runs is not included.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tests.support.apache_kafka import kraft_broker
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_request import brokers_in_metadata
 
-#: The harness runs brokers with the quick compiler and a small heap; this comes after its options.
+#: The test harness runs brokers with the C1 compiler and a small heap; these options override that.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=4 -Xms1g -Xmx1g -XX:-UseSerialGC -XX:+UseG1GC"
-#: And with few threads and small buffers; these are Kafka's defaults.
+#: The test harness also sets few threads and small buffers; these are Kafka's defaults.
 KAFKA_PROPERTIES = {
     "num.network.threads": "3",
     "num.io.threads": "8",
     "log.index.size.max.bytes": "10485760",
     "log.cleaner.dedupe.buffer.size": "134217728",
 }
-#: On both: a compaction is to begin soon, and what was deleted is to make room.
+#: For all targets: compaction starts soon, and deleted segments free their space soon.
 PROPERTIES = {"log.cleaner.backoff.ms": "500", "log.segment.delete.delay.ms": "1000"}
-#: What we are called.
+#: The name of our target.
 ODRADEK = "odradek"
 START_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.002
@@ -43,7 +43,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One broker, running."""
+    """A running broker."""
 
     name: str
     bootstrap: str
@@ -53,7 +53,7 @@ class Target:
     idle_rss_mib: float | None = None
 
     def cpu_s(self) -> float | None:
-        """User and system time until now."""
+        """Return the user and system time of the process so far."""
         if self.pid is None:
             return None
         after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -72,7 +72,7 @@ class Target:
 def start_targets(
     directory: Path, kafka_version: str | None, properties: Mapping[str, str] = PROPERTIES
 ) -> Iterator[list[Target]]:
-    """Ours, and Kafka of this version, if any."""
+    """Start Odradek, and Kafka if a version is given."""
     with ExitStack() as exit_stack:
         targets = [exit_stack.enter_context(odradek_broker(directory / "odradek", properties))]
         if kafka_version:
@@ -83,7 +83,7 @@ def start_targets(
 
 @contextmanager
 def odradek_broker(directory: Path, properties: Mapping[str, str] = PROPERTIES) -> Iterator[Target]:
-    """How long it took to start is measured on a second start, when its modules are compiled."""
+    """Start Odradek twice; the second start is timed, since its modules are compiled by then."""
     directory.mkdir(parents=True)
     settings = [f"{name}={setting}" for name, setting in properties.items()]
     broker = BrokerProcess(directory / "logs", *settings)
@@ -100,18 +100,18 @@ def odradek_broker(directory: Path, properties: Mapping[str, str] = PROPERTIES) 
 def kafka_broker(
     directory: Path, *, version: str, properties: Mapping[str, str] = PROPERTIES
 ) -> Iterator[Target]:
-    """Raises KafkaUnavailable.  How long it took to start is measured on a second start."""
+    """Start Kafka twice; the second start is timed.  Raises KafkaUnavailable."""
     directory.mkdir(parents=True)
     broker = kraft_broker(directory, version=version, properties={**KAFKA_PROPERTIES, **properties})
     with server_environment(pycache_directory=directory / "compiled"):
-        broker.start().stop()  # formats its directory
+        broker.start().stop()  # formats the log directory
         started = time.perf_counter()
         broker.start()
     start_s = time.perf_counter() - started
     try:
         yield _started_target(f"kafka {version}", broker.bootstrap, broker.process.pid, start_s)
     finally:
-        broker.kill()  # in order would take long, and is not measured
+        broker.kill()  # a controlled shutdown takes long and is not measured
 
 
 def existing_broker(bootstrap: str, pid: int | None) -> Target:
@@ -135,7 +135,7 @@ def _wait_for_metadata_s(port: int, started: float) -> float:
 
 @contextmanager
 def server_environment(*, pycache_directory: Path) -> Iterator[None]:
-    """Of servers that are started meanwhile, not of the load's programs."""
+    """Set the environment of servers that start in this context, but not of the load drivers."""
     before = dict(os.environ)
     os.environ["_JAVA_OPTIONS"] = JAVA_OPTIONS
     os.environ["PYTHONPYCACHEPREFIX"] = str(pycache_directory)

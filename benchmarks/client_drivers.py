@@ -1,9 +1,9 @@
-"""Loads of real clients: librdkafka in Python processes, its performance program, Kafka's tools.
+"""Loads by real clients: librdkafka in Python processes, rdkafka_performance, Kafka's tools.
 
-librdkafka            through confluent-kafka; a process makes or takes about half a million
-                      records a second at most, which small records reach
-rdkafka_performance   the same library from C, where somebody has built it
-ProducerPerformance,  of Kafka's jars; the latter needs a group coordinator
+librdkafka            through confluent-kafka; one process produces or consumes at most about half
+                      a million records per second, a limit that small records reach
+rdkafka_performance   the same library driven from C, if it has been built on this machine
+ProducerPerformance,  from Kafka's jars; ConsumerPerformance needs a group coordinator
 ConsumerPerformance
 """
 
@@ -38,16 +38,16 @@ RDKAFKA_PERFORMANCE_REPORT = re.compile(r"in (\d+)ms: (\d+) msgs/s")
 
 
 class LoadFailed(Exception):
-    """A client did not do what it was asked for; quotes what it wrote."""
+    """A client did not complete its load; the message quotes the client's output."""
 
 
 class BenchmarkSkipped(Exception):
-    """This cannot be measured here; the message says why."""
+    """This benchmark cannot run here; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """What one client process is to do."""
+    """The work of one client process."""
 
     bootstrap: str
     topic: str
@@ -73,7 +73,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load has moved, and how long that took."""
+    """What a load transferred, and in what time."""
 
     driver: str
     records: int
@@ -84,14 +84,14 @@ class LoadResult:
 
 
 def run_in_processes(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-    """Each task in a process of its own, all at the same time."""
+    """Run each task in a separate process, all at the same time."""
     tasks = list(tasks)
     with ProcessPoolExecutor(len(tasks), mp_context=get_context("spawn")) as pool:
         return list(pool.map(function, tasks, timeout=TIMEOUT_S))
 
 
 def combine_results(results: list[LoadResult]) -> LoadResult:
-    """Of processes that ran at the same time."""
+    """Combine the results of processes that ran at the same time."""
     return LoadResult(
         f"{len(results)} x {results[0].driver}",
         sum(each.records for each in results),
@@ -131,7 +131,7 @@ def librdkafka_produce(load: ClientLoad) -> LoadResult:
 
 
 def librdkafka_consume(load: ClientLoad) -> LoadResult:
-    """From the start; the time is that from the first records to the last."""
+    """Consume from the start.  The time runs from the first records to the last."""
     consumer = _consumer(load, OFFSET_BEGINNING)
     consumed, started, deadline = 0, 0.0, time.perf_counter() + TIMEOUT_S
     while consumed < load.records and time.perf_counter() < deadline:
@@ -146,7 +146,7 @@ def librdkafka_consume(load: ClientLoad) -> LoadResult:
 
 
 def librdkafka_tail(load: ClientLoad) -> LoadResult:
-    """At the tail, while this process also produces: what came, from the first to the last."""
+    """Consume at the log end while this process also produces, until every record is received."""
     consumer = _consumer(load, OFFSET_END)
     _wait_until_at_tail(consumer, load)
     sent: list[LoadResult] = []
@@ -168,7 +168,7 @@ def librdkafka_tail(load: ClientLoad) -> LoadResult:
 
 
 def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> LoadResult:
-    """From ``produce`` in one thread to ``poll`` in another."""
+    """Measure the time from ``produce`` in one thread to ``poll`` in another."""
     consumer = _consumer(load, OFFSET_END)
     _wait_until_at_tail(consumer, load)
     count = int(per_second * load.seconds)
@@ -188,7 +188,7 @@ def librdkafka_latency(load: ClientLoad, *, per_second: int = 1000) -> LoadResul
         raise LoadFailed(f"received {len(latencies_ms)} of {count} records")
     seconds = time.perf_counter() - started
     driver = f"librdkafka, {per_second} records/s"
-    # What librdkafka does for its first records is no latency of a broker's.
+    # Leave out the first records: librdkafka's own start-up delays them, not the broker.
     settled_latency = Latency.from_samples(latencies_ms[per_second // 2 :])
     return LoadResult(driver, count, count * load.record_bytes, seconds, latency=settled_latency)
 
@@ -212,7 +212,7 @@ def _consumer(load: ClientLoad, offset: int) -> Consumer:
             "group.id": "benchmark",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "log_level": 0,  # there may be no group coordinator, and none is needed
+            "log_level": 0,  # hides errors about the group coordinator, which is not needed
         }
     )
     consumer.assign([TopicPartition(load.topic, each, offset) for each in range(load.partitions)])
@@ -220,7 +220,7 @@ def _consumer(load: ClientLoad, offset: int) -> Consumer:
 
 
 def _wait_until_at_tail(consumer: Consumer, load: ClientLoad) -> None:
-    """A consumer is at the tail once it has seen something there."""
+    """Produce probe records until the consumer receives one, which proves it is at the log end."""
     producer = Producer({"bootstrap.servers": load.bootstrap, "linger.ms": 0})
     deadline = time.perf_counter() + FLUSH_TIMEOUT_S
     while time.perf_counter() < deadline:
@@ -229,7 +229,7 @@ def _wait_until_at_tail(consumer: Consumer, load: ClientLoad) -> None:
         message = consumer.poll(0.2)
         if message is not None and not message.error():
             return
-    raise LoadFailed("nothing came to the tail")
+    raise LoadFailed("the consumer received no probe record at the log end")
 
 
 def rdkafka_produce(program: Path, load: ClientLoad) -> LoadResult:
@@ -238,7 +238,7 @@ def rdkafka_produce(program: Path, load: ClientLoad) -> LoadResult:
 
 
 def rdkafka_consume(program: Path, load: ClientLoad) -> LoadResult:
-    """Of partition 0, from the start."""
+    """Consume partition 0 from the start."""
     arguments = ["-C", "-t", load.topic, "-p", 0, "-o", "beginning", "-c", load.records]
     return _run_rdkafka_performance(program, load, arguments)
 
@@ -253,7 +253,7 @@ def _run_rdkafka_performance(program: Path, load: ClientLoad, arguments: list[An
 
 
 def java_produce(jars: Path, load: ClientLoad, *options: str) -> LoadResult:
-    """``options`` are those of the tool."""
+    """Run ProducerPerformance; ``options`` are passed to it."""
     properties = {"bootstrap.servers": load.bootstrap, "acks": "1", **load.settings}
     command = [*JAVA, "-cp", f"{jars}/*", "org.apache.kafka.tools.ProducerPerformance"]
     command += ["--topic", load.topic, "--throughput", "-1"]

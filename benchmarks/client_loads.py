@@ -1,4 +1,4 @@
-"""Loads of real clients, by the leanest of them that is here; see broker_clients.py."""
+"""Loads by real clients, using the leanest client that is available; see client_drivers.py."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from raw_loads import LoadShape, fill_topic, raw_consume
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api_keys import ApiKey
 
-#: What a producer may send at most, by the defaults of all brokers.
+#: The largest batch that brokers accept by default.
 LARGEST_BATCH_BYTES = 1_000_000
 PROCESSES = 2
 KB = 1024
 
 
 def produce_large(record_bytes: int) -> Load:
-    """By the leanest client there is."""
+    """Produce large batches with the leanest client that is available."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         settings = {"batch.size": LARGEST_BATCH_BYTES, "linger.ms": 5}
@@ -79,7 +79,7 @@ def consume_with_java(record_bytes: int) -> Load:
 
 
 def consume_large(record_bytes: int) -> Load:
-    """From the start, by rdkafka_performance, or else by raw sockets."""
+    """Consume from the start by rdkafka_performance if available, otherwise by raw sockets."""
     raw = raw_consume(LoadShape(record_bytes, LARGEST_BATCH_BYTES // 4, in_flight=2))
 
     def load(target: Target, options: LoadOptions) -> Measurement:
@@ -167,7 +167,7 @@ def _fill_topic_for(
 
 def _require_jars(options: LoadOptions) -> Path:
     if options.jars is None:
-        raise BenchmarkSkipped("Kafka's jars are not here; --kafka or --jars brings them")
+        raise BenchmarkSkipped("Kafka's jars are not available; see the message at the start")
     return options.jars
 
 

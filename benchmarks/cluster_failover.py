@@ -1,7 +1,8 @@
-"""A broker of a cluster is killed, or all are started again: how long until all is served?
+"""Measures the time until all partitions are served after a failover or a cluster restart.
 
-The clock of a failover begins when ZooKeeper deletes the broker's node.  From then on both others
-are sent a record for each partition that it led, again and again, until all are acknowledged.
+The clock of a failover starts when ZooKeeper deletes the broker's znode.  From then on, both other
+brokers repeatedly receive a record for each partition that the killed broker led, until all records
+are acknowledged.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PREFERRED = 0
 
 
 def failover(partitions: int, *, of_controller: bool) -> Load:
-    """Of the controller, or of a broker that is not it."""
+    """Kill the controller, or a broker that is not the controller."""
 
     def load(target: Target, _: LoadOptions) -> Measurement:
         assert isinstance(target, ClusterTarget)
@@ -68,7 +69,7 @@ def failover(partitions: int, *, of_controller: bool) -> Load:
 
 
 def startup(partitions: int) -> Load:
-    """Of all brokers at once, after all were stopped in order."""
+    """Stop all brokers by controlled shutdown, then start all of them at once."""
 
     def load(target: Target, _: LoadOptions) -> Measurement:
         assert isinstance(target, ClusterTarget)
@@ -87,7 +88,7 @@ def startup(partitions: int) -> Load:
             metrics = {
                 "stop s": stopped - started,
                 "ready s": ready_s,
-                "whole s": in_sync_s,
+                "in-sync s": in_sync_s,
                 "CPU s": target.cpu_s(),
             }
         return Measurement(f"{partitions} partitions", metrics)
@@ -118,13 +119,13 @@ def _measure_failover(target: ClusterTarget, name: str, victim: int) -> dict[str
         "all ms": (last - deleted_at) * 1000,
         "CPU s": target.cpu_s() - cpu_before_s,
         "session s": deleted_at - killed_at,
-        "led": len(led_partitions),
+        "partitions led": len(led_partitions),
     }
 
 
 @contextmanager
 def _watch_broker_node(target: ClusterTarget, broker_id: int) -> Iterator[Event]:
-    """Set as soon as the node of a broker is deleted."""
+    """Yield an event that is set when ZooKeeper deletes the znode of the broker."""
     node_deleted = Event()
     client = KazooClient(target.zookeeper)
     client.start()
@@ -139,9 +140,10 @@ def _watch_broker_node(target: ClusterTarget, broker_id: int) -> Iterator[Event]
 def _wait_for_acks(
     survivors: list[ClusterBroker], name: str, led_partitions: set[int]
 ) -> tuple[float, float]:
-    """When the first of these partitions had a record acknowledged, and when the last.
+    """Return when the first of these partitions acknowledged a record, and when the last did.
 
-    Until then only one is asked for: to refuse hundreds again and again would hold brokers up.
+    Until the first acknowledgement the requests contain one partition only: rejecting hundreds
+    of partitions repeatedly would slow the brokers down.
     """
     missing, first = set(led_partitions), None
     deadline = time.perf_counter() + FAILOVER_TIMEOUT_S
@@ -189,7 +191,7 @@ def _acked_partitions(response: Any) -> set[int]:
 
 
 def _restart_broker(target: ClusterTarget, name: str, victim: int) -> None:
-    """So that the next round is like the first: all in sync, and led by the first replica."""
+    """Restore the initial state: all replicas in sync, preferred replicas leading."""
     server = target.servers[victim]
     server.launch()
     server.wait_until_ready()

@@ -1,6 +1,6 @@
-"""Records to topics of three replicas, acknowledged by all in sync, against topics of one.
+"""Produces with acks=all to topics with three replicas, compared with topics with one replica.
 
-One partition, whose leader is sent raw requests; the same broker leads both topics.
+The raw requests go to the leader of one partition.  The same broker leads both topics.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from odradek.protocol.api_keys import ApiKey
 METADATA_VERSION = 7
 ACKS_ALL = -1
 CREATE_TIMEOUT_S = 120.0
-#: Of the topics that are compared.
+#: The leader of the topics that are compared.
 LEADER_ID = 0
 _topic_numbers = count(1)
 
@@ -73,7 +73,7 @@ def _run_produce(
 
 
 def spread_replicas(partitions: int) -> dict[int, list[int]]:
-    """Three replicas of each, evenly led."""
+    """Assign three replicas to each partition, with leaders spread evenly."""
     return {
         number: [(number + step) % BROKER_COUNT for step in range(BROKER_COUNT)]
         for number in range(partitions)
@@ -82,9 +82,10 @@ def spread_replicas(partitions: int) -> dict[int, list[int]]:
 
 @contextmanager
 def replicated_topic(target: ClusterTarget, replicas: Mapping[int, list[int]]) -> Iterator[str]:
-    """A topic of this name, all in sync and led by the first of its replicas, until the end.
+    """Create a topic, yield its name once all replicas are in sync, and delete it at the end.
 
-    It stays if a measure fails: who did not answer to that would not delete it either.
+    The first replica of each partition leads it.  The topic is not deleted if a benchmark fails,
+    because brokers that failed there would not delete it either.
     """
     name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_topic_numbers)}"
     new_topic = NewTopic(
@@ -93,13 +94,13 @@ def replicated_topic(target: ClusterTarget, replicas: Mapping[int, list[int]]) -
         replica_assignment=[replicas[number] for number in sorted(replicas)],
         config=TOPIC_SETTINGS,
     )
-    admin = _admin_client(target)  # kept: with it goes the connection
+    admin = _admin_client(target)  # a variable: the connection closes with the object
     admin.create_topics([new_topic], request_timeout=CREATE_TIMEOUT_S)[name].result(
         CREATE_TIMEOUT_S
     )
     wait_until_in_sync(target, name)
     yield name
-    admin = _admin_client(target)  # a new one, as another broker may be the controller by now
+    admin = _admin_client(target)  # a new client: the controller may have moved
     admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
 
@@ -108,7 +109,7 @@ def _admin_client(target: ClusterTarget) -> AdminClient:
 
 
 def describe_partitions(address: str, name: str) -> list[Partition]:
-    """As the broker at this address knows them."""
+    """Return the partitions of a topic from the metadata of the broker at this address."""
     topics = [MetadataRequest.Topic(name=name)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     (topic,) = send_and_receive(address, ApiKey.METADATA, METADATA_VERSION, request).topics
@@ -118,7 +119,7 @@ def describe_partitions(address: str, name: str) -> list[Partition]:
 def wait_until_in_sync(
     target: ClusterTarget, name: str, *, timeout_s: float = CREATE_TIMEOUT_S
 ) -> None:
-    """All replicas of all partitions are in sync, by what every broker says."""
+    """Wait until the metadata of every broker shows all replicas of all partitions in the ISR."""
     deadline = time.monotonic() + timeout_s
     for server in target.servers:
         requested_at = time.monotonic()
@@ -126,7 +127,7 @@ def wait_until_in_sync(
             now = time.monotonic()
             if now > deadline:
                 raise LoadFailed(f"{name} is not in sync after {timeout_s:.0f} s")
-            # To tell of a thousand partitions takes its time, which is not to be what is measured.
+            # Metadata of a thousand partitions is expensive; polling must not affect the result.
             time.sleep(min(0.5, max(POLL_INTERVAL_S, 10 * (now - requested_at))))
             requested_at = time.monotonic()
 

@@ -1,12 +1,12 @@
-"""Clusters that are measured: three brokers each, all on one ZooKeeper, in branches of it.
+"""The clusters that are measured: three brokers each, all on one ZooKeeper server.
 
-    ours    ``odradek serve``, as it comes
-    kafka   Apache Kafka 3.9, 1 GB of heap each, Kafka's own defaults for threads
+    odradek   ``odradek serve`` with its defaults, in the chroot /odradek
+    kafka     Apache Kafka 3.9, 1 GB of heap each, Kafka's own defaults for threads, in /kafka
 
-Invariant: CPU time is that of all brokers of a side that run now.
+Invariant: CPU time is that of all brokers of a target that run now.
 
-Owner: the thread that measures; Kafka's are started by threads that live as long as the side, as
-the processes end with them.
+Owner: the thread that measures.  Kafka's brokers are started by threads that live as long as the
+target, because the processes end with the threads that started them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BROKER_COUNT = 3
 
 
 class ClusterBroker(Protocol):
-    """One broker of a cluster, running or not."""
+    """A broker of a cluster, running or stopped."""
 
     @property
     def address(self) -> str: ...
@@ -52,7 +52,7 @@ class ClusterBroker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget(Target):
-    """``servers`` by id; ``zookeeper`` is the address of its branch."""
+    """A cluster; ``servers`` are ordered by broker id, ``zookeeper`` is the address with chroot."""
 
     servers: Sequence[ClusterBroker] = ()
     zookeeper: str = ""
@@ -74,7 +74,7 @@ class ClusterTarget(Target):
 def start_targets(
     directory: Path, kafka_version: str | None, properties: Mapping[str, str]
 ) -> Iterator[list[Target]]:
-    """Ours, and Kafka's, if it is wanted."""
+    """Start Odradek's cluster, and Kafka's if a version is given."""
     zookeeper = ZooKeeperServer(
         directory / "zookeeper",
         port=free_port(),
@@ -116,7 +116,7 @@ def _odradek_cluster(
 def _kafka_cluster(
     directory: Path, zookeeper: str, version: str, properties: Mapping[str, str]
 ) -> Iterator[Target]:
-    """Raises KafkaUnavailable."""
+    """Start three Kafka brokers.  Raises KafkaUnavailable."""
     directory.mkdir(parents=True)
     chroot = f"{zookeeper}/kafka"
     with ThreadPoolExecutor(BROKER_COUNT) as start_executor:
@@ -139,14 +139,14 @@ def _kafka_cluster(
 @contextmanager
 def _run_servers(servers: Sequence[ClusterBroker]) -> Iterator[None]:
     try:
-        for server in servers:  # one after the other: all at once is a measure of its own
+        for server in servers:  # one by one: a simultaneous start is a separate benchmark
             server.launch()
             server.wait_until_ready()
         yield
     finally:
         for server in servers:
             if server.is_alive():
-                server.kill()  # in order would take long, and is not measured
+                server.kill()  # a controlled shutdown takes long and is not measured
 
 
 def _cluster_target(name: str, servers: Sequence[ClusterBroker], chroot: str) -> ClusterTarget:
@@ -155,7 +155,7 @@ def _cluster_target(name: str, servers: Sequence[ClusterBroker], chroot: str) ->
 
 
 class ApacheKafkaBroker:
-    """A broker of Kafka's, with the manners of ours."""
+    """Gives a Kafka broker the interface of our broker processes."""
 
     def __init__(self, broker: ApacheKafka, start_executor: ThreadPoolExecutor) -> None:
         self._broker = broker
@@ -195,7 +195,7 @@ class ApacheKafkaBroker:
 
 @contextmanager
 def _server_failure_as_load_failure() -> Iterator[None]:
-    """What a server did not do in time fails its measure, and not the others."""
+    """Convert ServerFailed to LoadFailed, which fails one benchmark and not the whole run."""
     try:
         yield
     except ServerFailed as error:

@@ -1,9 +1,9 @@
-"""How fast are the codecs?  Ratios to kio (native decoder) and aiokafka, measured in one run.
+"""Measures the codecs as ratios to kio (native decoder) and aiokafka, all in one run.
 
     python benchmarks/codec.py
 
-A ratio above 1 means that ours is faster.  The peers see the same bytes; aiokafka is measured at
-the highest version it has, and we at the same.
+A ratio above 1 means that ours is faster.  The peers process the same bytes; aiokafka is measured
+at the highest version that it supports, and ours at the same version.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from odradek.protocol.schema import Message
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message against both peers.  A goal is the least acceptable ratio."""
+    """One message, compared with both peers.  A goal is the lowest acceptable ratio."""
 
     name: str
     message: Message
@@ -68,7 +68,7 @@ ENCODE_ROWS = [
 
 
 def main() -> None:
-    # First, while nothing has been compiled yet.
+    # Measured first, before anything is compiled.
     _print_compile_time()
     _print_import_time()
     print(f"{'':52} {'ours':>9} {'peer':>10}  ratio   goal")
@@ -83,7 +83,7 @@ def main() -> None:
 def _compare_decoding(row: Row) -> None:
     cls = type(row.message)
     frame = encode_bytes(row.message, row.kio_version)
-    # A request lies in the broker's receive buffer, and what is decoded is a view of that.
+    # The broker decodes a request from its receive buffer, and bytes fields are views of it.
     received = memoryview(bytearray(frame))
     ours, theirs = compiler.decoder(cls, row.kio_version), entity_reader(_kio_class(row))
     assert ours(received) == row.message
@@ -94,7 +94,7 @@ def _compare_decoding(row: Row) -> None:
         peer=lambda: theirs(frame, 0),
     )
     if row.message.__class__ is ProduceRequest:
-        # kio refuses a writable buffer: from the receive buffer it needs a copy.
+        # kio rejects a writable buffer, so the receive buffer must be copied for it.
         _print(
             "  the same, kio from the receive buffer",
             None,
@@ -154,7 +154,7 @@ def _print(
 ) -> None:
     times = seconds_per_call({"ours": ours, "peer": peer})
     ratio = times["peer"] / times["ours"]
-    goal_text = "" if goal is None else f"{goal:6.1f}" + ("" if ratio >= goal else "  below it")
+    goal_text = "" if goal is None else f"{goal:6.1f}" + ("" if ratio >= goal else "  MISSED")
     print(
         f"{name:52} {times['ours'] * 1e6:6.2f} us {times['peer'] * 1e6:7.2f} us "
         f"{ratio:6.2f} {goal_text}"

@@ -1,10 +1,11 @@
-"""A broker fails and returns, again and again, under whatever controller looks after the tree.
+"""Measures how fast a controller, ours or Kafka's, handles a broker that repeatedly fails.
 
-The brokers are stand-ins, registered by a session of the benchmark's; one fails when its node is
-deleted.  The time is that until every other broker was told of all partitions that it had a replica
-of, and that it is in sync with none of them: by then all is written.  Before it fails again it
-comes back, is in sync and leads what it did: this is written into the tree, and the controller is
-notified of it, so that every round is like the first.
+The brokers are stand-ins, registered by a session of the benchmark.  A broker fails when its znode
+is deleted.  The time ends when every other broker has received metadata for all partitions of which
+the failed broker had a replica, without that broker in any ISR; by then all partition states are
+written.  Before the next failure the broker returns, rejoins the ISRs and leads its partitions
+again: the benchmark writes this state into the store and notifies the controller of it, so every
+round is like the first.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ BROKER_IDS = (1, 2, 3)
 VICTIM = 2
 SURVIVORS = tuple(broker for broker in BROKER_IDS if broker != VICTIM)
 PARTITIONS_PER_TOPIC = 10
-#: Far below what ZooKeeper takes in one request, whatever topics are called.
+#: Far below ZooKeeper's limit for one request, whatever the length of the topic names.
 NOTIFICATION_PARTITIONS_MAX = 2000
 RANDOM = Random(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Replicas of each partition; the first is to lead."""
+    """The replicas of each partition; the first is the preferred leader."""
 
     partitions: Mapping[TopicPartition, tuple[int, ...]]
 
@@ -46,7 +47,7 @@ class Layout:
 
     @classmethod
     def create(cls, count: int, *, victim_count: int) -> Layout:
-        """Those with the victim have three replicas, evenly led; the others have two."""
+        """Give the first ``victim_count`` partitions three replicas, led evenly, the others two."""
         partitions = {}
         for number in range(count):
             replicas = BROKER_IDS if number < victim_count else SURVIVORS
@@ -67,7 +68,7 @@ class Layout:
 
 
 async def create_topics(store: MetadataStore, layout: Layout) -> None:
-    """Into the tree, where a controller finds them when it starts."""
+    """Write the topics into the store, where a controller finds them when it starts."""
     topics = layout.topics().items()
     await run_operations(
         store, [Create(paths.topic(name), topic.encode()) for name, topic in topics]
@@ -84,7 +85,7 @@ async def register_brokers(
 
 
 class Failover:
-    """``outside`` is the session that the brokers' nodes belong to."""
+    """The rounds; ``broker_session`` is the session that owns the znodes of the brokers."""
 
     def __init__(
         self, broker_session: MetadataStore, brokers: StandInBrokers, layout: Layout
@@ -94,7 +95,7 @@ class Failover:
         self._layout = layout
 
     async def wait_until_all_updated(self) -> None:
-        """Of everything there is, and that all brokers are in sync."""
+        """Wait until all brokers have metadata of all partitions, with all replicas in sync."""
         await self._brokers.wait_until(self._is_in_sync, *BROKER_IDS)
 
     async def measure_failure_s(self) -> float:
@@ -113,7 +114,7 @@ class Failover:
         return time.perf_counter() - start
 
     async def recover(self) -> None:
-        """All replicas are in sync, and the first of them leads."""
+        """Put all replicas back into the ISRs and make the first replica the leader."""
         states = await self._restored_states()
         await run_operations(
             self._broker_session,
@@ -175,7 +176,7 @@ class Failover:
 async def run_operations(
     store: MetadataStore, operations: Sequence[Create] | Sequence[SetData] | Sequence[GetData]
 ) -> list[object]:
-    """All at once; what fails is raised."""
+    """Run all operations at once and raise the first error."""
     results = await store.run(operations)
     for result in results:
         if isinstance(result, StoreError):

@@ -1,9 +1,9 @@
-"""How long does the most expensive damaged frame take, and how much memory?
+"""Measures the time and the memory of the most expensive damaged frames.
 
     python benchmarks/fuzzing.py
 
-The frames are those of the test suite's fuzzing.  The slowest few of each subject are timed
-again, at the best of a few calls, as the first may have met the garbage collector.
+The frames are those of the fuzz tests.  The slowest frames of each subject are timed again, as the
+best of several calls, since garbage collection may have disturbed the first call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALLS = 5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one frame took."""
+    """The cost of one frame, in seconds or bytes."""
 
     subject: str
     frame_bytes: int

@@ -1,11 +1,12 @@
-"""Loads of groups of the consumer protocol (KIP-848), to whose members the broker assigns.
+"""Loads of groups of the consumer protocol (KIP-848), in which the broker assigns partitions.
 
-    heartbeats   that change nothing
-    gathering    members join a group one by one, until all have told and been told what they have
-    departure    every tenth member leaves, until the others have what those had
-    assignors    how long a first target takes, and the next when a member has joined: no broker
+    heartbeats   heartbeats that change nothing
+    formation    members join a group one by one, until each owns and has reported its partitions
+    departure    every tenth member leaves, until the others own the partitions of those members
+    assignors    the time of a first target assignment, and of the next one after a member has
+                 joined; no broker is involved
 
-Those that gather are on CONNECTIONS connections, each with one request at a time.
+The members of a formation share CONNECTIONS connections, with one request in flight on each.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from odradek.protocol.error_codes import ErrorCode
 from odradek.protocol.types import Uuid
 
 KEY, VERSION = ApiKey.CONSUMER_GROUP_HEARTBEAT, 0
-#: Behind size, correlation id, tags and throttling.
+#: After size, correlation id, tags and throttle time.
 ERROR_CODE_POSITION = 4 + 4 + 1 + 4
 REBALANCE_TIMEOUT_MS = 5 * 60 * 1000
 LEAVE_GROUP_MEMBER_EPOCH = -1
@@ -63,12 +64,12 @@ def group_formation(members: int, *, partitions: int) -> Load:
     def load(target: Target, _: LoadOptions) -> Measurement:
         with temporary_topic(target, partitions) as name, ConsumerMembers(target, name) as group:
             joined = group.create_members(members)
-            metrics = {"gathering ms": group.converge_ms(joined, partitions)}
+            metrics = {"join ms": group.converge_ms(joined, partitions)}
             remaining = [each for number, each in enumerate(joined) if number % 10]
             started = time.perf_counter()
             group.leave(joined[::10])
-            metrics["departure ms"] = (time.perf_counter() - started) * 1000
-            metrics["departure ms"] += group.converge_ms(remaining, partitions)
+            metrics["leave ms"] = (time.perf_counter() - started) * 1000
+            metrics["leave ms"] += group.converge_ms(remaining, partitions)
         driver = f"raw sockets, {members} members, {partitions} partitions"
         return Measurement(driver, metrics)
 
@@ -77,7 +78,7 @@ def group_formation(members: int, *, partitions: int) -> Load:
 
 def assignors(target: Target, _: LoadOptions) -> Measurement:
     if target.name != ODRADEK:
-        raise BenchmarkSkipped("no broker is asked")
+        raise BenchmarkSkipped("the assignors run without a broker")
     metrics: Metrics = {}
     for members, partitions in ((200, 400), (1_000, 10_000)):
         metrics |= _assignor_times_ms(members, partitions)
@@ -101,7 +102,7 @@ def _assignor_times_ms(members: int, partitions: int) -> Metrics:
 
 
 class ConsumerMember:
-    """What it was told last; it has at once what it is told to have."""
+    """The last state that a member received; it takes ownership of an assignment at once."""
 
     def __init__(self, group_id: str, topic_name: str) -> None:
         self._group_id = group_id
@@ -115,7 +116,7 @@ class ConsumerMember:
         return sum(len(each.partitions) for each in self._owned_partitions)
 
     def build_heartbeat(self, *, epoch: int | None = None, is_idle: bool = False) -> Request:
-        """What it has, unless it is idle."""
+        """Build a heartbeat with the owned partitions, or without them if the member is idle."""
         fields: dict[str, Any] = {} if is_idle else {"topic_partitions": self._owned_partitions}
         if self._epoch == 0:
             fields["rebalance_timeout_ms"] = REBALANCE_TIMEOUT_MS
@@ -129,7 +130,7 @@ class ConsumerMember:
 
     def handle_response(self, response: Any) -> None:
         if response.error_code == UNSUPPORTED_VERSION:
-            raise BenchmarkSkipped("it does not serve the consumer protocol")
+            raise BenchmarkSkipped("the broker does not support the consumer protocol")
         if response.error_code:
             raise RequestFailed(f"error code {response.error_code}: {response.error_message}")
         self._id, self._epoch = response.member_id or self._id, response.member_epoch
@@ -141,7 +142,7 @@ class ConsumerMember:
 
 
 class ConsumerMembers(ExitStack):
-    """Members of one group, which share some connections."""
+    """The members of one group, which share some connections."""
 
     def __init__(self, target: Target, topic_name: str) -> None:
         super().__init__()
@@ -180,7 +181,7 @@ class ConsumerMembers(ExitStack):
                 member.handle_response(receive_response(connection, KEY, VERSION))
 
     def converge_ms(self, members: list[ConsumerMember], partitions: int) -> float:
-        """Until each has its share."""
+        """Send heartbeats until each member has its share of the partitions; return the time."""
         share, extra = divmod(partitions, len(members))
         shares = [share] * (len(members) - extra) + [share + 1] * extra
         started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Loads of members of classic groups: commits, heartbeats, and many sessions beside other work.
+"""Loads by members of classic groups: commits, heartbeats, and many sessions beside other load.
 
-A group that commits has one member, whose session is as long as can be.
+A group that commits has one member, with the longest session timeout that Kafka allows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from measurement import MB, Load, LoadOptions, Measurement, measure_load, tempor
 from raw_driver import fetch_error_code_position, fetch_frame
 from raw_loads import LoadShape, fill_topic, run_produce, run_raw_load_in_process, to_load_result
 
-#: Of a session that nobody keeps alive, so many would have ended while the members are watched.
+#: The members are observed for this many session timeouts.
 WATCHED_SESSION_TIMEOUTS = 3
-#: What is fetched while sessions are watched.
+#: The amount of data that is fetched while the sessions are observed.
 FILLED_MB = 50
 
 
@@ -39,7 +39,7 @@ def commits(shape: LoadShape) -> Load:
 
 
 def commits_with_background_heartbeats(shape: LoadShape) -> Load:
-    """Beside members of other groups, who send heartbeats."""
+    """Commit while the members of other groups send heartbeats."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         with temporary_topic(target) as name, ExitStack() as exit_stack:
@@ -89,7 +89,7 @@ def run_requests(
 
 
 def sessions(target: Target, options: LoadOptions) -> Measurement:
-    """Of 500 members in 100 groups, beside producing and fetching at full speed."""
+    """Observe 500 members in 100 groups while other clients produce and fetch at full speed."""
     shape = LoadShape(connections=10)
     members = HeartbeatLoad(address=target.bootstrap)
     seconds = max(options.seconds, WATCHED_SESSION_TIMEOUTS * members.session_timeout_ms / 1000)
@@ -118,11 +118,11 @@ def sessions(target: Target, options: LoadOptions) -> Measurement:
     return Measurement(
         f"raw sockets, {count} members in {members.groups} groups, {seconds:.0f} s",
         {
-            "lost": heartbeat_result.lost_sessions,
+            "lost sessions": heartbeat_result.lost_sessions,
             "heartbeats/s": heartbeat_result.heartbeats / seconds,
             "heartbeat p50 ms": latency.p50_ms,
             "heartbeat p99 ms": latency.p99_ms,
-            "worst ms": max(heartbeat_result.latencies_ms),
+            "heartbeat max ms": max(heartbeat_result.latencies_ms),
             "produced/s": produce.requests / produce.seconds if produce.requests else 0.0,
             "fetched/s": fetch.requests / fetch.seconds,
         },

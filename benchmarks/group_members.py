@@ -1,10 +1,10 @@
-"""Members of classic groups on raw sockets: each has a connection, its frames are written once.
+"""Members of classic groups on raw sockets: each has a connection and frames encoded in advance.
 
-Groups are formed all at the same time, phase by phase: all send, then all are answered.  The first
-rebalance waits for ``group.initial.rebalance.delay.ms``, so that each group has one generation.
+All groups are formed at the same time, phase by phase: all members send, then all receive.  The
+first rebalance waits for ``group.initial.rebalance.delay.ms``, so each group has one generation.
 
-Versions are the last that are not flexible, and with which a new member needs no second JoinGroup:
-Kafka 3 and 4 and this broker serve them.
+The versions are the last ones that are not flexible and in which a new member needs no second
+JoinGroup.  Kafka 3, Kafka 4 and Odradek support them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from odradek.protocol.schema import Message
 
 JOIN_VERSION = SYNC_VERSION = HEARTBEAT_VERSION = 3
 COMMIT_VERSION, OFFSET_FETCH_VERSION, FIND_VERSION = 7, 5, 2
-#: Where the error code stands in an answer to JoinGroup, SyncGroup and Heartbeat: behind size,
-#: correlation id and throttling.
+#: The position of the error code in a response to JoinGroup, SyncGroup and Heartbeat: after size,
+#: correlation id and throttle time.
 MEMBER_ERROR_CODE_POSITION = 12
-#: As long as Kafka lets a session be.
+#: The longest session timeout that Kafka allows by default.
 SESSION_TIMEOUT_MAX_MS = 30 * 60 * 1000
-#: A version, no topics, no user data: what is in it matters to clients only.
+#: A version, no topics and no user data; only clients interpret the contents.
 SUBSCRIPTION = ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 COORDINATOR_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.02
@@ -58,7 +58,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class StableGroup:
-    """Stable; its leader is the first of its members."""
+    """A group in state Stable; the first member is the leader."""
 
     id: str
     generation: int
@@ -86,7 +86,7 @@ def join_frame(
 def sync_frame(
     group_id: str, generation: int, member_id: str, assigned_member_ids: Sequence[str]
 ) -> bytes:
-    """Of a leader, with a part for each of ``assigned``; of others, without."""
+    """Encode SyncGroup; the leader's has an assignment for each of ``assigned_member_ids``."""
     assignment_class = SyncGroupRequest.Assignment
     request = SyncGroupRequest(
         group_id=group_id,
@@ -100,7 +100,7 @@ def sync_frame(
 
 
 def sync_frames(group_id: str, generation: int, member_ids: Sequence[str]) -> list[bytes]:
-    """Of all members, the leader first."""
+    """Encode SyncGroup for all members, the leader first."""
     return [
         sync_frame(group_id, generation, each, member_ids if each == member_ids[0] else ())
         for each in member_ids
@@ -115,7 +115,7 @@ def heartbeat_frame(group_id: str, generation: int, member_id: str) -> bytes:
 def commit_frame(
     group_id: str, topic: str, partition: int, *, generation: int = -1, member_id: str = ""
 ) -> bytes:
-    """Of one partition; without a member, from outside the group."""
+    """Encode a commit for one partition; without a member id, the commit is a standalone one."""
     commit_partition = OffsetCommitRequest.Topic.Partition(
         partition_index=partition,
         committed_offset=1_000_000,
@@ -132,12 +132,12 @@ def commit_frame(
 
 
 def commit_error_code_position(topic: str) -> int:
-    """Behind throttling, one topic, its name, one partition and its number."""
+    """The position after throttle time, one topic, its name, one partition and its index."""
     return MEMBER_ERROR_CODE_POSITION + 4 + 2 + len(topic) + 4 + 4
 
 
 def group_error_code(address: str, group_id: str) -> int:
-    """What whoever asks for the group's offsets is told."""
+    """Return the error code of an OffsetFetch for the group."""
     request = OffsetFetchRequest(group_id=group_id, topics=[])
     code: int = send_and_receive(
         address, ApiKey.OFFSET_FETCH, OFFSET_FETCH_VERSION, request
@@ -146,7 +146,10 @@ def group_error_code(address: str, group_id: str) -> int:
 
 
 def wait_for_coordinator(address: str, group_ids: Sequence[str]) -> None:
-    """The first to look for a coordinator makes the broker create the log of groups."""
+    """Wait until the groups have a coordinator.
+
+    The first FindCoordinator request makes the broker create the offsets topic.
+    """
     deadline = time.monotonic() + COORDINATOR_TIMEOUT_S
     request = FindCoordinatorRequest(key=group_ids[0], key_type=0)
     pending = list(group_ids)
@@ -174,7 +177,7 @@ def form_groups(
     size: int = 1,
     session_timeout_ms: int = SESSION_TIMEOUT_MAX_MS,
 ) -> list[StableGroup]:
-    """Groups of so many members, connected until the end."""
+    """Form groups of ``size`` members; the exit stack closes their connections."""
     wait_for_coordinator(address, group_ids)
     connections = {
         each: [exit_stack.enter_context(connect(address)) for _ in range(size)]

@@ -1,11 +1,12 @@
-"""A rebalance of one large group, as its members live through it.
+"""Measures a rebalance of one large group, as its members see it.
 
-    the leader joins again          so that the group has to rebalance
-    every other sends a heartbeat   until it is told so; then it joins again
-    all that have joined sync       the leader with a part for each; then all are done
+    the leader joins again          which starts a rebalance
+    the others send heartbeats      until they get REBALANCE_IN_PROGRESS; then they join again
+    all members sync                the leader with an assignment for each; then all are done
 
-All frames are written before.  What of it is the clients' own round trips is measured too: a member
-makes three, so three times all of the members send a heartbeat and are answered.
+All frames are encoded in advance.  The members' round trips alone are measured too: a member makes
+three, so all members send a heartbeat and receive its response three times.  "overhead ms" is the
+difference.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def rebalance(members: int) -> Load:
 
 
 def _measure_rebalances(load: RebalanceLoad) -> Metrics:
-    """The best of some: whatever else runs here only ever makes one slower."""
+    """Return the best of several: other load on the machine can only make a rebalance slower."""
     with ExitStack() as exit_stack:
         group_id = f"rebalance-{time.time_ns()}"
         (group,) = form_groups(load.address, [group_id], exit_stack, size=load.members)
@@ -67,7 +68,7 @@ def _measure_rebalances(load: RebalanceLoad) -> Metrics:
             round_trips.append(_measure_round_trips_s(events, group, generation))
             rebalances.append(_measure_rebalance_s(events, group, generation))
     metrics = {"rebalance ms": min(rebalances) * 1000, "round trips ms": min(round_trips) * 1000}
-    metrics["over ms"] = metrics["rebalance ms"] - metrics["round trips ms"]
+    metrics["overhead ms"] = metrics["rebalance ms"] - metrics["round trips ms"]
     return metrics
 
 
@@ -97,7 +98,7 @@ def _measure_rebalance_s(epoll: select.epoll, group: StableGroup, generation: in
 
 
 def _run_scripts_s(epoll: select.epoll, scripts: list[_MemberScript]) -> float:
-    """From the first request to the last answer."""
+    """Return the time from the first request to the last response."""
     by_descriptor = {each.connection.fileno(): each for each in scripts}
     remaining, started = len(scripts), time.perf_counter()
     for each in scripts:
@@ -111,7 +112,7 @@ def _run_scripts_s(epoll: select.epoll, scripts: list[_MemberScript]) -> float:
 
 
 class _MemberScript:
-    """What one member sends, each when the last is answered."""
+    """The requests of one member; each is sent after the response to the previous one."""
 
     def __init__(
         self, member: Member, frames: list[bytes], *, waits_for_rebalance: bool = False
@@ -119,7 +120,7 @@ class _MemberScript:
         self.connection = member.connection
         self._frames = frames
         self._step = 0
-        #: Whether the first is sent again until it is told of a rebalance.
+        #: Whether the first request is repeated until it returns REBALANCE_IN_PROGRESS.
         self._waits_for_rebalance = waits_for_rebalance
         self._received = b""
 
@@ -127,7 +128,7 @@ class _MemberScript:
         self.connection.sendall(self._frames[self._step])
 
     def receive(self) -> bool:
-        """Whether that was the last answer."""
+        """Read from the socket; return whether the last response is complete."""
         chunk = self.connection.recv(RECEIVE_BYTES)
         if not chunk:
             raise RequestFailed("the connection was closed")

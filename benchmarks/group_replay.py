@@ -1,8 +1,8 @@
-"""How fast is a log of a million commits read when its broker starts, and is anybody else served?
+"""Measures how fast a starting broker loads a million commits, and whether it serves meanwhile.
 
-The broker is one of its own, with one partition for all groups.  Every commit is a batch, as those
-of most clients are.  A start on the full log is compared with one on the empty log; the difference,
-in time and in what the broker spent, is taken for the replay.
+The benchmark starts a separate broker, with one partition for all groups.  Every commit is a
+separate batch, as with most clients.  A start with the full log is compared with a start with the
+empty log.  The differences in time and CPU time are attributed to loading.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.support.loop_watch import held_s
 from tests.support.wire_client import WireClient
 
 GROUPS, PARTITIONS = 100, 10
-#: A million where the usual amount is filled, fewer in a quick run.
+#: A million with the default ``filled_mb``, fewer in a quick run.
 COMMITS_PER_MB = 5000
 LOAD_TIMEOUT_S = 300.0
 POLL_INTERVAL_S = 0.01
-#: All in the segment that is written to: others would be compacted before they are read.
+#: All commits stay in the active segment: older segments would be compacted before they are loaded.
 SETTINGS = (
     "offsets.topic.num.partitions=1",
     "offsets.topic.replication.factor=1",
@@ -42,9 +42,9 @@ SETTINGS = (
 
 
 class StartMeasurement(NamedTuple):
-    """From its launch until groups are answered; and how long it let anybody else wait meanwhile.
+    """The time from launch until the groups are loaded, and the longest stall of other requests.
 
-    Of the latter, what the machine did otherwise is left out: see loop_watch.py.
+    The stall excludes time in which the machine did other work: see tests/support/loop_watch.py.
     """
 
     seconds: float
@@ -55,7 +55,7 @@ class StartMeasurement(NamedTuple):
 def replay() -> Load:
     def load(target: Target, options: LoadOptions) -> Measurement:
         if target.name != ODRADEK:
-            raise BenchmarkSkipped("only a broker of ours is started again here")
+            raise BenchmarkSkipped("only Odradek can be restarted here")
         commits = options.filled_mb * COMMITS_PER_MB
         with tempfile.TemporaryDirectory(prefix="odradek-replay-") as directory:
             broker = BrokerProcess(Path(directory) / "logs", *SETTINGS)
@@ -76,7 +76,7 @@ def replay() -> Load:
             "replay s": seconds,
             "CPU s": full.cpu_s - empty.cpu_s,
             "log MB": size_bytes / MB,
-            "worst ms": full.longest_stall_s * 1000,
+            "max stall ms": full.longest_stall_s * 1000,
         }
         return Measurement(f"{commits:,} commits", metrics)
 
@@ -93,7 +93,7 @@ def _commit(broker: BrokerProcess, name: str, commits: int) -> None:
 
 
 def _log_bytes(broker: BrokerProcess) -> int:
-    """Of the only partition of groups."""
+    """The size of the only partition of the offsets topic."""
     return sum(path.stat().st_size for path in broker.data_dir.glob("__consumer_offsets-0/*.log"))
 
 

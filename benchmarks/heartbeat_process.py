@@ -1,7 +1,8 @@
-"""A crowd of members that send heartbeats, each in its turn, in a process of its own.
+"""A process with many group members that send heartbeats, spread over the interval.
 
-A heartbeat is sent when the last one is answered, however late that is: who must wait long loses
-its session, as a client would.  A member has lost it when any heartbeat is refused.
+A member sends a heartbeat only after the response to the previous one, however late that is.  A
+member that waits too long loses its session, as a client would.  Any heartbeat that is rejected
+counts as a lost session.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ class HeartbeatLoad:
     address: str
     groups: int = 100
     members_per_group: int = 5
-    #: The least that Kafka allows by default.
+    #: The lowest value that Kafka allows by default.
     session_timeout_ms: int = 6000
-    #: A third of what clients do by default.
+    #: A third of the default interval of clients.
     interval_s: float = 1.0
 
 
 @dataclass(slots=True)
 class HeartbeatResult:
-    """What became of the heartbeats; filled when the crowd has gone."""
+    """The results of the heartbeats, set when the process has stopped."""
 
     heartbeats: int = 0
     lost_sessions: int = 0
@@ -44,7 +45,7 @@ class HeartbeatResult:
 
 @contextmanager
 def background_heartbeats(load: HeartbeatLoad) -> Iterator[HeartbeatResult]:
-    """From when all groups are stable until the end."""
+    """Send heartbeats from the moment when all groups are stable until the end of the context."""
     result, processes = HeartbeatResult(), get_context("spawn")
     parent_end, child_end = processes.Pipe()
     process = processes.Process(target=_run_heartbeats, args=(load, child_end))
@@ -64,20 +65,20 @@ def background_heartbeats(load: HeartbeatLoad) -> Iterator[HeartbeatResult]:
 
 
 def _receive_result(pipe: Connection) -> tuple[int, int, list[float]] | None:
-    """Raises Refused if the crowd has failed."""
+    """Receive a message of the process.  Raises RequestFailed if the process has failed."""
     if not pipe.poll(GROUP_FORMATION_TIMEOUT_S):
-        raise RequestFailed("the crowd of members says nothing")
+        raise RequestFailed("no message from the heartbeat process")
     try:
         message: tuple[int, int, list[float]] | str | None = pipe.recv()
     except EOFError as error:
-        raise RequestFailed("the crowd of members has ended") from error
+        raise RequestFailed("the heartbeat process has exited") from error
     if isinstance(message, str):
         raise RequestFailed(message)
     return message
 
 
 def _run_heartbeats(load: HeartbeatLoad, pipe: Connection) -> None:
-    """Until anything is said."""
+    """Send heartbeats until a message arrives on the pipe."""
     prefix = f"heartbeats-{time.time_ns()}"
     ids = [f"{prefix}-{number}" for number in range(load.groups)]
     with ExitStack() as exit_stack:
@@ -99,7 +100,7 @@ def _run_heartbeats(load: HeartbeatLoad, pipe: Connection) -> None:
 def _send_heartbeats(
     groups: list[StableGroup], pipe: Connection, interval_s: float
 ) -> tuple[int, int, list[float]]:
-    """Heartbeats, members that have lost their sessions, how long each took in ms."""
+    """Return the number of heartbeats, of members with lost sessions, and the latencies in ms."""
     heartbeats = {
         member.connection.fileno(): (
             member.connection,
@@ -139,7 +140,7 @@ def _send_heartbeats(
 
 
 def _is_successful(response: bytes) -> bool:
-    """An answer of so few bytes comes in one piece."""
+    """A response this short arrives in one piece."""
     return (
         response[MEMBER_ERROR_CODE_POSITION : MEMBER_ERROR_CODE_POSITION + len(NO_ERROR)]
         == NO_ERROR

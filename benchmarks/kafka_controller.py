@@ -1,9 +1,9 @@
-"""A broker's failure under Apache Kafka's controller, on the tree that ours has left.
+"""Measures a broker failure under Apache Kafka's controller, on the znodes that ours has written.
 
-One real broker, which has no replicas and so nothing to do but to be the controller.  It finds the
-same stand-ins as ours did, at ports as ours did: what is measured, and from when to when, is the
-same.  The stand-ins are in the benchmark's process: they take turns with our controller, and run
-beside Kafka's.
+One real Kafka broker runs, without replicas, so it only acts as the controller.  It connects to the
+same stand-in brokers as ours did, at their ports, and the same interval is measured.  The
+stand-ins run in the process of the benchmark: they share a thread with our controller, but run in
+parallel with Kafka's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stand_in_brokers import StandInBrokers
 from odradek.controller.store.base import MetadataStore
 from tests.support.apache_kafka import ApacheKafka, zookeeper_broker
 
-#: The harness runs brokers with the quick compiler; this comes after its options.
+#: The test harness runs brokers with the C1 compiler; these options override that.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=4 -Xmx768m"
 PROPERTIES: Mapping[str, str] = {"auto.leader.rebalance.enable": "false"}
 KAFKA_ID = 101
@@ -29,7 +29,7 @@ KAFKA_ID = 101
 async def measure_failures_s(
     broker_session: MetadataStore, layout: Layout, *, zookeeper: str, directory: Path, rounds: int
 ) -> list[float]:
-    """Of every round: the first are those of a virtual machine that has just started.
+    """Return the time of each round; in the first rounds the JVM has just started.
 
     Raises KafkaUnavailable.
     """
@@ -58,5 +58,5 @@ async def _rounds(failover: Failover, rounds: int) -> list[float]:
 
 
 async def _stop(broker: ApacheKafka) -> None:
-    """At once: what it would do to stop in order is not to be measured, and takes long."""
+    """Kill the broker: a controlled shutdown takes long and is not measured."""
     await asyncio.to_thread(broker.kill)

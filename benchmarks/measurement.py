@@ -1,6 +1,6 @@
-"""Figures of a load: rates, latencies, and what the broker spent, divided by what it served.
+"""The metrics of a load: rates, latencies, and the broker's CPU time per request and per GB.
 
-A figure has the name that it is printed with.
+The key of a metric is the name under which it is printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.protocol.api.list_offsets import ListOffsetsRequest
 from odradek.protocol.api_keys import ApiKey
 
 MB, GB = 1024 * 1024, 1e9
-#: Of less, CPU time is not worth dividing.
+#: Below this amount of data, CPU time per GB is too inaccurate to report.
 CPU_PER_GB_BYTES_MIN = 10 * MB
 TOPIC_SETTINGS = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S = 30.0
@@ -37,7 +37,7 @@ _topic_numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What there is to make a load with, and how much of it."""
+    """The duration and size of a load, and the tools that it may use."""
 
     seconds: float
     filled_mb: int
@@ -55,7 +55,7 @@ class Measurement:
 def temporary_topic(
     target: Target, partitions: int = 1, settings: Mapping[str, str] = TOPIC_SETTINGS
 ) -> Iterator[str]:
-    """A topic of this name, until the end."""
+    """Create a topic, yield its name, and delete the topic at the end."""
     admin = AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
     name = f"benchmark-{time.time_ns() // 1_000_000 % 10**9}-{next(_topic_numbers)}"
     new_topic = NewTopic(name, partitions, 1, config=dict(settings))
@@ -68,7 +68,10 @@ def temporary_topic(
 
 
 def _wait_until_leaders_elected(target: Target, name: str, partitions: int) -> None:
-    """Kafka says that a topic is created before all of its partitions can be used."""
+    """Wait until every partition has a leader.
+
+    Kafka reports a topic as created before all of its partitions can be used.
+    """
     partition_class = ListOffsetsRequest.Topic.Partition
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -92,7 +95,7 @@ def _wait_until_leaders_elected(target: Target, name: str, partitions: int) -> N
 
 
 def measure_load(target: Target, load: Callable[[], LoadResult]) -> Measurement:
-    """What was served in how much time, and what the broker spent on it."""
+    """Run the load and return its rates, latencies and the CPU time that the broker used."""
     before_s = target.cpu_s()
     result = load()
     after_s = target.cpu_s()

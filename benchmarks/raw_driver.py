@@ -1,8 +1,8 @@
-"""A load of raw requests: written once, sent again and again over sockets, many in flight.
+"""A load of raw requests: encoded once, then sent repeatedly over sockets, many in flight.
 
-The driver must not be what is measured: it encodes nothing while it runs, and looks at no more of
-an answer than its size and one error code.  Every answer frees a place for the next request of its
-connection.  Correlation ids are all the same, which no broker minds.
+The driver must not become the bottleneck: it encodes nothing while it runs, and reads no more of a
+response than its size and one error code.  Every response allows the connection to send one more
+request.  All requests have the same correlation id, which every broker accepts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from odradek.protocol.records.builder import BatchBuilder
 from odradek.protocol.registry import api
 from odradek.protocol.schema import Message
 
-#: Versions that Kafka 3 and 4 and this broker serve, with topics by name.
+#: Versions that Kafka 3, Kafka 4 and Odradek all support, and that name topics by name.
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
 CLIENT_ID = "raw"
 NO_ERROR = b"\0\0"
@@ -44,7 +44,7 @@ REQUEST_TIMEOUT_MS = 10_000
 
 
 class RequestFailed(Exception):
-    """The broker answered with an error, or not at all."""
+    """The broker returned an error, or no response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawLoad:
-    """``frames`` are sent in turn, from ``in_flight`` places of each of so many connections."""
+    """``frames`` are sent in rotation, with ``in_flight`` requests on each connection."""
 
     address: str
     frames: tuple[bytes, ...]
-    #: Where in an answer the error code stands.
+    #: The position of the error code in a response.
     error_code_position: int
     connections: int = 1
     in_flight: int = 1
     seconds: float = 3.0
-    #: Ends earlier, with so many answers.
+    #: The load ends early after this many responses.
     requests: int | None = None
 
 
@@ -76,13 +76,13 @@ class RawResult:
     received_bytes: int
     seconds: float
     latencies_ms: list[float]
-    #: By the wall clock, which all processes share.
+    #: Wall-clock time, which all processes share.
     started_at_s: float
-    #: Answers in each slice of time since then.
+    #: The number of responses in each interval of SLICE_S since then.
     responses_by_slice: Mapping[int, int]
 
     def rate_between(self, start_s: float, end_s: float) -> float:
-        """Answers a second, by the wall clock, in whole slices."""
+        """Return the responses per second between two wall-clock times, in whole intervals."""
         first = ceil((start_s - self.started_at_s) / SLICE_S)
         after = int((end_s - self.started_at_s) / SLICE_S)
         response_count = sum(self.responses_by_slice.get(each, 0) for each in range(first, after))
@@ -90,7 +90,10 @@ class RawResult:
 
 
 def build_batch(record_bytes: int, *, batch_bytes: int, first_key: int | None = None) -> Batch:
-    """As many records as surely fit, and at least one; keys, if any, count up from the first."""
+    """Build a batch with as many records as fit, at least one.
+
+    Keys, if any, are numbers that count up from ``first_key``.
+    """
     key_bytes = 0 if first_key is None else KEY_BYTES
     count = (batch_bytes - HEADER_BYTES) // (record_bytes + key_bytes + RECORD_OVERHEAD_BYTES)
     count = max(1, count)
@@ -112,7 +115,7 @@ def produce_frame(topic: str, partition: int, batch: Batch, *, acks: int = 1) ->
 
 
 def produce_error_code_position(topic: str) -> int:
-    """Behind size, correlation id, tags, one topic, its name, one partition and its number."""
+    """The position after size, correlation id, tags, one topic, its name, one partition, its id."""
     return 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
 
 
@@ -133,7 +136,7 @@ def fetch_frame(
 
 
 def fetch_error_code_position(topic: str) -> int:
-    """Behind size, correlation id, tags, throttling, error, session, then as in Produce."""
+    """The position after size, correlation id, tags, throttle time, error, session and topic."""
     return 4 + 4 + 1 + 4 + 2 + 4 + 1 + 1 + len(topic) + 1 + 4
 
 
@@ -150,23 +153,23 @@ def connect(address: str) -> socket.socket:
 
 
 def send_and_receive(address: str, key: ApiKey, version: int, request: Message) -> Any:
-    """One answer."""
+    """Send one request on a new connection and return its response."""
     with connect(address) as connection:
         connection.sendall(b"".join(request_frame(key, version, 1, CLIENT_ID, request)))
         return receive_response(connection, key, version)
 
 
 def receive_response(connection: socket.socket, key: ApiKey, version: int) -> Any:
-    """There may be no other on its way behind it."""
+    """Receive one response; the connection must have no other response pending."""
     with connection.makefile("rb") as stream:
         (size,) = SIZE.unpack(stream.read(SIZE.size))
-        # Of tags, a flexible header has none: one byte says so.
+        # A flexible header has one more byte: the count of its tagged fields, which is 0.
         header_bytes = CORRELATION_ID_BYTES + response_header_version(key, version)
         return decode(api(key).response, version, stream.read(size), header_bytes)
 
 
 def run_raw_load(load: RawLoad) -> RawResult:
-    """Run the load in this process; raises Refused."""
+    """Run the load in this process.  Raises RequestFailed."""
     frames = cycle(load.frames)
     with ExitStack() as exit_stack, select.epoll() as events:
         connections = {}
@@ -193,7 +196,7 @@ def run_raw_load(load: RawLoad) -> RawResult:
 def _exchange(
     load: RawLoad, epoll: select.epoll, connections: dict[int, RawConnection], started: float
 ) -> Counter[int]:
-    """How many were answered in each slice of time."""
+    """Run the load, and return the number of responses in each interval."""
     request_limit = float("inf") if load.requests is None else load.requests
     slices: Counter[int] = Counter()
     response_count, now, deadline = 0, started, started + load.seconds
@@ -214,7 +217,7 @@ def _exchange(
 
 
 class RawConnection:
-    """One connection: what it has sent, and what has come of each answer."""
+    """One connection with its requests in flight and the latencies of its responses."""
 
     __slots__ = (
         "_error_code_position",
@@ -237,7 +240,7 @@ class RawConnection:
         self._error_code_position = error_code_position
         self._sent_at: deque[float] = deque()
         self._partial_response = b""
-        #: Of an answer whose error code was looked at.
+        #: Bytes not yet received of a response whose error code has been checked.
         self._missing_bytes = 0
 
     def send(self, count: int) -> None:
@@ -248,7 +251,7 @@ class RawConnection:
         )
 
     def receive(self, now: float) -> int:
-        """How many answers are complete now."""
+        """Read from the socket and return the number of responses that are now complete."""
         chunk = self.socket.recv(RECEIVE_BYTES)
         if not chunk:
             raise RequestFailed("the connection was closed")

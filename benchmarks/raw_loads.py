@@ -1,6 +1,6 @@
-"""Loads of raw sockets: produce, consume from the start, and long polls that find nothing.
+"""Loads by raw sockets: produce, consume from the start, and long polls that return nothing.
 
-They run in a process of their own, so that no garbage of this one disturbs them.
+They run in a separate process, so garbage collection of this process does not disturb them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILL_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
-    """Of a raw load."""
+    """The sizes and the concurrency of a raw load."""
 
     record_bytes: int = 100
     batch_bytes: int = 0  # one record
@@ -45,7 +45,7 @@ def raw_produce(shape: LoadShape) -> Load:
 
 
 def raw_consume(shape: LoadShape, *, max_bytes: int = MB) -> Load:
-    """From the start to the end, and again."""
+    """Consume from the start to the end, repeatedly."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         with temporary_topic(target, shape.partitions) as name:
@@ -58,7 +58,7 @@ def raw_consume(shape: LoadShape, *, max_bytes: int = MB) -> Load:
 
 
 def idle_long_polls(shape: LoadShape, *, max_wait_ms: int = 100) -> Load:
-    """Of an empty partition: what it costs to find nothing, and to be asked again."""
+    """Measure the cost of fetches from an empty partition that expire and are repeated."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         with temporary_topic(target) as name:
@@ -93,7 +93,7 @@ class FilledTopic:
 
 
 def fill_topic(target: Target, name: str, shape: LoadShape, megabytes: int) -> FilledTopic:
-    """Every partition has as much."""
+    """Fill every partition with the same amount of data."""
     batch = build_batch(shape.record_bytes, batch_bytes=shape.batch_bytes)
     batches = max(1, megabytes * MB // len(batch.records) // shape.partitions)
     frames = tuple(produce_frame(name, each, batch) for each in range(shape.partitions))
@@ -106,7 +106,7 @@ def fill_topic(target: Target, name: str, shape: LoadShape, megabytes: int) -> F
 def send_requests(
     address: str, frames: tuple[bytes, ...], error_code_position: int, requests: int
 ) -> None:
-    """So many, in this process, as fast as one connection can."""
+    """Send this many requests in this process, as fast as one connection allows."""
     result = run_raw_load(
         RawLoad(
             address=address,

@@ -1,17 +1,18 @@
-"""How fast are segment files decoded?  Ratios to a straightforward decoder in plain Python.
+"""Measures decoding of segment files as ratios to a straightforward decoder in plain Python.
 
     python benchmarks/scan.py [MEGABYTES]
 
-Both read the same files from the page cache, compare every checksum, and give offset, timestamp,
-key and value of each record: the one a tuple for each, the other Arrow record batches.  A third
-contender is protocol/records, which is tuned.  They take turns, and of each the median of its
-rounds counts, in CPU time.  The quickest stands beside it: at 1 KB it is moving bytes that takes
-time, and whoever else moves bytes on the machine slows that down.  That all answers are the same
-is checked before anything is timed.
+Both read the same files from the page cache, check every CRC, and return offset, timestamp, key and
+value of each record: the plain decoder as tuples, the scanner as Arrow record batches.  A third
+contender is protocol/records, which is optimized.  The contenders alternate, and the median CPU
+time of the rounds counts.  The fastest round is printed beside it: with 1 KB records most of the
+time goes into moving bytes, which other processes that move bytes slow down.  Before the timing,
+all contenders are checked to return the same records.
 
-The file is as large as what the scanner reads at a time of a segment, which by default has 1 GB.  A
-plain decoder has all of it in memory.  Of a file below 32 MB the C library would keep that memory
-from round to round, while who reads a segment once has to be given it by the kernel first.
+The file is as large as the part of a segment that the scanner reads at a time; a segment has 1 GB
+by default.  The plain decoder holds the whole file in memory.  For a file below 32 MB the C library
+would keep that memory from round to round, whereas a program that reads a segment once must first
+get the memory from the kernel.
 
 The goals are 10 times for records of 100 bytes and 4.5 times for 1 KB.
 """
@@ -43,7 +44,7 @@ COLUMNS = "offset,timestamp,key,value"
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """What the records of a file look like, and the least acceptable ratio."""
+    """The records of a file, and the lowest acceptable ratio."""
 
     name: str
     value_bytes: int
@@ -86,7 +87,7 @@ def _compare(shape: RecordShape, folder: Path, megabytes: int, rounds: int) -> N
     timings: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
-            # Of this process: others may have the processor meanwhile.
+            # CPU time of this process, since other processes may use the processor meanwhile.
             started = process_time()
             assert run() == count
             timings[name].append(process_time() - started)

@@ -1,4 +1,4 @@
-"""The questions of spark_queries.py, answered in one process: the scanner, and Arrow's own sums."""
+"""The queries of spark_queries.py in one process, with the scanner and Arrow's aggregations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.spark_jobs.scan.scanner import scan
 MINUTE_MS = 60_000
 TOP_KEYS = 10
 PERCENTILES = (0.5, 0.95, 0.99)
-#: Arrow's sums over groups are for many rows at a time.
+#: Arrow's grouped aggregations are efficient only on many rows at a time.
 ROWS_PER_TABLE = 1_000_000
 _MICROSECONDS_PER_MS = 1000
 
@@ -70,7 +70,7 @@ def size_percentiles(directory: Path) -> Any:
 
 
 def percentiles(counts: Iterable[tuple[int, int]]) -> list[float]:
-    """Of sizes, of which each is there so often; interpolated as Spark does it."""
+    """Compute percentiles of sizes, given as (size, count), with Spark's interpolation."""
     sizes = sorted(counts)
     last = sum(count for _, count in sizes) - 1
     result = []
@@ -82,7 +82,7 @@ def percentiles(counts: Iterable[tuple[int, int]]) -> list[float]:
 
 
 def _size_at(sizes: list[tuple[int, int]], index: int) -> int:
-    """The size that would be at the place if all were put in order."""
+    """Return the size at an index of the sorted list of all sizes."""
     for size, count in sizes:
         index -= count
         if index < 0:
@@ -102,7 +102,7 @@ def _tables(directory: Path, columns: str) -> Iterator[pa.Table]:
 
 
 def _count_values(columns: Iterator[pa.ChunkedArray]) -> pa.Table:
-    """How often each value is there."""
+    """Count how often each value occurs."""
     parts = [
         pa.table({"value": column}).group_by("value").aggregate([("value", "count")])
         for column in columns

@@ -1,16 +1,17 @@
-"""What do questions to a log directory cost with Spark, and without?  Against plain ways to do it.
+"""Measures the cost of queries on a log directory with and without Spark, against plain code.
 
     python benchmarks/spark.py [--megabytes 1000] [--rounds 3] [--quick] [--only PART ...]
 
     decoder     segment files decoded in one process, beside a straightforward decoder: scan.py
-    questions   five of them to the source, beside ``binaryFiles`` with that decoder, in one session
-                of Spark with two cores; and to the scanner alone, in this process, by the clock
-    scan        ``odradek scan`` into Parquet, beside Spark with two cores, from start to end
-    range       how many bytes are read for a hundredth of the time
+    questions   five queries with the Spark source, beside ``binaryFiles`` with that decoder, in one
+                Spark session with two cores; and with the scanner alone in this process, in
+                wall-clock time
+    scan        ``odradek scan`` to Parquet, beside Spark with two cores, from start to end
+    range       how many bytes are read for a hundredth of the time range
 
-CPU time is that of all processes: the JVM, Python, and those that live for moments.  Contenders
-take turns, the median of the rounds counts, and answers must be the same.  The questions are asked
-of the source before, until the JVM has compiled what it runs; the plain way is Python's alone.
+CPU time is that of all processes: the JVM, Python, and short-lived processes.  The contenders
+alternate, the median of the rounds counts, and all results must be equal.  The queries first run
+several times with the source, until the JVM has compiled its code; the plain code is pure Python.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _median(elapsed_rounds: list[Elapsed]) -> Elapsed:
 
 
 def compare_scan(data: LogData, folder: Path, rounds: int) -> None:
-    """All records into Parquet, by the wall clock, too: one process against two cores."""
+    """Compare the export of all records to Parquet: one process against Spark with two cores."""
     scan = [sys.executable, "-m", "odradek.broker.cli.main", "scan", str(data.directory)]
     scan += ["--columns", COLUMNS, "--output", "parquet", "--to"]
     commands = {
@@ -156,7 +157,7 @@ def compare_scan(data: LogData, folder: Path, rounds: int) -> None:
 
 
 def summary(path: Path) -> tuple[Any, ...]:
-    """Of a Parquet file, or a folder of them: the same if the records are, in whatever order."""
+    """Return totals of a Parquet file or directory, which do not depend on the record order."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
@@ -172,7 +173,7 @@ def summary(path: Path) -> tuple[Any, ...]:
 
 
 def compare_range(data: LogData) -> None:
-    """One hundredth of the time: how many bytes are read for it?"""
+    """Measure how many bytes are read for a hundredth of the time range."""
     from odradek.spark_jobs.scan.scanner import scan
 
     first = FIRST_TIMESTAMP + DAY_MS // 2
@@ -194,7 +195,7 @@ def compare_range(data: LogData) -> None:
 
 
 def _bytes_read() -> int:
-    """By this process, from wherever, as the kernel counts them."""
+    """Return the bytes that this process has read from any file, as the kernel counts them."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(fields["rchar"])
 

@@ -1,7 +1,7 @@
-"""A log directory to query: two topics of two partitions, written by the storage engine.
+"""Writes a log directory for queries: two topics of two partitions, by the storage engine.
 
-Records have about 100 bytes, in batches of 16 KB, as a producer makes them that is never idle for
-long, and all of it takes a day.  Some batches are made once, and written over and over.
+Records have about 100 bytes, in batches of 16 KB, as a busy producer makes them, and span one day.
+A few distinct batches are built once and written repeatedly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRODUCER_SETTINGS = SimpleNamespace(
 
 @dataclass(frozen=True, slots=True)
 class LogData:
-    """What is in the directory."""
+    """The directory and its contents."""
 
     directory: Path
     records: int
@@ -40,7 +40,7 @@ class LogData:
 
     @property
     def log_files_glob(self) -> str:
-        """The files of batches, as a pattern."""
+        """The glob pattern of the log files."""
         return f"{self.directory}/*/*.log"
 
 
@@ -55,7 +55,7 @@ def write_logs(directory: Path, megabytes: int) -> LogData:
 def _write_log(
     directory: Path, partition: TopicPartition, size_bytes: int, rng: random.Random
 ) -> int:
-    """How many records it has."""
+    """Write the log of one partition and return its number of records."""
     log_directory = directory / f"{partition.topic}-{partition.partition}"
     log_directory.mkdir(parents=True)
     log = open_log(_log_location(log_directory, partition), LogLoadReport())
@@ -80,7 +80,7 @@ def _log_location(directory: Path, partition: TopicPartition) -> LoadLogParams:
 
 
 def _batch(rng: random.Random) -> bytes:
-    """From time 0 on; of the keys, those with low numbers are hot."""
+    """Build a batch whose timestamps start at 0; keys with low numbers are more frequent."""
     builder = BatchBuilder(BatchFields())
     timestamp = 0
     while builder.size_bytes < BATCH_BYTES - 200:
@@ -96,7 +96,7 @@ _CHECKSUM_POSITION, _CHECKSUM_INPUT_POSITION, _TIMESTAMPS_POSITION = 17, 21, 27
 
 
 def _with_base_timestamp(batch: bytes, base_timestamp: int) -> memoryview:
-    """The same batch at another time."""
+    """Return the same batch with its timestamps shifted."""
     shifted = memoryview(bytearray(batch))
     first, last = _TIMESTAMPS.unpack_from(batch, _TIMESTAMPS_POSITION)
     _TIMESTAMPS.pack_into(

@@ -1,4 +1,4 @@
-"""A log directory into Parquet by Spark: what ``odradek scan`` is compared with.
+"""Exports a log directory to Parquet with Spark, for comparison with ``odradek scan``.
 
 python benchmarks/spark_export.py DIRECTORY COLUMNS FOLDER
 """

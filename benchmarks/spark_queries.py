@@ -1,11 +1,11 @@
-"""Five questions to a log directory, each asked in three ways.
+"""Five queries on a log directory, each in three implementations.
 
-    straightforward   ``binaryFiles`` and a decoder in plain Python, as one writes it with RDDs, so
-                      that records never leave the process that decodes them
-    odradek           ``spark.read.format("odradek")``, with the columns that the question needs
-    alone             the scanner in one process, with no Spark: scan_queries.py
+    straightforward   ``binaryFiles`` and a decoder in plain Python with RDDs, so records never
+                      leave the process that decodes them
+    odradek           ``spark.read.format("odradek")``, with the columns that the query needs
+    scanner_only      the scanner in one process, without Spark: scan_queries.py
 
-All give the same answer, in plain Python.
+All return the same result, as plain Python objects.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from scan_queries import MINUTE_MS, PERCENTILES, TOP_KEYS, percentiles
 from spark_data import LogData
 from straightforward_decoder import decode_segment
 
-#: For each processor a few, as the tasks of the source have it, too.
+#: A few per processor, like the tasks of the source.
 FILE_PARTITIONS_MIN = 16
 
 
 class QueryContext:
-    """Of whom a question is asked."""
+    """The Spark session and the data of a query."""
 
     def __init__(self, session: SparkSession, data: LogData) -> None:
         self.session = session
         self.data = data
         for name in ("spark_queries", "scan_queries", "spark_data", "straightforward_decoder"):
-            # For the workers.
+            # The workers import these modules.
             session.sparkContext.addPyFile(str(Path(__file__).parent / f"{name}.py"))
 
     def records(self) -> RDD[Any]:
-        """Topic, offset, timestamp, key and value of each."""
+        """Return topic, offset, timestamp, key and value of each record."""
         files = self.session.sparkContext.binaryFiles(self.data.log_files_glob, FILE_PARTITIONS_MIN)
         return files.flatMap(_rows)
 
@@ -56,7 +56,7 @@ def _rows(file: tuple[str, bytes]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The goal is how many times less CPU time our source should take."""
+    """One query; ``goal`` is the ratio by which our source should use less CPU time."""
 
     goal: float
     straightforward: Callable[[QueryContext], Any]
@@ -67,7 +67,7 @@ class Query:
         return self.scan_directory(context.data.directory)
 
 
-#: Records, their bytes, the first and the last time.
+#: Record count, value bytes, first and last timestamp.
 Statistics = tuple[int, int, Any, Any]
 
 
@@ -89,7 +89,7 @@ def _merge_statistics(one: Statistics, other: Statistics) -> Statistics:
 
 
 def _topic_statistics(context: QueryContext) -> Any:
-    """Of each topic the number of records, their bytes, the first and the last time."""
+    """Return record count, value bytes, first and last timestamp of each topic."""
     rows = context.records().map(lambda row: (row[0], (1, len(row[4]), row[2], row[2])))
     return dict(rows.reduceByKey(_merge_statistics).collect())
 
@@ -117,7 +117,7 @@ def _top_keys_of_source(context: QueryContext) -> Any:
 
 
 def _records_per_minute(context: QueryContext) -> Any:
-    """How many records each minute has."""
+    """Return the record count of each minute."""
     return dict(
         context.records().map(lambda row: (row[2] // MINUTE_MS, 1)).reduceByKey(add).collect()
     )
@@ -129,7 +129,7 @@ def _records_per_minute_of_source(context: QueryContext) -> Any:
 
 
 def _size_percentiles(context: QueryContext) -> Any:
-    """Of the sizes of values."""
+    """Return percentiles of the value sizes."""
     sizes = context.records().map(lambda row: (len(row[4]), 1)).reduceByKey(add)
     return percentiles(sizes.collect())
 
@@ -146,7 +146,7 @@ QUERIES: Mapping[str, Query] = {
         3, _topic_statistics, _topic_statistics_of_source, scan_queries.topic_statistics
     ),
     "top keys": Query(2.2, _top_keys, _top_keys_of_source, scan_queries.top_keys),
-    "records a minute": Query(
+    "records per minute": Query(
         3, _records_per_minute, _records_per_minute_of_source, scan_queries.records_per_minute
     ),
     "size percentiles": Query(

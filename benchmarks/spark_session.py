@@ -1,4 +1,4 @@
-"""The Spark session of the benchmarks: two cores, and our source known to it."""
+"""The Spark session of the benchmarks: two cores, with our source registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.spark_jobs.source.register import register
 def create_two_core_session() -> SparkSession:
     provide_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Whatever Python the JVM starts finds this first.
+    # Every Python that the JVM starts imports sitecustomize from this directory.
     unreaped_children = str(Path(__file__).parent / "unreaped_children")
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [unreaped_children, os.environ.get("PYTHONPATH", "")]

@@ -1,6 +1,6 @@
-"""Brokers that only listen: they believe what a controller tells them, answer, and note who leads.
+"""Stand-in brokers: they accept every controller request and record leaders and ISRs.
 
-Every controller, ours or Apache Kafka's, reaches them at a port each.
+Every controller, ours or Apache Kafka's, connects to each of them at its own port.
 
 Owner: the event loop.
 """
@@ -51,7 +51,7 @@ class PartitionState(NamedTuple):
 
 
 class StandInBrokers:
-    """All that run, by id, and what each was told of every partition."""
+    """The running brokers by id, and the metadata that each has received for every partition."""
 
     def __init__(self, ids: Iterable[int]) -> None:
         self.snapshots: dict[int, dict[TopicPartition, PartitionState]] = {
@@ -71,18 +71,18 @@ class StandInBrokers:
     async def wait_until(
         self, condition: Callable[[dict[TopicPartition, PartitionState]], bool], *ids: int
     ) -> None:
-        """Until it is so of what each of these brokers was told."""
+        """Wait until the condition holds for the metadata of each of these brokers."""
         async with asyncio.timeout(TIMEOUT_S):
             while not all(condition(self.snapshots[broker]) for broker in ids):
                 self._updated.clear()
                 await self._updated.wait()
 
     async def wait_for_partition_count(self, count: int, *ids: int) -> None:
-        """Until each of these brokers was told of so many partitions."""
+        """Wait until each of these brokers has metadata of this many partitions."""
         await self.wait_until(lambda snapshot: len(snapshot) == count, *ids)
 
     def connect(self, broker: Broker) -> BrokerConnection:
-        """For a controller in this process, as a broker's connects."""
+        """Connect a controller of this process to a broker."""
         (endpoint,) = broker.registration.endpoints
         client = BrokerClient(
             endpoint.host, endpoint.port, client_id=CLIENT_ID, timeout_s=TIMEOUT_S

@@ -1,4 +1,4 @@
-"""A decoder of segment files, as one writes it down from the description of the format."""
+"""A plain decoder of segment files, written directly from the description of the format."""
 
 from __future__ import annotations
 

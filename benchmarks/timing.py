@@ -1,7 +1,7 @@
-"""Timing two or more contenders against each other on a noisy machine.
+"""Times two or more contenders against each other on a noisy machine.
 
-The contenders take turns in short rounds, and of each the quickest round counts: whatever else
-runs here disturbs all of them alike, and only ever makes a round slower.
+The contenders alternate in short rounds, and the fastest round of each counts.  Other load on the
+machine disturbs all contenders alike, and can only make a round slower.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SECONDS_PER_ROUND = 0.005
 
 
 def seconds_per_call(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """The best time of each contender, in seconds a call."""
+    """Return the best time of each contender, in seconds per call."""
     counts = {name: _calls_per_round(call) for name, call in contenders.items()}
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(ROUNDS):

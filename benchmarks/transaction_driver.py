@@ -1,9 +1,10 @@
-"""Transactional producers by raw sockets, each with one request at a time, in one process.
+"""Transactional producers on raw sockets, each with one request in flight, in one process.
 
-A transaction is, in the first version, AddPartitionsToTxn, Produce and EndTxn; in the second
-(KIP-890) Produce and EndTxn.  It lasts from the moment at which its producer is free to begin until
-its end is answered, so that waiting for markers of the one before counts: a coordinator that is
-still busy with those is asked again after PAUSE_S, sooner than clients do.
+A transaction consists of AddPartitionsToTxn, Produce and EndTxn in version 1, and of Produce and
+EndTxn in version 2 (KIP-890).  It lasts from the moment when its producer is free to begin until
+the EndTxn response, so the wait for the markers of the previous transaction counts.  If the
+coordinator still writes those markers, the request is retried after RETRY_BACKOFF_S, which is
+sooner than clients retry.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 TRANSACTION_KEY_TYPE = 1
 EPOCH_AND_SEQUENCE_POSITION = 51
 CORRELATION_ID_BYTES = 4
-#: In which versions the two kinds of transactions are asked for.
+#: The API versions of a transaction, in the order of its requests.
 TRANSACTION_V1_VERSIONS = {ApiKey.ADD_PARTITIONS_TO_TXN: 3, ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3}
 TRANSACTION_V2_VERSIONS = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5}
 _RETRIABLE_ERRORS = frozenset(
@@ -65,7 +66,7 @@ _RETRIABLE_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLoad:
-    """As many producers as ``names``, each in transactions of so many records to a partition."""
+    """One producer per transactional id; each transaction writes ``records`` to one partition."""
 
     address: str
     topic: str
@@ -84,7 +85,7 @@ class TransactionResult:
 
 
 def run_transaction_load(load: TransactionLoad) -> TransactionResult:
-    """Run the load in this process; raises Refused."""
+    """Run the load in this process.  Raises RequestFailed."""
     with ExitStack() as exit_stack:
         producers = []
         for number, name in enumerate(load.transactional_ids):
@@ -96,7 +97,7 @@ def run_transaction_load(load: TransactionLoad) -> TransactionResult:
             producer.begin(started)
         now, deadline = started, started + load.seconds
         while now < deadline:
-            # Unlike poll and epoll, it does not take a pause for a whole millisecond.
+            # poll and epoll would round a backoff up to a whole millisecond; select does not.
             ready, _, _ = select.select(by_socket, (), (), _select_timeout_s(producers, now))
             now = time.perf_counter()
             for each in ready:
@@ -114,7 +115,7 @@ def _select_timeout_s(producers: Sequence[TransactionalProducer], now: float) ->
 
 
 class TransactionalProducer:
-    """One producer: what it has asked last, and how long its transactions took."""
+    """One producer with its pending request and the latencies of its transactions."""
 
     def __init__(self, load: TransactionLoad, transactional_id: str, *, partition: int) -> None:
         init_response = _init_producer_id(load.address, transactional_id)
@@ -134,7 +135,7 @@ class TransactionalProducer:
         self._started_at = 0.0
         self.socket = connect(load.address)
         self.latencies_s: list[float] = []
-        #: When it is to ask once more what it was not answered.
+        #: When to repeat the request that was rejected with CONCURRENT_TRANSACTIONS.
         self.retry_at: float | None = None
 
     def begin(self, now: float) -> None:
@@ -216,7 +217,7 @@ class TransactionalProducer:
         )
 
     def _next_batch(self) -> bytes:
-        """The same ones, under another sequence."""
+        """Return the same batch with the current epoch and sequence."""
         pack_into(
             ">hi", self._batch, EPOCH_AND_SEQUENCE_POSITION, self._producer_epoch, self._sequence
         )
@@ -253,7 +254,7 @@ def _now_ms() -> int:
 
 
 def _init_producer_id(address: str, transactional_id: str) -> Any:
-    """The id and epoch of a producer, once there is a coordinator."""
+    """Return the producer id and epoch, once the coordinator is available."""
     find_request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY_TYPE)
     init_request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS

@@ -1,4 +1,4 @@
-"""Loads of transactions: many small ones, and records that are committed every now and then."""
+"""Loads with transactions: many small ones, and a stream of records with periodic commits."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ RECORD_BYTES = 100
 THROUGHPUT_RECORD_BYTES = 1024
 TRANSACTION_S = 0.1
 QUEUE_KB = 8 * 1024
-#: What ProducerPerformance is given to send, for each second that is to be measured.
+#: The number of records that ProducerPerformance sends per second of the measurement.
 RECORDS_PER_S = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionShape:
-    """Of so many records, by so many producers at once."""
+    """The records per transaction, and the number of concurrent producers."""
 
     records: int
     producers: int = 1
-    #: Of KIP-890: without AddPartitionsToTxn, and with an epoch for each.
+    #: Version 2 (KIP-890): no AddPartitionsToTxn, and a new epoch for each transaction.
     is_transaction_v2: bool = False
 
 
 def transactions(shape: TransactionShape) -> Load:
     def load(target: Target, options: LoadOptions) -> Measurement:
         if shape.is_transaction_v2 and not _supports_transaction_v2(target):
-            raise BenchmarkSkipped("transactions of the second version are not served")
+            raise BenchmarkSkipped("the broker does not support transactions version 2")
         with temporary_topic(target, shape.producers) as name:
             measurement = measure_load(
                 target, lambda: _run_transactions(target, name, shape, options.seconds)
@@ -97,7 +97,7 @@ def _run_transactions(
 
 
 def _supports_transaction_v2(target: Target) -> bool:
-    """Whether it is agreed on, and not only known."""
+    """Return whether the feature is finalized, and not only supported."""
     supported = send_and_receive(
         target.bootstrap, ApiKey.API_VERSIONS, 3, _api_versions_request()
     ).api_keys
@@ -110,7 +110,7 @@ def _api_versions_request() -> ApiVersionsRequest:
 
 
 def periodic_commits() -> Load:
-    """By librdkafka."""
+    """Produce and commit with librdkafka."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         with temporary_topic(target) as name:
@@ -124,12 +124,12 @@ def periodic_commits() -> Load:
 
 
 def java_periodic_commits() -> Load:
-    """By Kafka's producer."""
+    """Produce and commit with Kafka's producer."""
 
     def load(target: Target, options: LoadOptions) -> Measurement:
         jars = options.jars
         if jars is None:
-            raise BenchmarkSkipped("Kafka's jars are not here; --kafka brings them")
+            raise BenchmarkSkipped("Kafka's jars are not available; see the message at the start")
         interval_ms = str(int(TRANSACTION_S * 1000))
         with temporary_topic(target) as name:
             plain = _idempotent_load(target, options, name, linger_ms=5)
@@ -146,7 +146,7 @@ def java_periodic_commits() -> Load:
 def _idempotent_load(
     target: Target, options: LoadOptions, name: str, *, linger_ms: int
 ) -> ClientLoad:
-    """Idempotent, since a transactional producer is that too."""
+    """The baseline is idempotent, because a transactional producer is idempotent too."""
     return ClientLoad(
         bootstrap=target.bootstrap,
         topic=name,
@@ -165,7 +165,7 @@ def _transactional_load(load: ClientLoad) -> ClientLoad:
 def _compare_alternating(
     idempotent: Callable[[], LoadResult], transactional: Callable[[], LoadResult]
 ) -> Measurement:
-    """Twice each; the better one counts."""
+    """Run each twice, alternating; the better run counts."""
     idempotent_results, transactional_results = [], []
     for _ in range(2):
         idempotent_results.append(idempotent())
@@ -195,7 +195,7 @@ def produce_transactional(load: ClientLoad) -> LoadResult:
 
 
 def _producer(load: ClientLoad) -> Producer:
-    # What waits when a transaction is to end holds up the next; librdkafka would let 1 GB wait.
+    # The queue of a transaction delays its commit; librdkafka would queue up to 1 GB.
     queue_settings = {"queue.buffering.max.kbytes": QUEUE_KB}
     producer = Producer({"bootstrap.servers": load.bootstrap, **queue_settings, **load.settings})
     producer.list_topics(load.topic, timeout=TIMEOUT_S)
@@ -205,7 +205,7 @@ def _producer(load: ClientLoad) -> Producer:
 def _run_produce(
     producer: Producer, load: ClientLoad, *, commit_interval_s: float | None
 ) -> LoadResult:
-    """All of it acknowledged, and committed if it is in transactions."""
+    """Produce until all records are acknowledged, and committed if they are in transactions."""
     value, sent = bytes(load.record_bytes), 0
     started = time.perf_counter()
     try:
@@ -236,5 +236,5 @@ def _send_until(producer: Producer, topic_name: str, value: bytes, deadline: flo
                 sent += 1
             producer.poll(0)
         except BufferError:
-            producer.poll(0.005)  # no more than a part of what waits is sent meanwhile
+            producer.poll(0.005)  # short, so only a part of the queue is sent meanwhile
     return sent

@@ -1,17 +1,17 @@
-"""How fast are transactions?  Beside Apache Kafka in the same run, if wanted.
+"""Measures transactions, optionally beside Apache Kafka in the same run.
 
     python benchmarks/transactions.py [--kafka [VERSION]] [--only NAME] [--quick] [--list]
 
-Sides, rounds and figures are those of broker.py.
+Targets, rounds and metrics are those of broker.py.
 
     transactions-N      of N records to one partition, by one producer, one after the other; by raw
                         sockets, with AddPartitionsToTxn, Produce and EndTxn.  The latency is that
-                        of a whole transaction, with the wait for the markers of the one before
+                        of a whole transaction, with the wait for the markers of the previous one
     transactions-10x10  the same by ten producers at once
-    second-N            of the second version of transactions (KIP-890), beside Kafka 4.1.1, since
-                        3.9.1 does not serve it
-    every-100-ms        records of 1 KB by librdkafka, committed every 100 ms, and the share of what
-                        the same producer sends without transactions
+    transactions-v2-N   transactions version 2 (KIP-890), beside Kafka 4.1.1, since 3.9.1 does not
+                        support it
+    every-100-ms        records of 1 KB by librdkafka, committed every 100 ms, and the share of the
+                        rate of the same producer without transactions
     java-every-100-ms   the same by Kafka's producer (ProducerPerformance)
 """
 
@@ -36,7 +36,7 @@ from transaction_loads import (
 
 from tests.support.kafka_jars import KAFKA_3_9, KAFKA_4_1
 
-#: On all sides: as by default, but for a log that one broker can replicate.
+#: For all targets: the defaults, except for a transaction log that one broker can replicate.
 PROPERTIES = {
     **broker_targets.PROPERTIES,
     "transaction.state.log.num.partitions": "50",

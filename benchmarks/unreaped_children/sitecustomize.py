@@ -1,8 +1,8 @@
-"""Run by every Python that Spark starts for a benchmark: the time of its workers is kept.
+"""Keeps the CPU time of Spark's Python workers; every Python that Spark starts imports this.
 
-PySpark's daemons have Linux forget their workers as soon as they end, and their CPU time with them.
-With this folder on PYTHONPATH they stay, as processes that have ended and that nobody waits for, so
-that process_tree.py can count them.
+PySpark's daemons ignore SIGCHLD, so Linux discards their workers, with their CPU time, as soon as
+they exit.  With this directory on PYTHONPATH the workers stay as zombies, and process_tree.py can
+count them.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ def _set_handler_without_ignoring_children(number: int, handler: Any) -> Any:
     return _set_handler(number, signal.SIG_DFL if ignores_children else handler)
 
 
-setattr(signal, "signal", _set_handler_without_ignoring_children)  # noqa: B010 - it has another type
+setattr(signal, "signal", _set_handler_without_ignoring_children)  # noqa: B010 - the types differ

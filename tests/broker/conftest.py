@@ -1,4 +1,4 @@
-"""Asynchronous tests run as such; turns may be made short."""
+"""Runs asynchronous tests, and can make time slices short."""
 
 import pytest
 
@@ -10,5 +10,5 @@ __all__ = ["pytest_pyfunc_call"]
 
 @pytest.fixture
 def short_turns(monkeypatch):
-    """Each is over when it begins, so that it takes little to need many."""
+    """Every time slice is over at once, so a little work takes many slices."""
     monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)

@@ -1,4 +1,4 @@
-"""Whose are the logs that lie here?"""
+"""Which of the logs on disk are assigned to this broker, stray or lost."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BROKER_ID = 1
 
 
 async def tree(**topics):
-    """A store with topics, each with the replicas of its partitions."""
+    """Returns a store with topics, each with the replicas of its partitions."""
     store = MemoryStore(DataTree())
     await store.open_session()
     await create_top_level_paths(store)
@@ -53,7 +53,7 @@ async def test_partitions_of_a_topic_being_deleted_are_neither_assigned_nor_stra
 
 
 async def find_lost(store, *, isr, local_partitions=()):
-    """Of partition 0 of ``a``."""
+    """Returns the lost partitions after partition 0 of topic ``a`` got this ISR."""
     state = paths.partition_state(TopicPartition("a", 0))
     for parent in (state.rsplit("/", 2)[0], state.rsplit("/", 1)[0]):
         await store.create(parent)
@@ -76,10 +76,10 @@ async def test_broker_without_any_log_lost_every_partition_with_it_in_the_isr():
     ("replicas", "isr", "local_partitions"),
     [
         ([1, 2], (1,), "0"),  # it is here
-        ([1, 2], (1, 2), "7"),  # another has it, and this broker has lost nothing else
+        ([1, 2], (1, 2), "7"),  # another replica has it, and this broker lost nothing else
         ([1, 2], (2,), ""),
         ([2, 3], (2,), ""),
-        ([1], (1,), ""),  # nobody else can have any of it
+        ([1], (1,), ""),  # no other broker can have it
     ],
 )
 async def test_partition_is_not_lost_if_it_is_here_or_others_have_it_or_cannot(

@@ -1,4 +1,4 @@
-"""ListOffsets by timestamp into batches of many records, which another process reads."""
+"""ListOffsets by timestamp in batches of many records, which another process reads."""
 
 import inspect
 
@@ -23,7 +23,7 @@ from tests.support.legacy_messages import message, wrapper
 from tests.support.logs import NOW_MS, records_batch
 
 LARGEST = -3
-#: Ascending, but for the largest, which is the last but one.
+#: Ascending except the last. The largest is the last but one.
 TIMES = [*range(1000, 1000 + MANY - 1), 1]
 SMALL = records_batch(b"a", timestamp=5000)
 Topic = ListOffsetsRequest.Topic
@@ -50,7 +50,7 @@ def reader():
 
 
 class ChangingReader:
-    """A reader while which reads something else is done."""
+    """Runs a callback after each lookup of a reader."""
 
     def __init__(self, reader, change):
         self._reader = reader
@@ -178,7 +178,7 @@ async def test_leadership_lost_during_the_lookup_is_an_error(tmp_path, reader):
 async def test_lookup_fails_with_a_retriable_error_if_the_worker_dies(tmp_path):
     class DyingReader:
         async def find_offset(self, batch, query):
-            raise RequestTimedOut("the process that reads records died")
+            raise RequestTimedOut("the record inspector process died")
 
     hosting, _ = partition_with(tmp_path, large_batch(timestamps=[1000]))
     assert (

@@ -1,4 +1,4 @@
-"""The states that a broker goes through, from its start to its end, and their numbers."""
+"""The states of a broker from start to shutdown, and their numbers."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ NOT_RUNNING, STARTING, RECOVERING, RUNNING, PENDING_CONTROLLED_SHUTDOWN, SHUTTIN
 
 
 class StateRecordingServer(KafkaServer):
-    """Notes every state that it is in."""
+    """Records every state of the server."""
 
     def __init__(self, data_dir, *overrides):
         self.states = []

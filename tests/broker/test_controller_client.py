@@ -1,4 +1,4 @@
-"""Asking the controller, whichever broker that is."""
+"""Requests to the controller."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ ITSELF, PAUSED, NEXT = (Node(number, "here", 9092 + number, None) for number in 
 
 
 class Broker:
-    """Answers, or says nothing until it is hung up on."""
+    """Responds at once, or leaves a request unanswered until the connection is closed."""
 
     def __init__(self, node):
         self._response = asyncio.get_running_loop().create_future()

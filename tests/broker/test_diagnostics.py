@@ -1,4 +1,4 @@
-"""What a broker tells of itself when it gets SIGUSR1."""
+"""The diagnostics that a broker logs on SIGUSR1."""
 
 import signal
 import socket
@@ -26,7 +26,7 @@ def wire(broker):
 
 
 def poll(wire, topic):
-    """It waits, for the topic is empty."""
+    """Sends a fetch that waits, because the topic is empty."""
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
     topics = [{"topic": topic, "partitions": [partition]}]
     wire.send(ApiKey.FETCH, 4, max_wait_ms=LONG_MS, min_bytes=1, max_bytes=1_000, topics=topics)
@@ -38,11 +38,11 @@ def test_waiting_fetch_is_reported_until_its_connection_is_closed(broker, new_to
     expected = {f"{topic}-0": {"consumers": 1}}
     wait_until(lambda: held_by(broker).waiting == expected, or_else=lambda: held_by(broker))
     report = held_by(broker)
-    # One is the controller's.
+    # One connection is the controller's.
     assert (report.requests, report.connections["PLAINTEXT"]) == (1, 2)
     assert report.accepted == 2
     wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABRUPTLY)
-    wire.close()  # who only ends its side may want the answer still
+    wire.close()  # abruptly: after a half-close the client may still read the response
     wait_until(
         lambda: held_by(broker).connections["PLAINTEXT"] == 1, or_else=lambda: held_by(broker)
     )

@@ -1,4 +1,4 @@
-"""The pool of threads for what sleeps in the kernel."""
+"""The thread pool for blocking disk operations."""
 
 import asyncio
 import threading

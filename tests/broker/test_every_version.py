@@ -1,4 +1,4 @@
-"""Each API in each version that is advertised, asked for once of a running broker."""
+"""Requests each API of a running broker once in each advertised version."""
 
 from unittest.mock import MagicMock
 
@@ -78,7 +78,7 @@ def test_unsupported_api_closes_the_connection(broker, key):
 
 
 def frame_with_version(key: ApiKey, version: int) -> bytes:
-    """A request of a version that may have no schema."""
+    """Returns a request in a version that may have no schema."""
     raw = bytearray(frame(key, SERVED[key].high))
     KEY_AND_VERSION.pack_into(raw, 4, key, version)
     return bytes(raw)

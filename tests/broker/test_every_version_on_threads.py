@@ -1,4 +1,4 @@
-"""Each API in each version, of a broker with several listeners and three threads for each."""
+"""Each API in each version, on a broker with several listeners and three threads for each."""
 
 from tests.broker.test_every_version import (
     scene,

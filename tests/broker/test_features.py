@@ -1,4 +1,4 @@
-"""The features of a cluster, as clients are told of them and tools change them, on each store."""
+"""The features of a cluster in ApiVersions and UpdateFeatures, on each store."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def api_versions(broker, version=4):
 
 
 def level(broker):
-    """Of transactions, and the epoch."""
+    """Returns the finalized level of transaction.version and the epoch."""
     response = api_versions(broker)
     levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
     assert set(levels) <= {"transaction.version"}

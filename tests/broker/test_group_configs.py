@@ -1,4 +1,4 @@
-"""A group's settings hold in a running broker, on each store, while it runs and after a restart."""
+"""Group configs take effect in a running broker and after a restart, on each store."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def broker(new_store, tmp_path):
 
 
 def joined_interval_ms(address, member_id):
-    """What a member is told that joins; asked as often as it takes to have a coordinator."""
+    """Joins a group and returns the heartbeat interval; retries until there is a coordinator."""
     for _ in range(ATTEMPTS_MAX):
         call(address, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
         response = call(
@@ -48,7 +48,7 @@ def test_heartbeat_interval_of_a_group_is_sent_to_its_members(broker):
     config = {"name": "consumer.heartbeat.interval.ms", "config_operation": SET, "value": "9000"}
     resource = {"resource_type": GROUP, "resource_name": "g", "configs": [config]}
     call(address, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
-    # The broker hears of it a moment later.
+    # The broker learns of the change a moment later.
     intervals = (joined_interval_ms(address, f"m{number}") for number in range(1, ATTEMPTS_MAX))
     assert 9_000 in intervals
     broker.stop()

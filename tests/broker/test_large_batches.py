@@ -1,4 +1,4 @@
-"""Batches of hundreds of thousands of tiny records, on a broker process, and others meanwhile."""
+"""A broker process serves other clients while it reads batches of 300,000 tiny records."""
 
 import os
 import signal
@@ -28,13 +28,13 @@ TIMEOUT_S = 30
 
 @cache
 def build_large_batch():
-    """Whose last record is the youngest."""
+    """Returns a batch whose last record has the largest timestamp."""
     return bytes(large_batch(COUNT, timestamps=range(COUNT), codec=Codec.ZSTD))
 
 
 @pytest.fixture(scope="module")
 def reader(broker):
-    """The process that reads records."""
+    """Returns the pid of the process that reads records."""
     create_topic(broker.address, "first", cleanup_policy="compact")
     with PartitionClient(broker.address, "first") as client:
         assert client.produce(build_large_batch()).error_code == 0
@@ -43,9 +43,9 @@ def reader(broker):
 
 @contextmanager
 def others_are_served(broker, reader, waiting):
-    """What is asked here waits for a process that stands still; others do not.
+    """The request that is sent here waits for a suspended process; other clients are served.
 
-    So it does not matter how long records take to be read, nor who else needs a processor.
+    The result does not depend on the time to read records, nor on the load of the machine.
     """
     os.kill(reader, signal.SIGSTOP)
     try:
@@ -88,7 +88,7 @@ def test_others_are_served_while_the_records_of_a_batch_are_validated(
 
 @of_linux
 def test_others_are_served_during_an_offset_lookup(broker, reader):
-    create_topic(broker.address, "looked-at", retention_ms=-1)  # the records are of 1970
+    create_topic(broker.address, "looked-at", retention_ms=-1)  # the records are from 1970
     with PartitionClient(broker.address, "looked-at") as client:
         assert client.produce(build_large_batch()).error_code == 0
         for timestamp, offset in ((LARGEST, COUNT - 1), (COUNT - 1, COUNT - 1)):

@@ -1,4 +1,4 @@
-"""What is done to the logs from time to time."""
+"""Periodic maintenance of the logs: flush, checkpoints, retention, compaction."""
 
 import asyncio
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ def maintenance_settings(cleaner):
 
 
 def fill(partition, count=30, *, size=50):
-    """Every key again and again, in several segments; all of it synced."""
+    """Appends the same keys repeatedly, in several segments, and flushes the log."""
     for number in range(count):
         batch = records_batch(b"%02d" % number * size, key=b"key%d" % (number % 3))
         partition.append(batch, acks=1, now_ms=NOW_MS)
@@ -66,8 +66,8 @@ async def test_r12_clock_jump_is_logged_before_retention_deletes_fresh_records(t
     clock[0] += 5 * HOUR_MS
     await maintenance.apply_retention()
     assert partition.log.log_start_offset == 0
-    assert "The clock was set forward by 18000 s" in caplog.text
-    clock[0] = NOW_MS  # somebody has seen it
+    assert "System clock jumped forward by 18000 s" in caplog.text
+    clock[0] = NOW_MS  # the operator corrects the clock
     await maintenance.apply_retention()
     assert partition.log.log_start_offset == 0
     clock[0] += 5 * HOUR_MS
@@ -106,7 +106,7 @@ async def test_damaged_log_is_marked_uncleanable_and_logged(tmp_path, caplog):
     flip(first, 70)
     await hosting.care.compact()
     assert EVENTS in hosting.logs.cleaner_manager.uncleanable_partitions
-    assert "events-0 is damaged, and is not compacted any more" in caplog.text
+    assert "Log cleaning for events-0 failed. Marking its partition as uncleanable" in caplog.text
 
 
 async def test_paused_partition_is_not_compacted(tmp_path):
@@ -126,7 +126,7 @@ async def test_pause_aborts_a_compaction_in_progress(tmp_path, caplog):
     caplog.set_level("INFO")
     hosting = Hosting(tmp_path, **COMPACTED | {"segment_bytes": 100_000})
     partition = hosting.lead()
-    fill(partition, size=20_000)  # enough of it that the rate has to be kept
+    fill(partition, size=20_000)  # large enough for the I/O rate limit to apply
     slow = CleanerSettings(io_max_bytes_per_second=1.0)
     maintenance = LogMaintenance(
         hosting.logs,
@@ -141,7 +141,7 @@ async def test_pause_aborts_a_compaction_in_progress(tmp_path, caplog):
         assert hosting.logs.cleaner_manager.is_cleaning_in_progress(partition.log)
         await maintenance.abort_and_pause_cleaning(EVENTS)
     assert hosting.logs.cleaner_manager.states[EVENTS] is PAUSED
-    assert "Compacting events-0 was stopped" in caplog.text
+    assert "Log cleaning for events-0 aborted" in caplog.text
 
 
 async def test_pause_ends_if_the_partition_is_deleted_meanwhile(tmp_path):
@@ -153,7 +153,7 @@ async def test_pause_ends_if_the_partition_is_deleted_meanwhile(tmp_path):
         tasks.create_task(hosting.care.abort_and_pause_cleaning(EVENTS))
         await asyncio.sleep(0)
         cleaner.states.end(EVENTS)
-        cleaner.remove_partition(EVENTS)  # by somebody who held it off as well
+        cleaner.remove_partition(EVENTS)  # by another task that had paused it as well
     assert cleaner.states[EVENTS] is IDLE
 
 

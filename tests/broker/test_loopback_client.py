@@ -1,4 +1,4 @@
-"""A broker asks itself: by its handlers, as they are, with no connection in between."""
+"""Requests of a broker to itself call its handlers directly, without a connection."""
 
 import asyncio
 
@@ -65,7 +65,7 @@ async def test_error_of_the_handler_becomes_an_error_response(error, waits, capl
     assert bool(caplog.records) == is_unexpected
 
 
-@pytest.mark.parametrize("is_awaited", [False, True], ids=["nobody waits", "who waits goes away"])
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["not awaited", "awaiter gives up"])
 async def test_delayed_request_completes_even_if_it_is_not_awaited(is_awaited):
     gate, is_done = asyncio.Event(), asyncio.Event()
 

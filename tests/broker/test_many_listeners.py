@@ -1,4 +1,4 @@
-"""A broker with a listener for each kind of peer, whose processors have threads of their own."""
+"""A broker with a listener for each kind of client, whose processors run on their own threads."""
 
 import re
 import struct
@@ -32,21 +32,21 @@ from tests.support.wire_client import TIMEOUT_S, WireClient, call
 
 __all__ = ["broker"]
 
-#: How long a broker is listened to that is expected to say nothing.
+#: How long to wait for a response that is not expected.
 SILENCE_S = 0.2
 ATTEMPTS = 50
 CONNECTIONS = 2 * THREADS
 
 
 def accepted_clients(stack, address, count=CONNECTIONS):
-    """Connections that are accepted, each on the next thread."""
+    """Returns connections that are accepted, each on the next thread."""
     clients = [stack.enter_context(WireClient(address)) for _ in range(count)]
     assert all(map(is_answered, clients))
     return clients
 
 
 def is_answered(client):
-    """Whether there is an answer, in a while."""
+    """Whether a response arrives within a while."""
     client.send(ApiKey.API_VERSIONS, 0)
     client.socket.settimeout(SILENCE_S * 10)
     try:
@@ -70,7 +70,7 @@ def records_in(response):
 
 
 def accepts_controller_requests(address):
-    """Does it do, and say so, what only a controller asks for?"""
+    """Whether the broker accepts a request that only a controller sends."""
     (node,) = call(address, ApiKey.METADATA, 9, topics=[]).brokers
     values = {"controller_id": node.node_id, "controller_epoch": CONTROLLER_EPOCH}
     return call(address, ApiKey.LEADER_AND_ISR, 4, **values).error_code == 0
@@ -192,7 +192,7 @@ def test_fetch_responses_from_a_deleted_file_arrive_whole_on_every_thread(broker
 
 
 def test_control_plane_is_served_while_all_others_wait_for_a_slow_sender(tmp_path):
-    # A byte for every processor there could be.
+    # One byte for every processor.
     setting = f"queued.max.request.bytes={THREADS * len(LISTENERS)}"
     with ManyListeners(tmp_path / "logs", setting).start() as broker, ExitStack() as stack:
         slow = accepted_clients(stack, broker.address, THREADS)
@@ -210,7 +210,7 @@ def test_control_plane_is_served_while_all_others_wait_for_a_slow_sender(tmp_pat
 
 
 def send_until_unanswered(client):
-    """Ask until there is no answer: then what was sent before has arrived."""
+    """Sends requests until one is not answered: then what was sent before has arrived."""
     client.socket.settimeout(SILENCE_S)
     for _ in range(ATTEMPTS):
         client.send(ApiKey.API_VERSIONS, 0)
@@ -237,7 +237,7 @@ def test_control_plane_is_served_while_fetches_wait_for_records(broker):
 
 @pytest.mark.parametrize("listener", [BROKERS, CONTROL])
 def test_protected_listeners_accept_connections_in_place_of_client_connections(tmp_path, listener):
-    # The controller's own is not counted.
+    # The controller's connection is not counted.
     limit = "max.connections=2"
     with ManyListeners(tmp_path / "logs", limit).start() as broker, ExitStack() as stack:
         first, second = accepted_clients(stack, broker.address, 2)

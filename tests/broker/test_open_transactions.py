@@ -1,4 +1,4 @@
-"""What consumers see of a partition in which transactions are open, by raw requests."""
+"""Fetch and ListOffsets on a partition with open transactions, by raw requests."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support.partition_client import (
 )
 from tests.support.transactional_writer import WITHOUT_QUESTIONS, TransactionalWriter
 
-#: A batch of one small record has about 70 bytes: a few go into each segment.
+#: A batch of one small record has about 70 bytes: each segment holds a few batches.
 SEGMENT_BYTES = 300
 
 
@@ -29,7 +29,7 @@ def writer(broker):
 
 
 def last_stable_offset(writer):
-    """As Fetch and ListOffsets both tell it."""
+    """Returns the last stable offset, the same in Fetch and ListOffsets."""
     fetched = writer.client.fetch(0, isolation_level=READ_COMMITTED).last_stable_offset
     assert writer.client.offset_at(LATEST, isolation_level=READ_COMMITTED) == fetched
     return fetched
@@ -98,7 +98,7 @@ def test_t14_aborted_transactions_are_sorted_and_sent_to_read_committed_only(wri
 
 @pytest.fixture(params=["at once", "stopped", "killed"])
 def later(request, broker, writer):
-    """The same partition after nothing, a clean stop or a crash."""
+    """Returns the writer of the same partition, at once, after a clean stop or after a crash."""
 
     def reopen():
         if request.param == "at once":

@@ -1,4 +1,4 @@
-"""Records that another process reads."""
+"""The process that reads records for the broker."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def reader():
 
 
 def die_once(records, rules, now_ms):
-    """In the worker process; the records are a path."""
+    """Runs in the worker process; the records are a path."""
     marker = Path(records.decode())
     if marker.exists():
         return ValidationResult(None)

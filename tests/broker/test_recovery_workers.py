@@ -1,4 +1,4 @@
-"""Workers that recover logs, that give up when they are told to, and end with the broker."""
+"""Worker processes that recover logs, can be aborted, and end with the broker."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ def test_workers_ignore_the_interrupt_of_a_terminal():
 
 
 def recover_for_long(directory):
-    """What a broker does that has much to recover."""
+    """Recovers like a broker that has much to recover."""
     list(RecoveryWorkers(2)([partial(run_until_killed, directory)] * 4))
 
 
@@ -76,7 +76,7 @@ def processes_in(directory):
 
 
 def is_running(process):
-    """One that has ended, and that nobody has asked about yet, has no command any more."""
+    """A process that ended and was not waited for has no command line."""
     try:
         return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A request in the request log: what was asked and answered, and how long each stage took."""
+"""The request log: requests, responses, and the duration of each stage."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ WORK_S = 0.02
 
 
 class Clock:
-    """Stands still but for what a test lets pass."""
+    """A clock that only a test advances."""
 
     def __init__(self):
         self.now = 1.0

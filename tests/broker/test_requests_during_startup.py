@@ -1,4 +1,4 @@
-"""What a client is told that comes while the broker still starts."""
+"""Responses to clients that connect while the broker starts."""
 
 import time
 
@@ -13,7 +13,7 @@ STARTS = 3
 
 
 def first_metadata(address):
-    """Asked for as soon as anybody listens."""
+    """Requests metadata as soon as a connection is accepted."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""When is what done to the logs?"""
+"""The intervals of the periodic tasks of a broker."""
 
 import pytest
 
@@ -10,7 +10,7 @@ DAY_S = 86_400.0
 
 
 class FakeRegistry:
-    """Stands for the background: what would come round, and how often."""
+    """Records the interval of each task instead of running it."""
 
     def __init__(self):
         self.intervals = {}
@@ -20,7 +20,7 @@ class FakeRegistry:
 
 
 class FakeMaintenance:
-    """Whatever is done, it is not done here."""
+    """Has every method and does nothing."""
 
     def __getattr__(self, name):
         return lambda: None

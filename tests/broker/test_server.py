@@ -1,4 +1,4 @@
-"""A whole broker: what its start waits for, and what it does not."""
+"""The start and shutdown of a whole broker."""
 
 import asyncio
 
@@ -46,7 +46,9 @@ async def test_stray_logs_are_kept_and_logged_and_do_not_delay_the_start(tmp_pat
     await broker.start()
     assert asyncio.get_running_loop().time() - started_s < server.LOCAL_LEADERS_TIMEOUT_S
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["No partitions of this broker, but their logs are kept: ghost-0, ghost-1"]
+    assert warnings == [
+        "Found stray partitions not assigned to this broker, keeping their logs: ghost-0, ghost-1"
+    ]
     assert (tmp_path / "logs" / "ghost-1" / "00000000000000000000.log").exists()
 
 
@@ -70,7 +72,7 @@ async def test_missing_store_is_not_created_if_a_log_directory_belongs_to_a_clus
         await broker_on(f"{first},{second}").start()
     assert not (first / FILE_NAME).exists()
     assert InvalidLogDirectory in STARTUP_ERRORS
-    # The way out that it tells of.
+    # The remedy that the message names.
     (second / "meta.properties").unlink()
     await broker_on(f"{first},{second}").start()
     assert (first / FILE_NAME).exists()
@@ -102,12 +104,12 @@ async def test_stopped_broker_sends_no_request_to_the_controller(tmp_path):
     await broker.start()
     controller = broker._assembly.controller_client
     await broker.stop()
-    with pytest.raises(RequestTimedOut, match="this broker stops"):
+    with pytest.raises(RequestTimedOut, match="this broker is shutting down"):
         await controller.controlled_shutdown()
 
 
 class ExpiringStore(MemoryStore):
-    """Whose session ends when it is asked for the ``at``-th time."""
+    """A store whose session expires at the ``at``-th operation."""
 
     def __init__(self, at):
         super().__init__(DataTree())

@@ -1,4 +1,4 @@
-"""Who is answered while the broker starts, and who waits."""
+"""Requests that are served or delayed while the broker starts."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The broker's tasks."""
+"""The registry of the broker's background tasks."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ async def test_failure_of_unawaited_task_is_logged_with_its_name(background, cap
     task = background.start(work(), "work")
     await asyncio.wait([task])
     await asyncio.sleep(0)
-    assert [record.getMessage() for record in caplog.records] == ["work failed"]
+    assert [record.getMessage() for record in caplog.records] == ["Task 'work' failed"]
 
 
 async def test_scheduled_job_runs_again_after_a_failure(background, caplog):
@@ -45,7 +45,7 @@ async def test_scheduled_job_runs_again_after_a_failure(background, caplog):
     background.schedule(lambda: 0.001, job, name="job")
     await done.wait()
     assert [record.getMessage() for record in caplog.records] == [
-        "job failed, and will be tried again"
+        "Uncaught exception in scheduled task 'job'"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a broker keeps of transactions: over kills, without topics, and not for ever."""
+"""Transactions survive kills and deleted topics; unused transactional ids expire."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def new_broker(tmp_path):
 
 
 def begin_transaction(broker, topic="events", *, partitions=1):
-    """The producer of a transaction with so many partitions."""
+    """Returns the producer of an open transaction in these partitions."""
     create_topic(broker.address, topic, partitions=partitions)
     timeout = {"transaction_timeout_ms": 60_000}
     response = call(broker.address, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=NAME, **timeout)
@@ -51,7 +51,7 @@ def delete_topic(broker):
 
 
 def is_created_again(broker):
-    """Whether the topic is, with one partition; not before all of the last one is deleted."""
+    """Whether the topic is created with one partition; it fails until the old one is deleted."""
     topic = {"name": "events", "num_partitions": 1, "replication_factor": 1}
     response = call(broker.address, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=10_000)
     return response.topics[0].error_code == 0

@@ -1,7 +1,7 @@
-"""What a broker writes of transactions is what Apache Kafka wrote when it was told the same story.
+"""The transaction log has the records that Apache Kafka wrote for the same requests.
 
-On ZooKeeper, where no feature is finalised by itself, that of 3.9.1; on the embedded store, which
-begins with the second version of transactions, that of 4.1.1.
+The broker on ZooKeeper finalizes no feature by itself and is compared with 3.9.1. The broker on the
+embedded store begins with transaction.version 2 and is compared with 4.1.1.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SETTINGS = (
     "offsets.topic.num.partitions=4",
 )
 TIMES = ("transactionLastUpdateTimestampMs", "transactionStartTimestampMs")
-#: Others may be forgotten too, if they are slow to be told the rest.
+#: Other ids may expire too, if their requests are slow.
 FORGOTTEN = "forgotten"
 
 
 def decode_values(records):
-    """Of each transactional id, one value after the other, without ids and times."""
+    """Returns the values of each transactional id in order, without ids and times."""
     values = defaultdict(list)
     for key, value in records:
         transactional_id = decode_version_prefixed(TransactionLogKey, key).transactional_id

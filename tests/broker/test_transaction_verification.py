@@ -1,4 +1,4 @@
-"""Transactions by raw requests: nothing lands that the coordinator does not know of (KIP-890)."""
+"""Transactions by raw requests: only writes that the coordinator knows of succeed (KIP-890)."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = 60_000
 WAIT_S = 20
-#: The last version of Produce in which clients add partitions themselves, and the first without.
+#: The last version of Produce in which clients add partitions, and the first without.
 ADDED_BY_CLIENTS, ADDED_BY_BROKERS = 11, 12
 QUEUED_MAX = 2
 
@@ -23,7 +23,7 @@ QUEUED_MAX = 2
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("verified") / "logs"
-    # Fewer requests may be in progress than there are producers that wait for coordinators.
+    # Fewer requests may be in progress than producers wait for coordinators.
     bounds = f"queued.max.requests={QUEUED_MAX}", "queued.max.request.bytes=1"
     with BrokerProcess(data_dir, *bounds).start() as running:
         yield running
@@ -31,13 +31,13 @@ def broker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def coordinating(broker):
-    """The broker, once it coordinates groups and transactions."""
+    """Returns the broker once it coordinates groups and transactions."""
     find_coordinators(broker.address)
     return broker
 
 
 def wait_for(condition, read):
-    """What is seen when it is so: markers are written after whoever ended has been answered."""
+    """Returns the first value that meets the condition: markers follow the EndTxn response."""
     deadline = time.monotonic() + WAIT_S
     while not condition(value := read()):
         assert time.monotonic() < deadline, value
@@ -45,7 +45,7 @@ def wait_for(condition, read):
 
 
 class Producer:
-    """With a transactional id, on connections of its own."""
+    """A producer with a transactional id and its own connections."""
 
     def __init__(self, address, name, topic):
         self.address, self.name, self.topic = address, name, topic
@@ -129,7 +129,7 @@ class Producer:
             self.id, self.epoch = response.producer_id, response.producer_epoch
 
     def end_offset(self, partition=0):
-        """When all that was ended has its markers."""
+        """Returns the end offset when all markers are written."""
         with PartitionClient(self.address, self.topic, partition) as client:
 
             def ends():

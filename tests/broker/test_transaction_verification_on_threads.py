@@ -1,4 +1,4 @@
-"""The same transactions, of a broker with several listeners and three threads for each."""
+"""The same transactions, on a broker with several listeners and three threads for each."""
 
 from tests.broker.test_transaction_verification import (
     TestPartitionsAddedByBrokers,

@@ -20,8 +20,8 @@ NAME, TOPIC = "copier", "events"
 
 @pytest.fixture
 def brokers(zookeeper, tmp_path):
-    """Each leads the partition of its number; the first leads that of the coordinator, too."""
-    # Nobody could lead in place of one that stops.
+    """Each broker leads the partition of its number; the first is the coordinator, too."""
+    # Each partition has one replica, so no broker could take over the leadership.
     settings = *on_zookeeper(zookeeper), "controlled.shutdown.enable=false"
 
     def start(number):
@@ -36,7 +36,7 @@ def brokers(zookeeper, tmp_path):
 
 
 def create_topic(brokers, topic, *leaders):
-    """A topic whose partitions are led by these; whoever is the controller makes it."""
+    """Creates a topic with these leaders; one of the brokers is the controller."""
     assignments = [
         {"partition_index": index, "broker_ids": [leader]} for index, leader in enumerate(leaders)
     ]
@@ -62,7 +62,7 @@ def leaders_of(broker, topic):
 
 
 def write_transaction(brokers):
-    """Whose transaction has a record in each partition."""
+    """Returns the producer of a transaction with a record in each partition."""
     coordinated = WireProducer(brokers[0].address, NAME)
     coordinated.init()
     coordinated.add(TOPIC, 0, 1)
@@ -75,7 +75,7 @@ def write_transaction(brokers):
 
 
 def values(brokers):
-    """Of each partition, by its leader."""
+    """Returns the values of each partition, read from its leader."""
     partition_values = []
     for partition, broker in enumerate(brokers):
         with PartitionClient(broker.address, TOPIC, partition) as client:
@@ -89,7 +89,7 @@ def test_transaction_ends_after_another_leader_died_before_its_marker(brokers, c
     with write_transaction(brokers) as producer:
         second.send(signal.SIGSTOP)
         assert producer.ask_end(committed=committed) == "NONE"
-        # What is under way to the other broker gets no answer, and then no connection.
+        # The request to the other broker gets no response, and then no connection.
         second.kill()
         assert state_of(first.address, NAME) == ("PrepareCommit" if committed else "PrepareAbort")
         second.start()

@@ -1,4 +1,4 @@
-"""When the controller is told that a topic allows unclean elections."""
+"""When the controller is notified that a topic enables unclean leader election."""
 
 from odradek.broker.unclean_election_observer import UncleanElectionObserver
 from odradek.storage.settings import TopicSettings

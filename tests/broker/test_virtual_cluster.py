@@ -1,4 +1,4 @@
-"""Whatever befalls brokers: what is acknowledged is there, once, and nobody disagrees."""
+"""A simulated cluster with faults: acknowledged records are kept once, and all replicas agree."""
 
 import asyncio
 from random import Random
@@ -58,7 +58,7 @@ def test_isolated_broker_stops_leading_a_reassigned_partition(cluster):
         await cluster.until(lambda: is_leader(cluster, 2, partition))
         await cluster.reassign(partition, (2, 3, 4))
         await cluster.until(lambda: cluster.assigned[partition] == (2, 3, 4))
-        assert is_leader(cluster, 1, partition)  # whom nobody could tell
+        assert is_leader(cluster, 1, partition)  # no broker could notify it
         await cluster.heal(1)
         await cluster.until(lambda: not is_leader(cluster, 1, partition))
 
@@ -66,7 +66,7 @@ def test_isolated_broker_stops_leading_a_reassigned_partition(cluster):
 
 
 async def delete_topic_while_broker_1_is_isolated(cluster):
-    """It was there when 1 was cut off, which led it, and is moved away and deleted."""
+    """Isolates the leader of a topic, reassigns the topic and deletes it."""
     await cluster.create(PASSING.topic, PASSING.topic, (1, 2, 3))
     await cluster.until(lambda: is_leader(cluster, 1, PASSING))
     await cluster.isolate(1)

@@ -1,4 +1,4 @@
-"""The process beside the broker."""
+"""The worker process of the broker."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def run_until_interrupted(path):
 
 
 async def wait_for_file(path):
-    while not path.exists():  # noqa: ASYNC110 - nothing but the file system tells
+    while not path.exists():  # noqa: ASYNC110 - only the file system shows it
         await asyncio.sleep(0.001)
 
 
@@ -98,7 +98,7 @@ async def test_process_that_died_is_replaced(worker, tmp_path):
 async def test_process_that_died_while_idle_is_replaced(worker):
     process = await worker.run(os.getpid)
     os.kill(process, signal.SIGKILL)
-    # At once: it has been killed.
+    # Returns at once, because the process has been killed.
     os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
     assert await worker.run(os.getpid) != process
 

@@ -1,4 +1,4 @@
-"""A broker on a real ZooKeeper that is not there, goes away, or takes the broker for dead."""
+"""A broker on a real ZooKeeper that is absent, goes away, or expires the broker's session."""
 
 import json
 import signal
@@ -22,9 +22,9 @@ from tests.support.wire_client import WireClient, call
 
 BROKER_ID = 5
 SESSION_TIMEOUT_MS = 2_000
-#: Outlives whatever happens to ZooKeeper.
+#: Outlives every outage of these tests.
 LONG_SESSION = "zookeeper.session.timeout.ms=20000"
-#: Even on a busy machine.
+#: Long enough even on a busy machine.
 LONGER_THAN_A_START = "zookeeper.session.timeout.ms=6000"
 WAIT_S = 20
 STOP_S = 12
@@ -32,7 +32,7 @@ REGISTRATION = f"/brokers/ids/{BROKER_ID}"
 
 
 class Scene:
-    """A broker, and an outsider's view of its branch of the tree."""
+    """A broker, and another client's view of its znodes."""
 
     def __init__(self, server, data_dir, *overrides):
         self.settings = (
@@ -42,12 +42,12 @@ class Scene:
         )
         self.broker = BrokerProcess(data_dir, *self.settings)
         self._address = self.settings[0].partition("=")[2]
-        # It may lose its session where the broker does not: kazoo waits longer to be let in.
+        # This client may lose its session where the broker does not: kazoo reconnects more slowly.
         retry = KazooRetry(max_tries=3, delay=0.2)
         self.zookeeper = KazooClient(self._address, command_retry=retry)
 
     def registration(self):
-        """What is registered, and in which epoch; None if nothing is."""
+        """Returns the registration and its broker epoch, or None."""
         try:
             value, stat = self.zookeeper.retry(self.zookeeper.get, REGISTRATION)
         except NoNodeError:
@@ -55,7 +55,7 @@ class Scene:
         return json.loads(value), stat.czxid
 
     def is_controller_again(self, epoch):
-        """In an epoch beyond that one."""
+        """Whether the broker is registered and the controller, with a later broker epoch."""
         _, registered_epoch = self.registration() or (None, 0)
         return registered_epoch > epoch and self.zookeeper.retry(
             self.zookeeper.exists, "/controller"
@@ -99,13 +99,13 @@ def coordinator_error(broker):
 
 
 def topic_error(broker, topic):
-    """It is created, if need be."""
+    """Returns the topic's error code; the broker creates the topic if it is missing."""
     request = {"topics": [{"name": topic}], "allow_auto_topic_creation": True}
     return call(broker.address, ApiKey.METADATA, 9, **request).topics[0].error_code
 
 
 def is_created(broker, topic):
-    """Not if the session is over meanwhile; nor soon after, when there is no controller yet."""
+    """Whether the topic is created; not during a session expiry or without a controller."""
     topics = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]
     response = call(
         broker.address, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=WAIT_S * 1000
@@ -116,7 +116,7 @@ def is_created(broker, topic):
 
 
 def run_until_exit(broker, *arguments):
-    """Status and complaint of a broker that cannot start."""
+    """Returns the exit status and the error lines of a broker that cannot start."""
     process = subprocess.run(
         [*broker.command(), *arguments], capture_output=True, text=True, timeout=WAIT_S
     )
@@ -126,7 +126,7 @@ def run_until_exit(broker, *arguments):
     ]
 
 
-# It is not there
+# ZooKeeper is absent
 
 
 def test_start_without_zookeeper_ends_with_one_line_after_the_timeout(tmp_path):
@@ -150,7 +150,7 @@ def test_broker_that_waits_for_zookeeper_can_be_stopped(tmp_path):
         assert broker.wait(timeout_s=STOP_S) == 0
 
 
-# It goes away
+# ZooKeeper goes away
 
 
 @pytest.mark.parametrize(("leave", "return_"), [("kill", "start"), ("suspend", "resume")])
@@ -161,7 +161,7 @@ def test_records_are_written_and_read_during_a_zookeeper_outage(
         broker, (_, epoch) = scene.broker, scene.registration()
         assert send(broker, b"before") == [0]
         getattr(own_zookeeper, leave)()
-        wait_until(lambda: "The connection to ZooKeeper is lost" in broker.log_text)
+        wait_until(lambda: "Connection to ZooKeeper lost" in broker.log_text)
         for number in range(1, 20):
             assert send(broker, b"%d" % number) == [number]
         assert len(values(broker, 20)) == 20
@@ -181,7 +181,7 @@ def test_requests_that_need_zookeeper_complete_after_the_outage(own_zookeeper, t
         with WireClient(scene.broker.address) as client:
             topic = {"name": "asked-for", "num_partitions": 1, "replication_factor": 1}
             client.send(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=WAIT_S * 1000)
-            # Clients ask for the like on connections on which they write and read.
+            # Clients send these on connections on which they produce and fetch.
             assert coordinator_error(scene.broker) == ErrorCode.COORDINATOR_NOT_AVAILABLE.code
             assert topic_error(scene.broker, "used") == ErrorCode.LEADER_NOT_AVAILABLE.code
             own_zookeeper.start()
@@ -211,17 +211,17 @@ def test_broker_stops_cleanly_while_a_request_waits_for_zookeeper(own_zookeeper,
         send(broker, b"kept")
         own_zookeeper.kill()
         with WireClient(broker.address) as client:
-            # Its controller has to keep the first block of ids, and can do nothing else before.
+            # The controller has to store the first block of producer ids before anything else.
             client.send(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None)
             client.send(ApiKey.METADATA, 9, topics=[])
-            # What this begins goes on after its answer.
+            # The topic creation goes on after the response.
             assert topic_error(broker, "used") == ErrorCode.LEADER_NOT_AVAILABLE.code
             broker.stop(timeout_s=STOP_S)
         assert (broker.data_dir / ".kafka_cleanshutdown").exists()
         own_zookeeper.start()
 
 
-# It takes the broker for dead
+# ZooKeeper expires the session
 
 
 def test_broker_registers_again_after_its_session_expired(zookeeper, tmp_path):
@@ -259,7 +259,7 @@ def test_broker_that_waits_for_its_old_session_to_expire_can_be_stopped(zookeepe
     with running(zookeeper, tmp_path, LONG_SESSION) as scene:
         scene.broker.kill()
         scene.broker.launch()
-        wait_until(lambda: "to be forgotten" in scene.broker.log_text)
+        wait_until(lambda: "for its session to expire" in scene.broker.log_text)
         scene.broker.send(signal.SIGTERM)
         assert scene.broker.wait(timeout_s=STOP_S) == 0
         scene.zookeeper.delete(REGISTRATION)

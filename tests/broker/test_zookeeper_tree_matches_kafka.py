@@ -1,4 +1,4 @@
-"""What a broker leaves in ZooKeeper is what Apache Kafka left after the same operations."""
+"""The znodes of a broker are those of Apache Kafka after the same operations."""
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.broker_stores import on_zookeeper

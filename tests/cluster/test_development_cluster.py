@@ -89,7 +89,7 @@ def test_a_cluster_starts_serves_and_stops(tmp_path, offline):
         wait_until(lambda: offline("cluster", "status", *asked).status == 0)
         found = json.loads(offline("cluster", "status", *asked).out)
         assert (found["summary"]["partitions"], len(found["brokers"])) == (2, 3)
-        assert "a cluster runs there already" in (
+        assert "in use by another cluster" in (
             offline(
                 *("cluster", "start", "--port", "0", "--zookeeper-port", "0"),
                 *("--data-dir", started.data_dir),
@@ -135,7 +135,7 @@ def test_a_broker_that_does_not_start_is_the_end_of_all(tmp_path):
     in_the_way.touch()
     with Started(tmp_path, "--brokers", "1") as started:
         assert started.process.wait(60) == 1
-    assert "odradek: broker 0 ended with 1" in started.text
+    assert "odradek: broker 0 exited with code 1" in started.text
     assert str(in_the_way) in started.text
     assert running(started.data_dir) == {}
 

@@ -90,6 +90,7 @@ def test_r12_clocks_that_jump_decide_neither_who_leads_nor_who_is_in_sync(shared
             leader.jump(hours=HOURS)
             load.wait_for_more()
             assert cluster.is_whole(topic)
+            assert f"{topic}-0: Shrinking ISR from" not in leader.log_text[told:]
             assert f"{topic}-0: ISR updated to" not in leader.log_text[told:]
             # Whoever falls behind now was at the end of the log hours later.
             leader.jump(hours=-HOURS)

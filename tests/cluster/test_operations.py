@@ -124,7 +124,7 @@ def test_the_status_names_brokers_controller_and_leaders(cluster, command, topic
 
 def test_the_status_is_lines_in_a_pipe(cluster, command):
     lines = status_when_well(command)
-    assert lines[0] == "what\tvalue"
+    assert lines[0] == "name\tvalue"
     assert "brokers\t3" in lines
     assert f"controller\t{controller(cluster)}" in lines
     assert any(line.startswith(f"2\t{cluster.brokers[2].address}\t-\t") for line in lines)
@@ -137,7 +137,7 @@ def test_a_plan_is_made_and_done_with_progress(command, cluster, topic, tmp_path
     path.write_text(proposal)
     rollback = tmp_path / "rollback.json"
     lines = command(*("reassign", "execute", path, "--wait", "--rollback-file", rollback)).lines
-    assert lines[0] == "3 partitions are reassigned"
+    assert lines[0] == "Started the reassignment of 3 partition(s)"
     assert lines[-1].startswith("3 of 3 partitions moved, ")
     assert [set(each.replica_nodes) for each in partitions(cluster, name)] == [{1, 2}] * 3
     assert command("reassign", "execute", rollback, "--wait").status == 0
@@ -148,9 +148,9 @@ def test_a_throttle_is_set_and_removed_by_verify(command, cluster, topic, tmp_pa
     name = topic((0,))
     plan = plan_file(tmp_path, name, (1,))
     lines = command("reassign", "execute", plan, "--throttle", 50_000_000).lines
-    assert lines[0] == "Until now, to go back to:"
+    assert lines[0] == "Current assignment, for a rollback:"
     assert json.loads(lines[1])["partitions"][0]["replicas"] == [0]
-    assert "Brokers 0, 1 are throttled to 50000000 bytes a second" in lines
+    assert "Set the throttle of brokers 0, 1 to 50000000 bytes/s" in lines
     assert configs(cluster, f"topics/{name}", REPLICAS) == ["0:0", "0:1"]
     for broker in ("0", "1"):
         assert configs(cluster, f"brokers/{broker}", RATES) == ["50000000"] * 2
@@ -188,7 +188,7 @@ def test_what_is_under_way_is_listed_and_cancelled(command, cluster, topic, tmp_
         assert command("reassign", "execute", other, "--additional").status == 0
         wait_until(lambda: command("reassign", "verify", other, "--preserve-throttles").status == 0)
         assert command("reassign", "cancel", plan, "--preserve-throttles").lines == [
-            "1 reassignments are cancelled"
+            "Cancelled the reassignment of 1 partition(s)"
         ]
         assert command("reassign", "list").rows == []
     assert command("reassign", "verify", plan).status == AMISS
@@ -205,9 +205,10 @@ def test_what_makes_no_sense_is_told_in_one_line(command, topic, tmp_path):
     ran = command("reassign", "execute", unknown)
     assert ran.status == 1
     assert f"{name}:0: INVALID_REPLICA_ASSIGNMENT: " in ran.err
-    assert "no topics" in ran("reassign", "generate").complaint
+    assert "brokers that are not alive: [77]" in ran.err
+    assert "no topics" in command("reassign", "generate").complaint
     assert "UNKNOWN_TOPIC" in command("reassign", "generate", "nowhere").complaint
-    assert "which partitions" in command("leaders", "elect").complaint
+    assert "give exactly one of: partitions, --all, --file" in command("leaders", "elect").complaint
     ran = command("leaders", "elect", "nowhere:0")
     assert (ran.status, "UNKNOWN_TOPIC" in ran.err) == (1, True)
 

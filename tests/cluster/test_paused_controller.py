@@ -36,7 +36,7 @@ def test_who_is_in_sync_changes_although_the_last_controller_was_paused_when_it_
         os.kill(cluster.brokers[paused].pid, signal.SIGSTOP)
         try:
             produce(cluster.brokers[leader])  # what the paused one does not get
-            wait_until(lambda: is_said("and should be"))
+            wait_until(lambda: is_said("Shrinking ISR from"))
             wait_until(lambda: in_sync() == {leader, follower})
             wait_until(lambda: is_said(f"controller {paused} does not answer"))
             cluster.brokers[follower].stop()

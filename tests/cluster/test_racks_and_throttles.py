@@ -167,7 +167,7 @@ def test_an_unclean_election_is_the_topics_choice_and_the_loss_is_logged(cluster
     assert not lost_in(cluster)
     configure(cluster, ResourceType.TOPIC, topic, unclean_leader_election_enable="true")
     wait_until(lambda: cluster.partitions(topic)[0][:2] == (2, {2}))
-    assert lost_in(cluster) == ["risky-0 is led by 2, which was not in sync: records may be lost"]
+    assert lost_in(cluster) == ["risky-0: broker 2 was not in the ISR; records may be lost"]
     produce(cluster, topic, [b"after"], acks="all")
     leader.start()
     wait_until(lambda: cluster.partitions(topic)[0][:2] == (2, {1, 2}))
@@ -178,4 +178,4 @@ def test_an_unclean_election_is_the_topics_choice_and_the_loss_is_logged(cluster
 
 def lost_in(cluster):
     told = [line for each in cluster.brokers for line in each.log_text.splitlines()]
-    return [line.partition("Partition ")[2] for line in told if "records may be lost" in line]
+    return [line.partition("for partition ")[2] for line in told if "records may be lost" in line]

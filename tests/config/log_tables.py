@@ -1,4 +1,4 @@
-"""Two tables for the tests to work on: some of a server's settings for logs, and of a topic's."""
+"""Two settings tables for the tests: some log settings of a broker, and some of a topic."""
 
 from odradek.config.definition import (
     ConfigSource,

@@ -1,4 +1,4 @@
-"""One setting: what it accepts, and the words in which it refuses."""
+"""One setting: the values that it accepts and the error messages for the others."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs shows them: text, source and synonyms."""
+"""Settings as DescribeConfigs returns them: value, source and synonyms."""
 
 from odradek.config.definition import ConfigSource
 from odradek.config.settings import ConfigSynonym

@@ -1,4 +1,4 @@
-"""Tables as their readers see them."""
+"""Settings tables rendered as Markdown and as a .properties file."""
 
 from odradek.config.definition import (
     ConfigSource,

@@ -1,4 +1,4 @@
-"""The reader of .properties files, against what Java 17's own reader made of each text."""
+"""The reader of .properties files, compared with what the reader of Java 17 made of each text."""
 
 import pytest
 from hypothesis import given

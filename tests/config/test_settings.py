@@ -1,4 +1,4 @@
-"""Tables of settings: layers, fallbacks, a topic on top of its server, dynamic change."""
+"""Settings tables: sources, fallbacks, topic settings over broker settings, dynamic changes."""
 
 import copy
 import pickle
@@ -141,7 +141,9 @@ class TestFallbacks:
                 b: int = integer("b", default=value_of("a"), doc="Any.")
 
     def test_table_that_extends_another_is_rejected(self):
-        with pytest.raises(TypeError, match="More extends LogSettings, but a table stands alone"):
+        with pytest.raises(
+            TypeError, match="More extends LogSettings, but a table cannot extend another"
+        ):
 
             class More(LogSettings):
                 more: int = integer("more", default=1, doc="Any.")
@@ -214,7 +216,7 @@ class TestChanges:
 
     @pytest.mark.parametrize("text_value", ["0", None])
     def test_change_of_an_unknown_setting_is_rejected(self, text_value):
-        with pytest.raises(SettingError, match=r"num.io.threads: is no setting of LogSettings"):
+        with pytest.raises(SettingError, match=r"num.io.threads: is not a setting of LogSettings"):
             LogSettings().with_changes({"num.io.threads": text_value}, source=ConfigSource.BROKER)
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Values and their text, against what ConfigDef.parseType and convertToString of Kafka 3.9.1 do."""
+"""Values and their text, compared with ConfigDef.parseType and convertToString of Kafka 3.9.1."""
 
 import math
 

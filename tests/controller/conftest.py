@@ -1,4 +1,4 @@
-"""Asynchronous tests run as such; ``stores`` are those that hold a cluster's metadata."""
+"""Runs coroutine tests, and provides the metadata stores as the fixture ``stores``."""
 
 from tests.support.loops import pytest_pyfunc_call
 from tests.support.stores import stores

@@ -1,9 +1,9 @@
-"""Controllers of a few brokers, whatever befalls them: leaders are sound, and all comes to an end.
+"""Controllers of four brokers under random faults keep valid leaders and complete all work.
 
-Brokers come and go, their disks fail, topics come, grow, move and go, leaders find followers out of
-sync, other leaders are asked for, requests and answers are late or lost, writes are made twice,
-sessions end between any two of them.  cluster_history.py says what must be so at any moment,
-quiet_cluster.py what must be so when nothing is asked for any more.
+Faults and operations: brokers start, stop and lose log directories; topics are created, expanded,
+reassigned and deleted; leaders change their ISR; elections are requested; requests and responses
+are late or lost; writes are repeated; sessions expire between any two writes. cluster_history.py
+checks the invariants at every moment, quiet_cluster.py those that hold when no work is left.
 """
 
 import logging
@@ -23,17 +23,18 @@ REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True)
 TOPICS = st.sampled_from(["t", "t", "u"])
 PARTITIONS = st.builds(TopicPartition, TOPICS, st.sampled_from([0, 0, 1]))
 TARGETS = st.dictionaries(PARTITIONS, REPLICAS.map(tuple), min_size=1, max_size=2)
-#: How far the world gets until the next thing happens.
+#: Simulated time until the next rule runs.
 PAUSES_S = st.sampled_from([0, 0.0005, 0.001, 0.005, 0.02, 0.1, 1, 6])
 TIMEOUT_S = 120
 CHECK_INTERVAL_S = 0.5
 
 
 class FailedEvents(logging.Handler):
-    """What the event queue could only log."""
+    """Collects the errors that the event manager logs."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
+        self.addFilter(lambda record: record.module == "controller_event_manager")
         self.lines = []
 
     def emit(self, record):
@@ -42,7 +43,7 @@ class FailedEvents(logging.Handler):
 
 
 class Controllers(RuleBasedStateMachine):
-    """One cluster of four brokers, from its beginning until all that was asked for is done."""
+    """One cluster of four brokers, from its start until all requested work is done."""
 
     def __init__(self):
         super().__init__()
@@ -182,7 +183,7 @@ class Controllers(RuleBasedStateMachine):
         self.run(self.cluster.elect_by_node(partitions))
         self.cluster.loop.pass_time(pause_s)
 
-    # Always
+    # Invariants
 
     @invariant()
     def no_violations(self):
@@ -191,11 +192,11 @@ class Controllers(RuleBasedStateMachine):
             assert not self.cluster.loop.unseen
             assert not self.failed.lines
 
-    # When quiet
+    # Quiescence
 
     @rule()
     def become_quiet(self):
-        """With the brokers and the disks that there are."""
+        """Stop all faults and wait until no work is left for the online brokers and logs."""
         cluster = self.cluster
         cluster.weather.is_calm = True
         cluster.cut.clear()

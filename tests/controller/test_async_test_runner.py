@@ -1,4 +1,4 @@
-"""The runner of asynchronous tests sees what asyncio would let pass."""
+"""The runner of coroutine tests reports leaked tasks and unhandled errors."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ async def test_coroutine_test_runs_in_debug_mode(tmp_path):
 
 
 async def test_slow_callback_is_not_logged(caplog):
-    # Longer than the loop would let pass.
+    # Longer than asyncio's slow_callback_duration.
     asyncio.get_running_loop().call_soon(time.sleep, 0.15)
     await asyncio.sleep(0)
     assert not caplog.records

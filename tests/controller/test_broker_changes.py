@@ -1,4 +1,6 @@
-"""Tests of controller/brokers.py, offline_replicas.py, log_dirs.py and controlled_shutdown.py."""
+"""Tests of controller/broker_changes.py, offline_replicas.py, log_dirs.py and
+controlled_shutdown.py.
+"""
 
 from dataclasses import replace
 
@@ -39,7 +41,7 @@ from tests.support.stores import MemoryStores
 
 
 class Channels:
-    """Notes for which brokers, in which epoch, there is a channel."""
+    """Records the broker epoch of each open channel."""
 
     def __init__(self):
         self.epochs = {}
@@ -52,7 +54,7 @@ class Channels:
 
 
 class Cluster:
-    """Brokers 1, 2 and 3, with topic t as given, loaded and online."""
+    """Brokers 1, 2 and 3 with an online topic t of the given assignments."""
 
     async def begin(self, *assignments, brokers=(1, 2, 3), without_listener=()):
         self.store = await MemoryStores().open()
@@ -303,7 +305,7 @@ async def test_controlled_shutdown_of_unknown_broker_or_stale_epoch_is_rejected(
 
 
 def registration_without_listener(broker):
-    """Without the listener by which the others are found."""
+    """A registration without the inter-broker listener."""
     value = registration(broker)
     return replace(value, endpoints=value.endpoints[1:])
 
@@ -320,8 +322,8 @@ async def test_broker_without_inter_broker_listener_is_ignored(caplog):
     await cluster.brokers.process_broker_change()
     logged = [each.getMessage() for each in caplog.records if "listeners" in each.getMessage()]
     assert logged == [
-        "Broker 3 has not the listeners by which brokers find each other: it is told nothing, "
-        "and leads nothing"
+        "Ignoring broker 3: it does not have the listeners that brokers use to connect to each "
+        "other. It receives no requests and leads no partitions"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Tests of controller/config_admin.py, on every store."""
+"""Tests of controller/config_admin.py with every store."""
 
 import pytest
 
@@ -128,7 +128,7 @@ async def test_topic_with_empty_config_keeps_its_znode(stores):
     assert await config_of(store, T) == {}
 
 
-# Anything else
+# Other entities
 
 
 async def test_default_and_single_broker_configs_are_written(stores):
@@ -226,7 +226,7 @@ async def test_removing_a_missing_config_only_writes_a_notification(stores):
 
 async def test_config_larger_than_a_znode_is_rejected(stores):
     _, admin = await open_admin(stores)
-    with pytest.raises(InvalidConfig, match="longer"):
+    with pytest.raises(InvalidConfig, match="exceeds the maximum size"):
         await set_to(admin, ALICE, {"name": "x" * ZNODE_BYTES_MAX})
 
 

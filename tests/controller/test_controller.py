@@ -1,4 +1,4 @@
-"""Tests of a whole controller, and of the way from one to the next, on every store."""
+"""Tests of a whole controller and of controller failover, with every store."""
 
 import pytest
 
@@ -85,7 +85,7 @@ async def test_single_broker_becomes_the_controller(stores):
         assert cluster.controllers[1].broker_epoch == cluster.brokers[1].epoch
 
 
-# What is asked
+# Requests
 
 
 async def test_broker_that_is_not_the_controller_rejects_all_requests(stores):
@@ -191,7 +191,7 @@ async def test_topic_is_deleted_from_store_and_brokers(stores):
 
 
 async def change_isr(cluster, isr):
-    """Broker 1 finds so, of t-0."""
+    """Broker 1, the leader of t-0, changes its ISR."""
     request = isr_request(cluster.controllers[1], isr, partition_epoch=0)
     (proposed,) = request.topics[0].partitions
     proposed.leader_epoch = (await cluster.state("t")).leader_epoch
@@ -203,7 +203,7 @@ async def change_isr(cluster, isr):
 
 
 async def not_led_by_preferred_replica(cluster):
-    """Topic t prefers broker 3, which was away."""
+    """Broker 1 leads t-0, whose preferred leader, broker 3, has restarted."""
     await cluster.start_three()
     await cluster.create_topic("t", [3, 1])
     await cluster.until_led({"t-0": 3})

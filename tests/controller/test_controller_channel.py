@@ -1,4 +1,4 @@
-"""Tests of controller/broker_link.py."""
+"""Tests of controller/controller_channel.py."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ VERSION = 8
 
 
 def request(number):
-    """Told apart by their controller's epoch."""
+    """The controller epoch identifies the request."""
     return UpdateMetadataRequest(
         controller_id=0, controller_epoch=number, broker_epoch=100, live_brokers=[]
     )
@@ -28,7 +28,7 @@ def broker(number, epoch=100):
 
 
 class ChannelHarness:
-    """Channels to simulated brokers; time passes when somebody sleeps."""
+    """Channels to simulated brokers. A sleep returns at once."""
 
     def __init__(self, tasks):
         self.brokers = SimulatedBrokers()
@@ -78,7 +78,7 @@ async def channel_harness():
 
 
 async def run_ready_tasks():
-    """Let everything happen that can."""
+    """Run the event loop until every ready task has run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -161,7 +161,7 @@ async def test_request_to_unknown_broker_is_dropped(caplog):
         harness.send(1, 1)
         await run_ready_tasks()
         assert harness.received(1) == []
-    assert "Broker 1 is not there" in caplog.text
+    assert "Not sending request to broker 1, since it is offline" in caplog.text
 
 
 async def test_removed_broker_receives_no_more_requests():

@@ -1,4 +1,4 @@
-"""Tests of controller/context.py."""
+"""Tests of controller/controller_context.py."""
 
 from odradek.controller.controller_context import (
     NO_EPOCH,

@@ -1,6 +1,6 @@
-"""A controller on an embedded store is killed at any of its writes; the next process goes on.
+"""A controller with an embedded store is killed at each of its writes. The next process continues.
 
-It ends in the tree that an undisturbed one leaves, but for what counts how often something began.
+The final znodes equal those of an undisturbed run, except for epochs.
 """
 
 from itertools import count
@@ -23,7 +23,6 @@ def process():
 
 
 def znodes_in(file):
-    """What is kept."""
     journal = SqliteJournal(file)
     records = journal.open().records()
     journal.close()

@@ -1,4 +1,4 @@
-"""One broker's way into the controller's office, and out of it, on every store."""
+"""Election and resignation of the controller on one broker, with every store."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ async def test_brokers_are_notified_of_a_new_controller():
         cluster.told_of_controllers.clear()
         await cluster.kill(1)
         await cluster.until(lambda: cluster.controller_id in (2, 3))
-        # That there is none, and then who it is.
+        # The first notification may say that there is no controller.
         await cluster.until(lambda: cluster.told_of_controllers[2] >= 1)
         await cluster.until(lambda: cluster.told_of_controllers[3] >= 1)
 

@@ -1,4 +1,4 @@
-"""Tests of controller/event_queue.py."""
+"""Tests of controller/controller_event_manager.py."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from odradek.protocol.errors import NotController
 
 
 class RecordingHandler:
-    """Handles events as they say: waits, fails, or answers."""
+    """An event handler. The event decides whether it waits, raises or returns a result."""
 
     def __init__(self):
         self.events = []

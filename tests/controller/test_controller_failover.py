@@ -1,4 +1,4 @@
-"""A controller ends before any of its writes, and the next one goes on as if it had not."""
+"""A controller loses its session before any of its writes, and the next one completes the work."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from odradek.protocol.types import TopicPartition
 from tests.support.controlled_cluster import ControlledCluster
 from tests.support.stores import MemoryStores
 
-#: More than any of these events takes.
+#: More writes than any of these events needs.
 WRITES = range(20)
 
 
 async def start_cluster(cluster):
-    """Broker 1 is the controller of three, and topic s has leaders."""
+    """Start three brokers with broker 1 as the controller, and topic s with leaders."""
     await cluster.start_three()
     await cluster.open_outside()
     await cluster.create_topic("s", [3, 2, 1], [2, 1, 3])

@@ -1,4 +1,4 @@
-"""Brokers' requests, and those for elections, are answered as Apache Kafka answers them."""
+"""The controller responds to broker and election requests as Apache Kafka does."""
 
 from odradek.controller.replica_leader_elections import ElectionType
 from odradek.controller.store import paths
@@ -15,10 +15,10 @@ from tests.support.stores import MemoryStores
 
 UP, DOWN = saved_groups()[:2]
 
-#: Where Kafka fails unforeseen, and we do not.
+#: Kafka returns an unexpected server error here. We return the specific error.
 DIFFERENCES = {"shut down: unknown broker": ErrorCode.BROKER_NOT_AVAILABLE.code}
 
-#: A number that means no election is for the broker to refuse, before its controller is asked.
+#: The broker rejects an unknown election type before it calls its controller.
 REJECTED_BY_BROKER = {"elect: unknown type"}
 
 
@@ -45,7 +45,7 @@ def cases(group, name):
 
 
 def resolve(cluster, recorded):
-    """What the recording puts placeholders for."""
+    """Replace the placeholders of the recording by values of this cluster."""
     match recorded:
         case dict():
             return {name: resolve(cluster, value) for name, value in recorded.items()}
@@ -135,7 +135,7 @@ async def check_elections(cluster, group):
 
 
 def recorded_codes(response):
-    """Without those of a topic that another recorded request has made."""
+    """Error codes by partition, without the topic that another recorded request created."""
     return {
         f"{topic['topic']}-{result['partitionId']}": result["errorCode"]
         for topic in response["replicaElectionResults"]

@@ -1,4 +1,4 @@
-"""Tests of controller/answers.py, on the memory store."""
+"""Tests of controller/controller_responses.py with the memory store."""
 
 from dataclasses import replace
 
@@ -30,7 +30,11 @@ class RecordingLogDirs:
 async def start_handler():
     scene = await controller_scene(await MemoryStores().open())
     recorder, log_dirs = Noted(), RecordingLogDirs()
-    return ControllerResponseHandler(scene.context, log_dirs, recorder), recorder, log_dirs
+    return (
+        ControllerResponseHandler(scene.context, log_dirs, recorder),
+        recorder,
+        log_dirs,
+    )
 
 
 def control_request(kind, **fields):

@@ -1,4 +1,4 @@
-"""Tests of controller/election.py, on every store."""
+"""Tests of controller/controller_znode.py with every store."""
 
 from odradek.controller.controller_znode import (
     NO_CONTROLLER,

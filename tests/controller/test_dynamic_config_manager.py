@@ -1,4 +1,4 @@
-"""Tests of controller/config_changes.py, on every store."""
+"""Tests of controller/dynamic_config_manager.py, on every store."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ IN_V2 = ConfigChangeNotification(A).encode()
 
 
 class Scene:
-    """What one broker is told, and what others write."""
+    """A broker that records each config change, and writers of configs and notifications."""
 
     def __init__(self, store, group):
         self.store = store
@@ -77,7 +77,7 @@ class Scene:
 
 
 class RunningManager:
-    """A scene in which a broker watches, from before or after what ``prepare`` does."""
+    """Starts a DynamicConfigManager, after ``prepare`` if it is given."""
 
     def __init__(self, stores, prepare=None):
         self._stores = stores
@@ -158,7 +158,7 @@ async def test_rejected_config_does_not_stop_later_changes(stores, caplog):
         await scene.configure(A, x="1")
         await scene.configure(B, y="2")
         await scene.until_received(("topics/a", {"x": "1"}), ("topics/b", {"y": "2"}))
-    assert "topics/a has no effect" in caplog.text
+    assert "Ignoring the invalid configuration of topics/a" in caplog.text
 
 
 async def test_failing_handler_does_not_stop_later_changes(stores, caplog):
@@ -183,7 +183,7 @@ async def test_failed_read_of_notifications_is_retried(stores, caplog, monkeypat
         monkeypatch.setattr(scene.store, "get_children", failing_get_children)
         await scene.configure(A, x="1")
         await scene.until_received(("topics/a", {"x": "1"}))
-    assert caplog.text.count("looked for again in a while: NotPermitted") == 2
+    assert caplog.text.count("retrying later: NotPermitted") == 2
 
 
 async def test_expired_notifications_are_deleted(stores):

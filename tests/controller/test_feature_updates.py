@@ -23,7 +23,7 @@ NOT_SUPPORTING = BrokerRegistration(())
 def apply(
     apply_updates, current, requested, kind, *, feature=TRANSACTION_VERSION, brokers=(SUPPORTING,)
 ):
-    """The level afterwards, and the error."""
+    """Return the level after the update, and the error."""
     levels = {feature: current} if current else {}
     after, outcomes = apply_updates([FeatureUpdate(feature, requested, kind)], levels, brokers)
     error = outcomes[feature]

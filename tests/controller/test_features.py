@@ -1,4 +1,4 @@
-"""Tests of controller/features.py, on the memory store."""
+"""Tests of controller/features.py with the memory store."""
 
 from types import MappingProxyType
 

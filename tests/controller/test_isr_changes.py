@@ -1,4 +1,4 @@
-"""Tests of controller/isr.py and controller/alter_partition.py, on the memory store."""
+"""Tests of controller/isr_changes.py and controller/alter_partition.py, on the memory store."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ T0 = TopicPartition("t", 0)
 
 
 class IsrScene:
-    """Partition t-0 on brokers 1, 2, 3, of which 3 is not in sync."""
+    """Partition t-0 on brokers 1, 2 and 3 with ISR 1 and 2."""
 
     async def begin(self, **leadership):
         self.store = await MemoryStores().open()

@@ -1,4 +1,4 @@
-"""Tests of controller/leadership.py."""
+"""Tests of controller/leader_and_isr.py."""
 
 from dataclasses import replace
 

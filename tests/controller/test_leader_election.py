@@ -34,7 +34,7 @@ def subsets(brokers):
     return chain.from_iterable(combinations(brokers, size) for size in range(len(brokers) + 1))
 
 
-# The leader is gone
+# Offline partitions
 
 
 def test_first_live_isr_member_is_elected():
@@ -93,7 +93,7 @@ def test_no_leader_is_elected_without_live_replicas():
     )
 
 
-# The preferred leader is back
+# Preferred replica elections
 
 
 def test_live_preferred_leader_in_isr_is_elected():
@@ -115,7 +115,7 @@ def test_preferred_election_elects_no_other_replica(online, isr):
     )
 
 
-# The replicas are exchanged
+# Reassignments
 
 
 def test_reassignment_elects_the_first_live_target_replica_in_isr():
@@ -140,7 +140,7 @@ def test_reassignment_elects_no_replica_outside_the_target():
     )
 
 
-# The leader's broker is about to stop
+# Controlled shutdown
 
 
 def test_controlled_shutdown_moves_the_leader_and_shrinks_the_isr():
@@ -163,7 +163,7 @@ def test_controlled_shutdown_of_the_last_isr_member_elects_no_leader():
     )
 
 
-# On every occasion
+# All strategies
 
 
 @pytest.mark.parametrize("strategy", PartitionLeaderElectionStrategy)
@@ -192,4 +192,4 @@ def test_elected_leader_is_live_assigned_in_isr_and_in_a_new_epoch(strategy):
 @pytest.mark.parametrize("strategy", PartitionLeaderElectionStrategy)
 def test_deleted_partition_has_a_no_leader_reason(strategy):
     deleted = candidates(1, assignment=ReplicaAssignment(()))
-    assert no_leader_reason(deleted, strategy) == "there is no such partition any more"
+    assert no_leader_reason(deleted, strategy) == "the partition no longer exists"

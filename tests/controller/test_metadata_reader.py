@@ -1,4 +1,4 @@
-"""Tests of controller/metadata_reads.py, on every store."""
+"""Tests of controller/metadata_reader.py with every store."""
 
 import logging
 

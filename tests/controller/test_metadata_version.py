@@ -1,4 +1,4 @@
-"""Tests of controller/request_versions.py."""
+"""Tests of controller/metadata_version.py."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_bug_fix_release_has_the_version_of_its_release(text, equal_text):
     ],
 )
 def test_unknown_version_is_rejected(text):
-    with pytest.raises(ValueError, match="not a version"):
+    with pytest.raises(ValueError, match="not an inter-broker protocol version"):
         MetadataVersion.parse(text)
 
 

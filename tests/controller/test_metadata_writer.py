@@ -1,4 +1,4 @@
-"""Tests of controller/metadata_writes.py, on every store."""
+"""Tests of controller/metadata_writer.py with every store."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ async def value(scene, path):
 
 
 async def tree(scene, path):
-    """Every path from this one down."""
+    """This path and all paths below it."""
     child_paths = [f"{path}/{name}" for name in sorted(await scene.store.get_children(path))]
     return [path, *[descendant for child in child_paths for descendant in await tree(scene, child)]]
 
@@ -257,7 +257,7 @@ async def test_create_whose_response_was_lost_succeeds(stores, monkeypatch):
     run = scene.store.run
 
     async def run_twice(operations, **fence):
-        """The answer to a first attempt is lost with the connection."""
+        """Run creates twice, as if the first response were lost with the connection."""
         if any(isinstance(operation, Create) for operation in operations):
             await run(operations, **fence)
         return await run(operations, **fence)

@@ -1,4 +1,4 @@
-"""Brokers that have other listeners than the rest, and controllers that go on without them."""
+"""Controllers ignore brokers that do not have the inter-broker listener."""
 
 from dataclasses import replace
 from random import Random
@@ -16,7 +16,7 @@ from tests.support.topic_entries import topic_entry
 
 
 class Cluster(ControlledCluster):
-    """Of which some are ``elsewhere``: they and the others do not find each other."""
+    """A cluster whose ``without_listener`` brokers share no listener with the others."""
 
     without_listener = ()
 
@@ -28,7 +28,7 @@ class Cluster(ControlledCluster):
         return BrokerIdentity(broker, replace(value, endpoints=(endpoint,)), endpoint.listener)
 
     def know_each_other(self, *brokers):
-        """Whether they know of exactly each other."""
+        """Whether these brokers have exactly each other in their metadata."""
         return all(self.brokers[broker].live_brokers.keys() == {*brokers} for broker in brokers)
 
 

@@ -1,4 +1,4 @@
-"""Tests of controller/partition_machine.py and controller/leadership_changes.py."""
+"""Tests of controller/partition_state_machine.py and controller/leader_and_isr_updater.py."""
 
 import logging
 from dataclasses import replace
@@ -26,7 +26,7 @@ FIRST = LeaderIsrAndControllerEpoch(1, 0, (1, 2, 3), controller_epoch=EPOCH, par
 
 
 async def new_scene(*assignments, **options):
-    """A topic t with these assignments, all of whose partitions are new."""
+    """A topic t with these assignments. All partitions are in state NEW."""
     store = CountedStore(await MemoryStores().open())
     scene = await controller_scene(store, **options)
     partitions = await scene.add_topic("t", *assignments)
@@ -36,7 +36,7 @@ async def new_scene(*assignments, **options):
 
 
 async def online_scene(*leaderships, assignment=(1, 2, 3), **options):
-    """A topic t whose partitions are online with these leaderships."""
+    """A topic t with these leaderships. All partitions are in state ONLINE."""
     scene, partitions = await new_scene(*[assignment] * len(leaderships), **options)
     await scene.add_leaders(dict(zip(partitions, leaderships, strict=True)))
     for partition in partitions:
@@ -46,7 +46,7 @@ async def online_scene(*leaderships, assignment=(1, 2, 3), **options):
 
 
 def sent_partitions(scene):
-    """Which broker is told of which partitions; the batch is sent."""
+    """Send the batch and return the partitions in each broker's LeaderAndIsr request."""
     scene.batch.send_requests_to_brokers()
     return {
         broker: [
@@ -59,7 +59,7 @@ def sent_partitions(scene):
     }
 
 
-# The table
+# Transitions
 
 
 @pytest.mark.parametrize(("state", "target"), list(product(PartitionState, PartitionState)))
@@ -183,7 +183,9 @@ async def test_partition_without_live_isr_member_stays_offline(caplog):
     assert results[t1].leader == 2
     assert scene.context.partition_state(t0) is OFFLINE
     assert [*scene.context.new_or_offline_partitions] == [t0]
-    assert "Partitions do not become ONLINE: no replica that is in sync is alive" in caplog.text
+    assert (
+        "Failed to change partitions to ONLINE: no replica that is in sync is alive" in caplog.text
+    )
     assert sent_partitions(scene) == {2: [t1], 3: [t1]}
 
 
@@ -328,7 +330,7 @@ async def test_old_metadata_version_does_not_set_leader_recovery_state():
     assert not (await scene.partitions.trigger_online_partition_state_change())[t0].is_recovering
 
 
-# The start
+# Start-up
 
 
 async def test_start_elects_leaders_for_partitions_without_one(caplog):

@@ -1,4 +1,4 @@
-"""Tests of controller/producer_ids.py, on every store."""
+"""Tests of controller/producer_ids.py with every store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of controller/reassignment.py: what is asked by requests."""
+"""Tests of controller/reassignment.py: reassignments by request."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.support.counted_store import CountedStore
 from tests.support.moving_scene import T0, T1, T2, moving_bench
 from tests.support.stores import MemoryStores
 
-# Begun
+# Start
 
 
 async def test_reassignment_is_written_and_sent_with_a_new_leader_epoch():
@@ -121,7 +121,7 @@ async def test_many_partitions_need_as_many_store_runs_as_one():
     assert costs[0] == costs[1]
 
 
-# Complete
+# Completion
 
 
 async def test_completed_reassignment_leaves_only_the_target_replicas():
@@ -156,7 +156,7 @@ async def test_removed_replicas_leave_the_isr_one_after_the_other():
     bench = await moving_bench([3, 2, 1])
     await bench.reassignments.alter_partition_reassignments({T0: (1,)})
     leadership = await bench.leadership()
-    # Elected, then without 2, then without 3.
+    # Each of these increments the epoch: the election, the removal of 2, the removal of 3.
     assert (leadership.leader, leadership.leader_epoch, leadership.isr) == (1, 3, (1,))
 
 
@@ -195,7 +195,7 @@ async def test_partitions_complete_independently():
     assert (await bench.topic()).partitions == dict.fromkeys(range(3), ReplicaAssignment((2,)))
 
 
-# Cancelled and replaced
+# Cancellation and replacement
 
 
 async def test_cancelled_reassignment_restores_the_original_replicas():
@@ -316,7 +316,7 @@ async def test_cancellation_that_would_lose_the_whole_isr_is_rejected():
     assert (await bench.topic()).partitions == {0: ReplicaAssignment((2, 3))}
 
 
-# Interrupted, and resumed
+# Broker restarts and controller failover
 
 
 async def test_restarted_target_broker_receives_the_reassignment():
@@ -351,7 +351,7 @@ async def test_next_controller_completes_the_reassignment():
     assert bench.sent().stops(1) == {u0: True}
 
 
-# Topics that shall be deleted
+# Topics to be deleted
 
 
 async def test_topic_to_be_deleted_is_not_reassigned():

@@ -1,7 +1,7 @@
-"""A controller ends after any of its writes to reassign or delete; the next one finishes it.
+"""A controller fails after any write of a reassignment or deletion. The next one completes it.
 
-Each is done once undisturbed and then again and again, each time one write further before the
-session of the controller is over.  The tree and the brokers' disks end as they did undisturbed.
+Each operation runs once undisturbed, then repeatedly: each time the session of the controller
+expires one write later. The final znodes and logs equal those of the undisturbed run.
 """
 
 from itertools import count
@@ -16,13 +16,13 @@ from tests.support.controlled_cluster import ControlledCluster
 from tests.support.followers import Followers, logs, picture
 from tests.support.stores import MemoryStores
 
-#: Has no replicas, so that nothing else changes when its session ends.
+#: Has no replicas, so the expiry of its session changes no partition.
 CONTROLLER = 8
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 class Run:
-    """A cluster of which broker 8 is the controller, until it has written ``writes`` times."""
+    """A cluster whose controller is broker 8 until it has made ``writes`` writes."""
 
     def __init__(self, cluster, writes):
         self.cluster = cluster
@@ -51,14 +51,14 @@ class Run:
         return self.cluster.sessions[CONTROLLER].writes_left is None
 
     async def reassign(self, targets):
-        """As a client does: until it is answered."""
+        """Retry until the controller responds, as a client does."""
         while True:
             await self.cluster.until(lambda: self.cluster.controller_id is not None)
             try:
                 outcomes = await self.cluster.controller.alter_partition_reassignments(targets)
             except NotController:
                 continue
-            # It may have been done, and the answer lost.
+            # The reassignment may have succeeded although its response was lost.
             accepted = (type(None), NoReassignmentInProgress)
             assert all(isinstance(outcome, accepted) for outcome in outcomes.values()), outcomes
             return
@@ -79,7 +79,7 @@ class Run:
         await self.followers.until(is_in_sync)
 
     async def wait_for_end(self, expected):
-        """The tree and the disks when all is quiet; as expected, if that is known."""
+        """Wait until no work is left, and for the expected result if given. Return it."""
 
         async def is_complete():
             tree, logs_by_broker = await picture(self.admin_session), logs(self.cluster)
@@ -92,7 +92,7 @@ class Run:
 
 
 def is_quiet(tree):
-    """Nothing is under way, and everybody is in sync."""
+    """No reassignment or deletion is in progress, and every replica is in the ISR."""
     admin = [path for path in tree if path.startswith("/admin/")]
     states = {
         TopicPartition(topic, number): tree.get(
@@ -116,7 +116,7 @@ def is_quiet(tree):
 
 
 def expected_logs(tree):
-    """What brokers should have."""
+    """The logs that the brokers should have."""
     logs_by_broker = {}
     for topic, number, replicas in replicas_in(tree):
         for broker in replicas:
@@ -139,7 +139,7 @@ def replicas_in(tree):
                 yield paths.topic_from_path(path), int(number), replicas
 
 
-# What is done
+# Operations
 
 
 async def by_request(run):
@@ -201,7 +201,7 @@ async def deleted_while_reassigned(run):
 
 
 async def outcome(operation, writes=None, expected=None):
-    """The tree and the disks, and whether the controller was disturbed."""
+    """The final znodes and logs, and whether the controller lost its session."""
     async with ControlledCluster(MemoryStores()) as cluster:
         run = Run(cluster, writes)
         await run.begin()

@@ -1,4 +1,4 @@
-"""Requests for reassignments are answered as Apache Kafka answers them."""
+"""Tests of controller/reassignment_requests.py, with Apache Kafka's recorded responses."""
 
 import pytest
 
@@ -30,7 +30,7 @@ ALTER, LIST = "ALTER_PARTITION_REASSIGNMENTS", "LIST_PARTITION_REASSIGNMENTS"
 
 
 async def apply_step(bench, operation, arguments):
-    """A step of a recording, as far as it changes what is checked."""
+    """Apply a step of a recording as far as these tests need it."""
     match operation, arguments.get("api"):
         case "start_broker", _:
             bench.scene.add_brokers([arguments["broker"]])
@@ -64,7 +64,7 @@ def parse_request(name, version, request):
 
 
 def comparable(response):
-    """Partitions in no order, without the words of messages."""
+    """The response with sorted partitions and without the texts of messages."""
     match response:
         case dict():
             return {

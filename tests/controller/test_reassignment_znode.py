@@ -1,4 +1,4 @@
-"""Tests of controller/reassignment.py: what is asked by the node /admin/reassign_partitions."""
+"""Tests of controller/reassignment.py: reassignments by the znode /admin/reassign_partitions."""
 
 import pytest
 

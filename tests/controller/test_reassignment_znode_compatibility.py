@@ -1,7 +1,7 @@
-"""Reassignments leave the assignments, leaders and in-sync replicas that Apache Kafka leaves.
+"""Reassignments write the assignments, leaders and ISRs that Apache Kafka writes.
 
-What leaders said of their in-sync replicas is taken from the recording, where a partition's state
-was written with other in-sync replicas in the same epoch; all else is done by our own code.
+ISR changes by leaders come from the recording: a partition state written with another ISR in the
+same leader epoch. Our own code does everything else.
 """
 
 from odradek.controller.reassignment_requests import build_alter_response, parse_alter_request
@@ -13,7 +13,7 @@ from tests.support.kafka_json import from_json, to_json
 from tests.support.moving_scene import moving_bench
 from tests.support.recorded_trees import Recording, content_of
 
-#: Those of our own cluster are others.
+#: Fields whose values differ between clusters.
 CLUSTER_SPECIFIC_FIELDS = {"topic_id", "controller_epoch"}
 
 
@@ -61,7 +61,7 @@ class Replay:
         assert to_json(build_alter_response(outcomes), arguments["version"]) == expected_response
 
     async def znodes(self, recorded):
-        """Those of our nodes that there should be, and whether something is asked for."""
+        """Our contents of the recorded znodes. Also checks whether a reassignment znode exists."""
         contents = {}
         for path in recorded:
             node = await self.bench.store.get(path)

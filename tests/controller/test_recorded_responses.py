@@ -1,4 +1,4 @@
-"""Kafka's recorded answers to mistakes can be read as the protocol's own."""
+"""Kafka's recorded error responses can be decoded with our message schemas."""
 
 from collections.abc import Iterator
 from typing import Any

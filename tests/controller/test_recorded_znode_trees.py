@@ -1,4 +1,4 @@
-"""Recordings of Kafka's trees are whole, and trees of other clusters can be compared to them."""
+"""Recordings of Kafka's znode trees are complete and comparable with trees of other clusters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tests of controller/registration.py, on every store."""
+"""Tests of controller/registration.py with every store."""
 
 import asyncio
 
@@ -59,7 +59,7 @@ async def test_broker_epoch_is_the_zxid_of_its_registration(stores):
     node = await store.get(paths.broker(1))
     assert node.stat.created_zxid == epoch == broker.epoch
     assert node.stat.ephemeral_owner == store.session_id
-    # As Kafka's: created without a value, then written.
+    # Kafka also creates the znode without a value and then sets it.
     assert node.stat.version == 1
     assert BrokerRegistration.decode(node.value) == registration(1)
 
@@ -84,7 +84,7 @@ async def test_registration_waits_until_the_broker_id_is_free(stores):
     async with asyncio.TaskGroup() as tasks:
         broker = BrokerRegistrar(store, identity(), LATEST)
         registering = tasks.create_task(broker.register_with_timeout(TIMEOUT_S))
-        # It may write meanwhile, which does not mean that it is gone.
+        # An update by the other broker must not be taken for its departure.
         for number in (7, 8):
             await first.update(registration(number))
             assert (await store.get(paths.broker(1))).stat.created_zxid == old
@@ -106,7 +106,7 @@ async def test_znode_of_an_earlier_own_session_is_recreated(stores):
     broker = BrokerRegistrar(store, identity(), LATEST)
     earlier_session = BrokerRegistrar(other, identity(), LATEST)
     old = await earlier_session.register()
-    # As if ZooKeeper had forgotten to delete the node with the session.
+    # Simulate a ZooKeeper that did not delete the znode with its session.
     broker._own_session_ids.add(other.session_id)
     assert await broker.register() > old
     assert (await store.get(paths.broker(1))).stat.ephemeral_owner == store.session_id

@@ -1,4 +1,4 @@
-"""Tests of controller/assignment.py."""
+"""Tests of controller/replica_assignment.py."""
 
 from odradek.controller.replica_assignment import ReplicaAssignment
 

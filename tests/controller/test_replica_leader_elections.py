@@ -1,4 +1,4 @@
-"""Tests of controller/preferred_leaders.py, on the memory store."""
+"""Tests of controller/replica_leader_elections.py with the memory store."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ LED_BY_2 = LeaderIsrAndControllerEpoch(2, 0, (1, 2), controller_epoch=EPOCH, par
 
 
 class ElectionScene:
-    """Topic t has partitions on brokers 1 and 2 that prefer 1, topic u one that prefers 2."""
+    """Topic t has partitions on brokers 1 and 2. Broker 1 is the preferred leader."""
 
     async def begin(self, *leaders, brokers=(1, 2), **changed):
         self.store = await MemoryStores().open()

@@ -1,4 +1,4 @@
-"""Tests of controller/replica_machine.py."""
+"""Tests of controller/replica_state_machine.py."""
 
 from dataclasses import replace
 from itertools import product
@@ -29,7 +29,7 @@ FIRST = LeaderIsrAndControllerEpoch(1, 0, (1, 2, 3), controller_epoch=EPOCH, par
 
 
 async def online_scene(*leaderships, assignment=(1, 2, 3)):
-    """A topic t with these leaderships, whose replicas are online; None: it has none yet."""
+    """A topic t with online replicas and these leaderships. None means no leadership yet."""
     store = CountedStore(await MemoryStores().open())
     scene = await controller_scene(store)
     partitions = await scene.add_topic("t", *[assignment] * len(leaderships))
@@ -44,7 +44,7 @@ async def online_scene(*leaderships, assignment=(1, 2, 3)):
 
 
 def sent(scene, kind):
-    """Broker -> partition -> what it is told of it."""
+    """Broker -> partition -> state in its request of this kind."""
     if scene.sent.requests == []:
         scene.batch.send_requests_to_brokers()
     return {
@@ -62,7 +62,7 @@ def sent_partitions(scene, kind):
     return {broker: [*states] for broker, states in sent(scene, kind).items()}
 
 
-# The table
+# Transitions
 
 
 @pytest.mark.parametrize(("state", "target"), list(product(ReplicaState, ReplicaState)))
@@ -82,7 +82,7 @@ async def test_only_valid_transitions_are_made(state, target, caplog):
         assert scene.sent.requests == []
 
 
-# Coming
+# Replicas that come online
 
 
 async def test_new_replica_receives_leader_and_isr():
@@ -100,7 +100,7 @@ async def test_leader_cannot_become_a_new_replica(caplog):
     del scene.context.replica_states[PartitionAndReplica(t0, 1)]
     await scene.replicas.handle_state_changes([PartitionAndReplica(t0, 1)], NEW)
     assert scene.context.replica_state(PartitionAndReplica(t0, 1)) is ReplicaState.NON_EXISTENT
-    assert "it leads" in caplog.text
+    assert "it is the leader" in caplog.text
 
 
 async def test_new_replica_that_comes_online_gets_no_second_leader_and_isr():
@@ -116,7 +116,7 @@ async def test_online_replica_is_added_to_the_assignment(caplog):
     scene.context.replica_states[PartitionAndReplica(t0, 3)] = NEW
     await scene.replicas.handle_state_changes([PartitionAndReplica(t0, 3)], ONLINE)
     assert scene.context.assignment(t0) == ReplicaAssignment((1, 2, 3))
-    assert "not one of its assignment" in caplog.text
+    assert "which does not contain it" in caplog.text
 
 
 @pytest.mark.parametrize("state", [ONLINE, OFFLINE, ReplicaState.DELETION_INELIGIBLE])
@@ -131,7 +131,7 @@ async def test_returning_replica_receives_leader_and_isr(state):
     assert not sent(scene, LeaderAndIsrRequest)[2][t0].is_new
 
 
-# Going
+# Replicas that go offline
 
 
 async def test_offline_follower_leaves_the_isr_and_others_are_notified():
@@ -223,7 +223,7 @@ async def test_replica_whose_state_znode_is_gone_keeps_its_state(caplog):
     assert "NoNode" in caplog.text
 
 
-# Being deleted
+# Deletion
 
 
 async def test_offline_replica_of_deleted_topic_sends_only_stop_replica():
@@ -251,7 +251,7 @@ async def test_deleted_replica_is_removed_from_the_context():
     assert scene.context.replicas_on_broker(3) == []
 
 
-# The start and the end
+# Start-up and fencing
 
 
 async def test_start_sets_replicas_online_or_offline():

@@ -1,4 +1,4 @@
-"""Tests of controller/request_batch.py and controller/control_requests.py."""
+"""Tests of controller/request_batch.py and controller/control_request_builder.py."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def leadership_of(leader, *isr, epoch=3, version=5, recovering=False):
 
 
 async def scene_with(leaderships, metadata_version="3.9"):
-    """A topic t of these leaderships, whose partitions are all on brokers 1 and 2."""
+    """A topic t with these leaderships. All partitions are on brokers 1 and 2."""
     metadata_version = MetadataVersion.parse(metadata_version)
     scene = await controller_scene(await MemoryStores().open(), spoken=metadata_version)
     partitions = await scene.add_topic("t", *[(1, 2)] * len(leaderships))
@@ -44,7 +44,7 @@ async def scene_with(leaderships, metadata_version="3.9"):
 
 
 def send_batch(scene):
-    """(broker, kind) in the order of sending; the batch is sent."""
+    """Send the batch and return (broker, kind) in the order of sending."""
     scene.sent.requests.clear()
     scene.batch.send_requests_to_brokers()
     return [(broker, type(request).__name__[:-7]) for broker, request, _ in scene.sent.requests]
@@ -60,7 +60,7 @@ def states(request):
     }
 
 
-# What is sent to whom
+# Recipients
 
 
 async def test_broker_receives_one_request_of_each_kind_in_order():
@@ -127,7 +127,7 @@ async def test_update_metadata_can_contain_only_the_live_brokers():
     assert [broker.id for broker in request.live_brokers] == [1, 2, 3]
 
 
-# What it says
+# Contents
 
 
 async def test_leader_and_isr_request_contains_the_full_partition_state():
@@ -225,7 +225,7 @@ async def test_partition_without_leadership_is_not_sent():
     assert states(scene.sent.to(1, StopReplicaRequest))[t0].leader_epoch == NO_EPOCH
 
 
-# What is merged
+# Merging
 
 
 async def test_partition_is_sent_once_in_its_last_state_and_stays_new():
@@ -319,7 +319,7 @@ async def test_update_metadata_version_0_has_one_address_per_broker():
     assert (first.v0_host, first.v0_port, first.endpoints) == ("host1", 9092, [])
 
 
-# Answers
+# Responses
 
 
 def deletion_codes(request, error_code=0, **codes):

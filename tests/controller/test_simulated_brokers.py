@@ -1,4 +1,4 @@
-"""Tests of tests/support/simulated_brokers.py: brokers must refuse what Kafka's refuse."""
+"""Tests of tests/support/simulated_brokers.py: they reject the requests that Kafka rejects."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Cluster:
-    """A scene whose batches go to simulated brokers, at once."""
+    """A controller scene that sends its batches directly to simulated brokers."""
 
     def __init__(self, scene, brokers):
         self.scene = scene
@@ -37,7 +37,7 @@ class Cluster:
 
 
 async def start_cluster(metadata_version=LATEST):
-    """One partition, on brokers 1 and 2, of which everyone has been told."""
+    """One partition on brokers 1 and 2, known to all brokers."""
     scene = await controller_scene(await MemoryStores().open(), spoken=metadata_version)
     brokers = SimulatedBrokers()
     for broker in scene.context.brokers.values():

@@ -1,4 +1,4 @@
-"""A tree that Apache Kafka left is taken over by our controller, whatever was unfinished in it."""
+"""Our controller takes over the znodes of Apache Kafka, including unfinished operations."""
 
 import pytest
 
@@ -23,7 +23,7 @@ LAST_TREES = [
     pytest.param(Recording.load(name).steps[-1].tree, id=f"{name}-last")
     for name in names_of_recorded_trees()
 ]
-#: By nobody who was still there.
+#: Trees without a live controller.
 ABANDONED_TREES = [
     pytest.param(step.tree, id=name)
     for name in ("left-stopped", "left-killed")

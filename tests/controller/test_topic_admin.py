@@ -1,4 +1,4 @@
-"""Tests of controller/topic_admin.py, on every store."""
+"""Tests of controller/topic_admin.py with every store."""
 
 from random import Random
 
@@ -30,9 +30,9 @@ CONFIG = {"retention.ms": "7"}
 
 
 class InterferingStore:
-    """A store to which something happens between two writes, once.
+    """A store that runs ``between_writes`` once, before its second write.
 
-    With ``loses_answers`` a write is done and then sent again, as after a lost connection.
+    With ``loses_responses`` each write is sent twice, as after a lost response.
     """
 
     def __init__(self, store):
@@ -122,11 +122,11 @@ async def test_rejected_topics_are_logged_in_one_line(stores, caplog):
     await admin.plan_topics([topic_entry(f"t{number}", factor=4) for number in range(100)])
     await admin.plan_partitions([growth_entry(f"t{number}", count=2) for number in range(3)])
     topic_errors, partition_errors = [record.message for record in caplog.records]
-    assert topic_errors.startswith("Topics are not created: 't0': Replication factor 4 ")
-    assert topic_errors.count("Replication factor 4") == 10
+    assert topic_errors.startswith("Failed to create topics: 't0': Replication factor: 4 ")
+    assert topic_errors.count("Replication factor: 4") == 10
     assert topic_errors.endswith(" And 90 more.")
     assert partition_errors.startswith(
-        "Topics get no partitions: 't0': Topic 't0' does not exist. 't1': "
+        "Failed to create partitions: 't0': Topic 't0' does not exist. 't1': "
     )
 
 
@@ -258,7 +258,7 @@ async def test_empty_requests_write_nothing(stores):
     assert store.multis == []
 
 
-# Growth
+# New partitions
 
 
 async def plan_partitions(admin, *entries):

@@ -1,4 +1,4 @@
-"""Tests of controller/topic_changes.py and controller/deletion_requests.py, on the memory store."""
+"""Tests of controller/topic_changes.py and topic_deletion_requests.py with the memory store."""
 
 from odradek.controller.events import PartitionModifications, TopicChange
 from odradek.controller.partition_state import PartitionState

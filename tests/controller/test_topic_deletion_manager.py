@@ -1,4 +1,4 @@
-"""Tests of controller/topic_deletion.py, on the memory store."""
+"""Tests of controller/topic_deletion_manager.py, on the memory store."""
 
 import logging
 
@@ -19,14 +19,14 @@ from tests.support.stores import MemoryStores
 
 
 async def request_deletion(bench: MovingBench, *topics: str) -> None:
-    """As a tool does, and what follows from it."""
+    """Create the deletion znodes as a tool does, then enqueue the topics."""
     for topic in topics:
         await bench.store.create(paths.topic_to_delete(topic))
     await bench.deletion.enqueue_topics_for_deletion(topics)
 
 
 async def existing_znodes(store: MetadataStore, topic: str = "t") -> list[bool]:
-    """Whether there are its own, its configuration's and that of the request."""
+    """Whether the topic, config and deletion znodes exist."""
     znode_paths = (paths.topic(topic), paths.topic_config(topic).path, paths.topic_to_delete(topic))
     return [await store.exists(path) is not None for path in znode_paths]
 
@@ -35,7 +35,7 @@ def replicas_of(*replicas: tuple[TopicPartition, int]) -> list[PartitionAndRepli
     return [PartitionAndReplica(partition, broker) for partition, broker in replicas]
 
 
-# The course of it
+# Deletion
 
 
 async def test_topic_deletion_sends_update_metadata_and_stop_replica():
@@ -131,14 +131,14 @@ async def test_failed_deletion_of_znodes_is_retried(caplog):
     await request_deletion(bench, "t")
     with caplog.at_level(logging.ERROR):
         await bench.deletion.complete_replica_deletion(replicas_of((T0, 1)))
-    assert "not from the store" in caplog.text
+    assert "Failed to delete topic t from the store" in caplog.text
     assert bench.deletion.is_queued("t")
     await bench.store.delete(f"{paths.topic_config('t').path}/in-the-way")
     await bench.deletion.resume_deletion_for_topics(["t"])
     assert await existing_znodes(bench.store) == [False, False, False]
 
 
-# What keeps it, and lets it go on
+# Ineligible topics and retries
 
 
 async def test_topic_with_offline_replica_waits_while_other_replicas_are_deleted():
@@ -235,7 +235,7 @@ async def test_results_for_replicas_not_being_deleted_are_ignored():
     assert bench.state(T1, 1) is ReplicaState.DELETION_STARTED
 
 
-# The next controller
+# Controller failover
 
 
 async def test_no_topic_is_deleted_before_start():

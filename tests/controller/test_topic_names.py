@@ -39,7 +39,7 @@ def test_names_that_differ_only_in_dots_and_underscores_collide():
 
 
 class FixedRandom(Random):
-    """A source of chosen bits."""
+    """A random generator that returns the given numbers."""
 
     def __init__(self, *numbers):
         super().__init__(0)

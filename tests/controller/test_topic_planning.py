@@ -1,6 +1,6 @@
-"""Tests of controller/topic_requests.py: what Kafka's recorded answers do not show.
+"""Tests of controller/topic_planning.py beyond Kafka's recorded responses.
 
-Mistakes, and which of several counts, are in test_topic_answers.py.
+test_topic_request_compatibility.py covers errors and their precedence.
 """
 
 from random import Random
@@ -141,7 +141,7 @@ def test_topic_without_live_brokers_is_rejected():
         plan(topic_entry(partitions=1, factor=1), ClusterSnapshot(racks={}))
 
 
-#: What fits into a node with one replica for each, on brokers of one digit.
+#: The most partitions with one replica on a single-digit broker that fit into a znode.
 PARTITIONS_MAX = 84_240
 
 
@@ -170,7 +170,7 @@ def test_topic_larger_than_a_znode_is_rejected():
 def test_config_larger_than_a_znode_is_rejected():
     throttled = ",".join(f"{number}:1" for number in range(150_000))
     entry = topic_entry(config={"leader.replication.throttled.replicas": throttled})
-    with pytest.raises(InvalidConfig, match="longer"):
+    with pytest.raises(InvalidConfig, match="exceeds the maximum size"):
         plan(entry)
 
 

@@ -1,4 +1,4 @@
-"""Mistakes in requests about topics are answered with the errors that Apache Kafka answers."""
+"""Invalid topic requests get the error codes of Apache Kafka."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ from tests.support.memory_store import MemoryStore
 GROUPS = saved_groups()
 TOPIC_RESOURCE = 2
 
-#: Where Kafka takes what cannot work, or fails unforeseen, and why we do not.
+#: Kafka accepts these invalid requests or returns an unknown server error. We return these errors.
 DIFFERENCES = {
     "create: negative partition": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     "create v4: negative broker": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -35,7 +35,7 @@ DIFFERENCES = {
     "alter: unknown operation": ErrorCode.INVALID_REQUEST,
 }
 
-#: What is said before topics are looked at: who is asked, how long is waited, what is meant.
+#: Errors found before the topics are checked: the timeout, duplicate resources, the topic id.
 CHECKED_ELSEWHERE = {
     "create v4: no time",
     "alter: resource twice",
@@ -46,7 +46,7 @@ CHECKED_ELSEWHERE = {
 
 
 class Cluster:
-    """Brokers and topics in a tree, without anybody who acts on it."""
+    """Brokers and topics in a store without a controller."""
 
     def __init__(self):
         self.store = MemoryStore(DataTree())
@@ -66,7 +66,7 @@ class Cluster:
         await self.store.multi([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
 
     async def apply_step(self, operation, arguments):
-        """A step of a recording, as far as it changes what is checked."""
+        """Apply a step of a recording as far as these tests need it."""
         match operation:
             case "start_broker":
                 node = registration(arguments["broker"], rack=arguments.get("rack"))
@@ -98,7 +98,7 @@ class Cluster:
         await self.store.set(paths.topic(name), node.encode())
 
     async def error_codes(self, case):
-        """By topic."""
+        """Send the request of the case and return the error codes by topic."""
         message = parse_request(case.api, case.version, case.request)
         match case.api:
             case "CREATE_TOPICS":

@@ -1,4 +1,4 @@
-"""Requests about topics and configurations write, to the byte, what Apache Kafka writes."""
+"""Topic and config requests write the same bytes as Apache Kafka."""
 
 import pytest
 
@@ -14,7 +14,7 @@ REPLAYED_APIS = {"CREATE_TOPICS", "CREATE_PARTITIONS", "INCREMENTAL_ALTER_CONFIG
 
 
 class Replay:
-    """The requests of a recording on a tree of our own, where nobody acts on what is written."""
+    """Applies the requests of a recording to our own store without a controller."""
 
     def __init__(self):
         self.store = MemoryStore(DataTree())
@@ -26,7 +26,7 @@ class Replay:
         await self.store.multi([*map(Create, paths.with_parents(paths.PERSISTENT_ROOTS))])
 
     async def apply_step(self, step):
-        """Its effect, if it is one that topics or configurations are written by."""
+        """Apply the step. Return whether it was a successful topic or config request."""
         arguments = step.arguments
         match step.operation, arguments.get("api"):
             case "start_broker", _:
@@ -50,7 +50,7 @@ def succeeded(step):
 
 
 def written_by_requests(step):
-    """Not what the controller writes when it sees them."""
+    """The topic and config writes of a request, without those of the controller."""
     for kind, path, value, *_ in step.writes:
         match path.split("/")[1:]:
             case ["brokers", "topics", _] | ["config", _, _] if kind != "delete":

@@ -1,4 +1,4 @@
-"""Tests of the loop and the stores that simulations run on."""
+"""Tests of the event loop and the stores of simulations."""
 
 import asyncio
 

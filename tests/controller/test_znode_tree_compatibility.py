@@ -1,9 +1,9 @@
-"""After each step of a recording our tree is the one that Apache Kafka had then.
+"""After each step of a recording our znode tree equals that of Apache Kafka.
 
-All of it is compared: every node, its value to the byte, its version, whether it is ephemeral.
-Times, ports, and the ids of topics and of the cluster are those of each cluster (``Normaliser``).
-One thing is left out: how often the nodes of reassigned topics and /admin/reassign_partitions were
-written.  Kafka moves one partition after the other where we move all at once.
+The test compares every znode: its value to the byte, its version and whether it is ephemeral.
+``Normaliser`` masks times, ports, topic ids and cluster ids, which differ between clusters.
+The versions of reassigned topics and of /admin/reassign_partitions are not compared: Kafka
+reassigns one partition after the other, and we reassign all at once.
 """
 
 import pytest
@@ -29,14 +29,14 @@ from tests.support.recorded_trees import (
 )
 from tests.support.replayed_requests import ReplayedRequests
 
-#: Of brokers that know neither topic ids nor AlterPartition.
+#: An inter-broker protocol version without topic ids and AlterPartition.
 OLD_PROTOCOL = "2.6"
 PLAINTEXT = "PLAINTEXT"
 HOSTS = ["127.0.0.1", "localhost"]
 
 
 class ReplayedCluster(ControlledCluster):
-    """Of brokers that register as those of the recording did."""
+    """A cluster whose brokers register as the recorded brokers did."""
 
     def __init__(self, stores):
         super().__init__(stores, auto_leader_rebalance_enable=False)
@@ -47,7 +47,7 @@ class ReplayedCluster(ControlledCluster):
 
 
 class Replay:
-    """The operations of a recording, done to a cluster of our own."""
+    """Applies the operations of a recording to our own cluster."""
 
     def __init__(self, cluster, store):
         self.cluster = cluster
@@ -73,7 +73,7 @@ class Replay:
             assert (step.name, differences(await self.tree(), expected)) == (step.name, {})
 
     def _set_election_winner(self, winner):
-        """If it comes to an election."""
+        """Let only this broker win the next election."""
         for broker, controller in self.cluster.controllers.items():
             controller_znode = controller._elector._controller_znode
             if broker == winner:
@@ -171,7 +171,7 @@ class Replay:
                 assert api == "INIT_PRODUCER_ID"
 
     async def _allocate_producer_ids(self, step):
-        """Brokers do when they have given all theirs, and old ones when they start."""
+        """Allocate the recorded blocks: brokers do so when theirs is used up, old ones at start."""
         for path, content in written_contents(step):
             if path == paths.PRODUCER_ID_BLOCK and content:
                 await self.cluster.until(lambda: self.cluster.controller_id is not None)
@@ -207,7 +207,7 @@ async def lose_election():
 
 
 def written_contents(step):
-    """What was written, and where."""
+    """The path and content of each write."""
     for operation, path, value, *_ in step.writes:
         if operation != "delete":
             yield path, content_of((value or "").encode())

@@ -1,4 +1,4 @@
-"""A ZooKeeper started from jars: what it needs, when it is ready, and how it ends."""
+"""Start, readiness and end of a ZooKeeper server that runs from jars."""
 
 import os
 import select
@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "odradek.controller.zookeeper_server"]
 
 
 def has_ended(pid, *, timeout_ms=20_000):
-    """Waits for it; the process is no child of this one."""
+    """Wait for the end of the process, which is not a child of this one."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -39,7 +39,7 @@ def has_ended(pid, *, timeout_ms=20_000):
 
 @pytest.fixture
 def command(tmp_path):
-    """The command, started and ready: its process, and the pid of its server."""
+    """The started command: its process, the pid of its ZooKeeper server and the port."""
     skip_without_zookeeper()
     port = free_port()
     process = subprocess.Popen(

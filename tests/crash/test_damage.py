@@ -1,6 +1,6 @@
 """One bit of a batch flipped, the last batch cut anywhere: the exact outcome.
 
-"What damage does" in docs/storage-format.md is the table that is tested here and, for all other
+"Effects of damage" in docs/storage-format.md is the table that is tested here and, for all other
 files, in test_damage_beside_batches.py.  A broker was closed, or killed, one file is damaged, and
 the broker starts again (tests/support/damage_scene.py).
 """
@@ -110,7 +110,7 @@ def test_s3_beyond_the_recovery_point_the_log_is_cut_before_a_damaged_batch(kill
             check_moved(killed, damaged, answers)
         else:
             assert answers == killed.cut_before(damaged.number), damaged.field
-            assert ["cut off" in note for note in notes] == [True]
+            assert ["discarding" in note for note in notes] == [True]
     assert all(seen[field] > 8 for field in FIELDS)
 
 

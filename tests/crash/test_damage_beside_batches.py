@@ -73,7 +73,7 @@ def test_s4_no_bit_of_a_transaction_index_changes_an_answer(closed):
     for base_offset, flips in ((7, every_bit), (ACTIVE, a_bit_of_every_byte)):
         for flip, answers, notes in closed.flipped(name_of(base_offset, "txnindex"), flips):
             if notes:
-                assert "made anew" in notes[0]
+                assert "is rebuilt" in notes[0]
                 assert answers == closed.whole, flip
             else:
                 check_only_a_bound_differs(answers, closed.whole)
@@ -137,14 +137,17 @@ def flipped_checkpoints(scene, checkpoint):
         except ValueError:
             offset = None
             assert [f"{checkpoint.name}:" in note for note in notes] == [True], flip
-            assert notes[0].endswith("all of its offsets are forgotten")
+            assert notes[0].endswith("ignoring all offsets of this file")
         yield offset, answers
 
 
 def test_a_recovery_point_is_only_a_hint_to_a_log_that_was_closed(closed):
     for flip, answers, notes in closed.flipped(RECOVERY_POINTS.name, a_bit_of_every_byte):
         assert answers == closed.whole, flip
-        assert all("forgotten" in note or "is recovered" in note for note in notes)
+        assert all(
+            "; ignoring all offsets of this file" in note or "is recovered" in note
+            for note in notes
+        )
 
 
 def test_before_a_recovery_point_that_is_too_high_no_epoch_is_found(killed):
@@ -230,7 +233,7 @@ def test_a_topic_id_is_another_or_unknown_and_never_changed(scene):
         assert replace(answers, topic_id=TOPIC_ID) == scene.whole
         if notes:
             assert answers.topic_id is None
-            assert notes[0].endswith("the file is removed")
+            assert notes[0].endswith("removing the file")
         elif answers.topic_id != TOPIC_ID:
             assert str(answers.topic_id).encode() in flip.of(scene.content(name))
 

@@ -47,7 +47,7 @@ NOBODY = Producer(1 << 40, 0)
 
 
 class Side:
-    """``log_dirs`` are where it keeps records, in the order in which it was told."""
+    """``log_dir_failures`` are where it keeps records, in the order in which it was told."""
 
     def __init__(self, name: str, *, port: int, log_dirs: Sequence[str]) -> None:
         self.name = name

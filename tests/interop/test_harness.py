@@ -70,8 +70,8 @@ def test_a_tied_process_dies_with_its_parent():
 
 STARTS_A_SLEEPER_AND_DIES = """
 import os, signal, subprocess
-from odradek.controller.tied_process import tied
-sleeper = subprocess.Popen(tied(["sleep", "60"]), stdout=subprocess.DEVNULL)
+from odradek.controller.tied_process import tied_command
+sleeper = subprocess.Popen(tied_command(["sleep", "60"]), stdout=subprocess.DEVNULL)
 while b"sleep\\0" not in open(f"/proc/{sleeper.pid}/cmdline", "rb").read()[:6]:
     pass
 print(sleeper.pid, flush=True)

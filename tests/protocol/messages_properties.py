@@ -1,13 +1,13 @@
-"""What holds for every message in every version, whatever its values.
+"""Properties that hold for every message in every version, with any values.
 
-    decode(encode(x)) == x      with what the version lacks at its default
-    encode(decode(b)) == b      for what we wrote ourselves
+    decode(encode(x)) == x      with the default of each field that the version lacks
+    encode(decode(b)) == b      for bytes that we wrote
     every truncation is a DecodeError
     unknown tags are kept
     record data is never copied
 
-Hypothesis draws the values of the round trip; the others take small random messages, which come
-much faster.
+Hypothesis draws the values of the round trip. The other tests use small random messages, which
+are generated much faster.
 """
 
 import copy
@@ -28,7 +28,7 @@ from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_values import UNKNOWN_TAGS, at_random, filled
 from tests.support.messages import EVERY_VERSION, messages, small_message, structs_of
 
-#: Of each version; four by default, more with a Hypothesis profile that asks for more than 100.
+#: Examples per version: four by default, more with a Hypothesis profile of more than 100 examples.
 EXAMPLES = max(1, settings().max_examples // 25)
 SMALL_MESSAGES = 2
 
@@ -173,7 +173,7 @@ def test_record_data_is_passed_through_uncopied(message, buffer_type):
 
 
 def decodes(message, version, frame):
-    # A hundred thousand calls: pytest.raises would take five times as long.
+    # Plain try: this runs a hundred thousand times, and pytest.raises takes five times as long.
     try:
         decode(message, version, frame)
     except DecodeError:
@@ -182,7 +182,7 @@ def decodes(message, version, frame):
 
 
 def structs_in(struct):
-    """The struct and every one that it holds, at any depth."""
+    """Yield the struct and every struct that it contains, at any depth."""
     yield struct
     for field in struct.__schema__.fields:
         inner = field.type.element if isinstance(field.type, Array) else field.type
@@ -194,7 +194,7 @@ def structs_in(struct):
 
 
 def record_fields(message):
-    """The structs and fields that hold record data, in the order of the wire."""
+    """Yield the structs and fields that hold record data, in wire order."""
     for struct in structs_in(message):
         for field in struct.__schema__.fields:
             if field.type is RECORDS and getattr(struct, field.name) is not None:

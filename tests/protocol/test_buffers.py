@@ -1,4 +1,4 @@
-"""What passes for bytes, and what is said of what does not."""
+"""Which values are accepted as bytes, and how error messages show the others."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""Decoding refuses every kind of bad input by one exception, and allocates nothing for it."""
+"""Decoding rejects bad input with one exception and allocates no memory for it."""
 
 import struct
 
@@ -23,7 +23,7 @@ from odradek.protocol.varint import unsigned_varint
 from tests.support.memory import peak_bytes
 
 PLAIN, COMPACT = 0, 1
-#: A refusal costs an exception and its traceback, whatever the frame claims.
+#: The memory of an exception and its traceback, independent of the lengths in the frame.
 ERROR_BYTES_MAX = 8_000
 
 

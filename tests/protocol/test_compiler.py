@@ -1,4 +1,4 @@
-"""Functions are written once for each message and version, as straight code."""
+"""Functions are compiled once for each message and version, as straight-line code."""
 
 import subprocess
 import sys
@@ -105,7 +105,7 @@ class TestLimitsOfTheLanguage:
 
 
 class Deep(Message, versions="0-1", flexible="1+"):
-    """As deep as anything in the protocol, with the same names on every level."""
+    """A message as deep as any in the protocol, with the same names on every level."""
 
     class Level(Struct):
         class Level(Struct):

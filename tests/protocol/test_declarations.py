@@ -1,4 +1,4 @@
-"""Rules that hold for every declaration, so that a slip of the pen is noticed."""
+"""Rules that every message declaration must follow, to detect mistakes in the schemas."""
 
 import keyword
 import re
@@ -25,7 +25,7 @@ APIS = sorted({each.__schema__.key for each in MESSAGES} - {None})
 
 @dataclass(frozen=True)
 class DeclaredField:
-    """A field where it stands in a message; ``around`` are the versions of the struct it is in."""
+    """A field of a message, with the versions of the struct that contains it."""
 
     path: str
     field: Field

@@ -1,4 +1,4 @@
-"""A value that cannot be encoded is refused by one exception that names its field."""
+"""A value that cannot be encoded is rejected with one exception that names its field."""
 
 import uuid
 from array import array as numbers_of
@@ -79,7 +79,7 @@ NOT_NULLABLE = [
 ]
 IN_VERSION_0 = [field.name for field in Everything.__schema__.fields if field.tag is None]
 
-#: Buffers whose length does not count their bytes, or whose bytes lie apart.
+#: Buffers whose length is not their byte count, or whose bytes are not contiguous.
 NOT_CONTIGUOUS = [
     numbers_of("i", [1, 2, 3]),
     memoryview(numbers_of("i", [1, 2, 3])),
@@ -220,7 +220,7 @@ class TestPaths:
 
     def test_field_of_a_nested_struct_is_named_by_its_path(self):
         text = encode_error(Everything(nullable_inner=Inner(number="x")), COMPACT)
-        assert text == "Everything v1: nullable_inner.number: 'x' is no int32"
+        assert text == "Everything v1: nullable_inner.number: 'x' is not of type int32"
 
     def test_long_value_is_abbreviated(self):
         text = encode_error(Everything(number="x" * 10_000), COMPACT)

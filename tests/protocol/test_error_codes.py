@@ -1,11 +1,11 @@
-"""The table of error codes, against what the Java client of Kafka 4.1.1 says of each."""
+"""The table of error codes, compared with the Errors enum of the Java client of Kafka 4.1.1."""
 
 import pytest
 
 from odradek.protocol.error_codes import ErrorCode
 
-# From its Errors enum: which exceptions are RetriableException, which InvalidMetadataException, and
-# what each code is called.
+# From the Errors enum: which exceptions are RetriableException, which are
+# InvalidMetadataException, and the name of each code.
 RETRIABLE = {
     *(2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84),
     *(88, 89, 100, 103, 106, 122, 123, 133),

@@ -1,4 +1,4 @@
-"""Refusals: what number they carry, what they say, and that they travel between processes."""
+"""Kafka errors: their codes, their messages and pickling."""
 
 import copy
 import pickle

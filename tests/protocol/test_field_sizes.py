@@ -1,4 +1,4 @@
-"""Fields of every size at which a length takes a byte more, and a few beyond."""
+"""Fields of every size at which the encoded length takes one more byte, and a few beyond."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from odradek.protocol.schema import (
 
 PLAIN, COMPACT = 0, 1
 
-# A compact length is one more than the size: 127 needs a second byte, 16383 a third.
+# A compact length is the size plus one: 127 needs a second byte, 16383 a third.
 SIZES = (0, 1, 126, 127, 128, 129, 255, 256, 16382, 16383, 16384)
 STRING_SIZES = (*SIZES, 32766, 32767)
 LARGE_SIZES = (*SIZES, 32768, 65536, 2**21 - 2, 2**21 - 1, 2**21, 3 * 2**20)

@@ -1,6 +1,6 @@
-"""Does every declared field behave as Kafka's own classes behave?  (Recorded; see tests/vectors.)
+"""Every declared field behaves as in Kafka's classes (recorded; see tests/vectors).
 
-Its default, whether it may be null, and what becomes of it in a version that lacks it.
+Covered: the default, whether the field is nullable, and its value in a version that lacks it.
 """
 
 from functools import cache

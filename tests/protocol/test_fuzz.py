@@ -1,11 +1,11 @@
-"""Damaged frames are read or refused by a DecodeError, in time and memory that they account for.
+"""Damaged frames are decoded or rejected with a DecodeError, within time and memory limits.
 
-200,000 frames in a run, always the same.  Two variables of the environment change that:
+A run tests 200,000 frames, always the same. Two environment variables change that:
 
-    ODRADEK_FUZZ_FRAMES=5000000    more of them
-    ODRADEK_FUZZ_SEED=7            others
+    ODRADEK_FUZZ_FRAMES=5000000    the number of frames
+    ODRADEK_FUZZ_SEED=7            the random seed
 
-A failure names subject, seed and frame in a note below its traceback.
+A failure names the subject, the seed and the frame in a note below its traceback.
 """
 
 import os
@@ -85,7 +85,7 @@ def test_decoded_damaged_message_survives_a_round_trip(message):
         try:
             encoded = encode_bytes(decode(message, version, frame), version)
         except EncodeError as error:
-            # The one thing that may be read but not written.
+            # Duplicate tags are the only input that can be decoded but not encoded.
             assert "given twice" in str(error)  # noqa: PT017
             continue
         assert encode_bytes(decode(message, version, encoded), version) == encoded

@@ -1,4 +1,4 @@
-"""Headers and whole frames."""
+"""Request and response headers, and whole frames."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which partition a key hashes to, as Java does."""
+"""The coordinator partition of a key is the one that Java's String.hashCode gives."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from odradek.protocol.internal.key_partition import java_string_hash, partition_
     ],
 )
 def test_hash_is_that_of_java_string_hash_code(text, code):
-    """The last but one is two units of UTF-16: 31 * 0xd83d + 0xde00."""
+    # The emoji has two UTF-16 units: 31 * 0xd83d + 0xde00.
     assert java_string_hash(text) == code
 
 

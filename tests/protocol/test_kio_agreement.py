@@ -1,7 +1,7 @@
-"""Does kio, another implementation made from Kafka's schemas, read what we write?
+"""kio, an independent implementation of Kafka's schemas, reads our messages.
 
-It must write back the same bytes.  Its classes have durations, dates and enumerated error codes
-where the wire has numbers, so the numbers are such as really occur.
+kio must encode the same bytes again. Its classes have durations, dates and error enums where the
+wire format has numbers, so the tests use realistic numbers.
 """
 
 import io
@@ -16,16 +16,16 @@ from odradek.protocol.schema import Message
 from tests.support.all_messages import all_messages, versions_of
 from tests.support.message_values import LONG, NULL_LEAVES, NULLS, TYPICAL, defaults, filled
 
-#: kio's name and version of a class, and where to find it.
+#: Name and version of each kio class, and its import path.
 KIO_CLASSES = {
     (import_path.split(":")[1], version): import_path
     for versions in schema_name_map.values()
     for version, import_paths in versions.items()
     for import_path in import_paths.values()
 }
-#: kio follows Kafka 4, where this API has another name.
+#: kio follows Kafka 4, which renamed this API.
 RENAMED = ("ListClientMetricsResources", "ListConfigResources")
-#: Kafka 4.1 changed it in place, and Kafka 3.9 is what we follow.
+#: Kafka 4.1 changed this version in place. We follow Kafka 3.9.
 CHANGED_IN_PLACE = ("ReadShareGroupStateSummaryResponse", 0)
 
 
@@ -57,7 +57,7 @@ def test_kio_decodes_and_reencodes_our_messages(message):
 
 
 def test_kio_has_most_of_our_messages():
-    # Fewer would mean that the lookup has broken, not that kio has shrunk: its version is pinned.
+    # kio's version is pinned, so a smaller number means that the lookup is broken.
     assert len(SHARED) > 500
 
 

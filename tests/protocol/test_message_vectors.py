@@ -1,4 +1,4 @@
-"""Do we write and read every message as Kafka's own classes do?  (Recorded; see tests/vectors.)"""
+"""We encode and decode every message as Kafka's classes do (recorded; see tests/vectors)."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Record data is a view of the frame when decoded, and passed through as it is when encoded."""
+"""Record data is a view of the frame when decoded, and is passed through when encoded."""
 
 import struct
 

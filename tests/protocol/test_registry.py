@@ -1,4 +1,4 @@
-"""The known APIs."""
+"""The registry of all APIs."""
 
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.registry import all_apis, api

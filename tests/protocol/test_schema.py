@@ -1,4 +1,4 @@
-"""The declaration language: what a declared class can do by itself."""
+"""The declaration language: the behaviour of a declared class itself."""
 
 import copy
 import pickle

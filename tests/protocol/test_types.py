@@ -1,4 +1,4 @@
-"""Ids and regions of files."""
+"""Uuids, file regions and topic partitions."""
 
 import pickle
 
@@ -7,7 +7,7 @@ import pytest
 from odradek.protocol.file_region import FileRegion
 from odradek.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
-# Both from Kafka: Uuid.METADATA_TOPIC_ID and Uuid.ZERO_UUID as it prints them.
+# Uuid.METADATA_TOPIC_ID and Uuid.ZERO_UUID as Kafka prints them.
 METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 ZERO = "AAAAAAAAAAAAAAAAAAAAAA"
 

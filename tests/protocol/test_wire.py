@@ -1,4 +1,4 @@
-"""The uncommon cases that compiled functions call for: lengths, tags, tables of functions."""
+"""The uncommon cases that compiled functions delegate: long lengths, tags, function tables."""
 
 import struct
 

@@ -117,7 +117,7 @@ def test_s10_without_any_log_directory_the_broker_stops(broker, directories):
         number = numbers_in(directory)[0]
         assert sent(broker, number, b"refused") is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.wait() == FAILED
-    assert "No log directory is left" in broker.log_text
+    assert "all log dirs have failed" in broker.log_text
     broker.heal()
     broker.start()
     for number in range(PARTITIONS):
@@ -172,9 +172,9 @@ def test_s10_where_the_metadata_is_on_a_disk_that_fills_up_the_other_is_served(
             continue
         assert outcome is ErrorCode.KAFKA_STORAGE_ERROR
         assert [sent(broker, sound, value) for value in (b"a", b"b")] == [0, 1]
-        wait_for(lambda: "No session with the metadata store" in broker.log_text)
+        wait_for(lambda: "Cannot open a session with the metadata store" in broker.log_text)
         broker.stop(timeout_s=STOP_S)
-        assert broker.log_text.count("No session with the metadata store") == 1
+        assert broker.log_text.count("Cannot open a session with the metadata store") == 1
         assert "Traceback" not in broker.log_text
         subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
         broker.start()

@@ -79,7 +79,7 @@ def test_a_topic_can_be_deleted_though_the_disk_failed_to_which_it_moved(broker,
     assert move(broker, second) is ErrorCode.NONE
     broker.wait_until_hanging(second)
     broker.fail_syncs(second)
-    wait_for(lambda: "was broken off" in broker.log_text)
+    wait_for(lambda: "Aborted moving" in broker.log_text)
     assert values(broker) == OLD
     delete(broker)
     create_topic(broker.address, TOPIC)

@@ -1,4 +1,4 @@
-"""What is started once for all tests of Spark jobs: a Spark session, and a broker to read from."""
+"""Fixtures shared by all tests of Spark jobs: a Spark session and a broker with topics."""
 
 import pytest
 
@@ -7,16 +7,16 @@ from tests.support.spark_session import spark
 
 __all__ = ["spark"]
 
-#: Fixtures that take long to start, and then serve any number of tests.
+#: Fixtures that are slow to start and shared by many tests.
 STARTED_ONCE = {"live_broker", "spark"}
 
 
-@pytest.hookimpl(trylast=True)  # behind what shuffles the tests
+@pytest.hookimpl(trylast=True)  # after the plugin that shuffles the tests
 def pytest_collection_modifyitems(items):
-    """Tests that share what takes long to start come first, one behind the other.
+    """Run the tests that share a slow fixture first, one after the other.
 
-    Of xdist's processes each begins with a piece of the list that is larger than all of these: so
-    one of them starts a JVM, and the others none.
+    Each xdist process starts with a chunk of the list that is longer than all of these tests, so
+    only one process starts a JVM.
     """
     items.sort(key=lambda item: STARTED_ONCE.isdisjoint(getattr(item, "fixturenames", ())))
 

@@ -1,4 +1,4 @@
-"""What benchmarks/spark.py compares: both ways have the same answers.  Nothing is timed."""
+"""Both sides of benchmarks/spark.py give the same results. Nothing is timed."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_all_query_implementations_give_the_same_results(spark, written):
         assert query.scanner_only(context) == query.odradek(context), name
 
 
-#: A grandchild that works, whose parent is gone by then.
+#: A grandchild that uses CPU time after its parent has exited.
 ORPHAN = """
 import os, sys, time
 if os.fork() == 0:
@@ -57,7 +57,7 @@ if os.fork() == 0:
 
 
 def test_cpu_time_of_orphans_is_counted():
-    """In a process of its own: orphans are taken in for good."""
+    """Runs in a new process, since a subreaper adopts orphans permanently."""
     program = f"""
 import subprocess, sys
 sys.path.insert(0, {str(BENCHMARKS)!r})

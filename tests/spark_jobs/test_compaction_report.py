@@ -1,4 +1,4 @@
-"""The compaction report, against what our own cleaner takes away, and against sums in Python."""
+"""The compaction report agrees with our own cleaner and with sums in Python."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from tests.support.compaction import append_pairs, compact, sealed, stored_recor
 from tests.support.job_runs import JobRun
 from tests.support.logs import end_transaction, opened
 
-TOPIC = "events"  # as tests/support/logs.py calls it
+TOPIC = "events"  # the topic of tests/support/logs.py
 
 
 def payload(pairs):
@@ -24,7 +24,7 @@ def log(tmp_path):
 
 
 def fill(log, *, batches=60, seed=5):
-    """Few keys, tombstones, and now and then a transaction, committed or aborted."""
+    """Append few keys, tombstones, and some committed and aborted transactions."""
     random = Random(seed)
     sequences = {1: 0, 2: 0}
     for number in range(batches):

@@ -1,4 +1,4 @@
-"""The job consumer-lag: what a broker tells of its groups, and histories that were made up."""
+"""The job consumer-lag: compared with a broker, and with constructed commits."""
 
 import time
 from collections import Counter, defaultdict
@@ -47,7 +47,7 @@ def run(tmp_path):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """With plain groups, one that is deleted, and one that commits in transactions."""
+    """A broker with classic groups, a deleted group, and a group that commits in transactions."""
     data_dir = tmp_path_factory.mktemp("groups") / "logs"
     with BrokerProcess(data_dir, *SETTINGS).start() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
@@ -96,7 +96,7 @@ class TestLiveBroker:
             ("billing", "orders"): 6,
             ("billing", "events"): 1,
             ("shipping", "orders"): 1,
-            ("copied", "orders"): 2,  # and not those that were aborted, or may yet be
+            ("copied", "orders"): 2,  # without the aborted commit and the open one
             ("gone", "orders"): 1,
         }
 
@@ -120,7 +120,7 @@ def _commit(broker, group, *offsets):
 
 
 def _commit_in_transactions(copier):
-    """10 and 20 count; 30 was aborted, 40 is open."""
+    """Commit 10 and 20, abort 30, and leave 40 open."""
     copier.init()
     for offset in (10, 20):
         copier.commit_offset("copied", "orders", offset)
@@ -131,7 +131,7 @@ def _commit_in_transactions(copier):
 
 
 def _reported_by_broker(broker, groups):
-    """By the broker: the committed offset, the end of the log, the lag, the metadata."""
+    """Return the committed offset, log end offset, lag and metadata that the broker reports."""
     admin = AdminClient({"bootstrap.servers": broker.address})
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
     reported = {}
@@ -150,12 +150,12 @@ def _reported_by_broker(broker, groups):
 
 
 def _text(metadata):
-    """confluent-kafka commits its texts with the zero that ends them in C, and shows none."""
+    """confluent-kafka commits metadata with C's trailing zero byte and hides it when it reads."""
     return metadata.removesuffix("\0")
 
 
 def _is_checkpointed(broker):
-    """Whether the high watermarks on disk are those that consumers are told."""
+    """Return whether the high watermarks on disk have reached those that consumers see."""
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "looks"})
     checkpoint = HIGH_WATERMARKS.read(broker.data_dir)
     try:
@@ -174,7 +174,7 @@ def _is_checkpointed(broker):
 class TestConstructedCommits:
     @pytest.fixture
     def log(self, tmp_path):
-        """Minutes 0 to 3: g gets ahead by 5, 10 and 20 in t-0, and goes back in t-1."""
+        """In minutes 0 to 3, g advances by 5, 10 and 20 in t-0 and moves back in t-1."""
         data = InternalLog(tmp_path / "logs", "t", 0)
         for _ in range(50):
             data.put(None, b"value")
@@ -191,7 +191,7 @@ class TestConstructedCommits:
         log.put(offset_key(group, "t", partition), value, **more)
 
     def test_history_of_one_group_is_divided_into_buckets(self, log, tmp_path, run):
-        """It ends before minute 4."""
+        """The selection ends before minute 4."""
         self.put(log, "another", 0, 50, 1)
         self.put(log, "g", 0, 50, 4)
         until = ("--ending-timestamp", NOW_MS + 4 * MINUTE_MS)
@@ -229,7 +229,7 @@ class TestConstructedCommits:
         self.put(log, "back", 0, 8, 0)
         key = offset_key("expired", "t", 0)
         log.put(key, offset_value(1, version=1, expires_ms=NOW_MS + 1))
-        # A tombstone takes away what is pending, too; a later plain commit is not undone.
+        # A tombstone also removes a pending commit; a later plain commit stays.
         self.put(log, "pending", 0, 1, 0, producer_id=1)
         log.put(offset_key("pending", "t", 0), None)
         self.put(log, "overtaken", 0, 1, 0, producer_id=1)
@@ -267,10 +267,11 @@ class TestConstructedCommits:
     def test_offset_options_are_rejected(self, log, tmp_path, capsys):
         arguments = ["--starting-offsets", '{"t": {"0": 1}}']
         assert main([str(tmp_path / "logs"), *arguments]) == 1
-        assert "startingOffsets: a group's last commits" in capsys.readouterr().err
+        error = "startingOffsets: cannot be set, since a group's last commits"
+        assert error in capsys.readouterr().err
 
     def test_unknown_names_are_reported(self, log, tmp_path, capsys):
-        """A topic is known that is there, and one that was committed for."""
+        """A topic is known if it exists or has committed offsets."""
         path = str(tmp_path / "logs")
         InternalLog(tmp_path / "logs", "unread")
         for arguments, line in (

@@ -1,7 +1,7 @@
-"""Every job as whoever has installed it runs it: a command, with Spark as it is by default.
+"""Every job runs as an installed command with Spark's default settings.
 
-The other tests have queries interpreted, which is quicker where data is little.  By default they
-are compiled, by other code of Spark's, and each job has to tell what it tells those tests.
+The other tests interpret queries, which is faster for little data. By default Spark compiles them
+with other code; each job must give the same results.
 """
 
 import json
@@ -31,7 +31,7 @@ from tests.support.spark_session import need_java
 
 pytestmark = pytest.mark.soak  # a JVM for each job
 
-#: What would be another time in each run.
+#: Options that would otherwise depend on the current time.
 ARGUMENTS = {
     "timestamp_skew": ["--now", str(NOW_MS)],
     "consumer_lag": ["--as-of", str(NOW_MS)],
@@ -43,7 +43,7 @@ TIMEOUT_S = 170
 
 @pytest.fixture(scope="module")
 def topics(tmp_path_factory):
-    """And what groups and a transactional id have left of themselves."""
+    """Topics, committed offsets and a transactional id."""
     created = MadeUpTopics(tmp_path_factory.mktemp("default") / "logs", seed=4)
     commits = InternalLog(created.path, CONSUMER_OFFSETS)
     for topic, offset in (("orders", 5), ("clicks", 9), ("orders", 17)):
@@ -54,7 +54,7 @@ def topics(tmp_path_factory):
 
 
 def run(tmp_path, job, *arguments):
-    """As a command of its own, with nothing set that the tests' own session is set to."""
+    """Run the job as a new command, without the settings of the test session."""
     need_java()
     test_variables = ("PYSPARK_PYTHON", "PYTHONPATH", "PYSPARK_SUBMIT_ARGS")
     environment = {name: value for name, value in os.environ.items() if name not in test_variables}

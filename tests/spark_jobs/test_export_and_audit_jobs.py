@@ -1,4 +1,4 @@
-"""The jobs integrity-audit, export and restore as Spark runs them: shared out, written, told."""
+"""The jobs integrity-audit, export and restore in Spark."""
 
 import json
 import shutil
@@ -70,7 +70,8 @@ class TestAudit:
         assert job.main([str(tmp_path / "1"), "--topics", "evnets,events", *into]) == 1
         assert f"evnets: not in {tmp_path / '1'}; set failOnDataLoss" in capsys.readouterr().err
         assert job.main([str(tmp_path / "1"), "--topics-pattern", "evnets", *into]) == 1
-        assert "none of these partitions is there" in capsys.readouterr().err
+        error = "no partition in these directories matches the selection"
+        assert error in capsys.readouterr().err
 
     def test_page_lists_the_findings(self, tmp_path):
         written_log = WrittenLog(tmp_path / "1")
@@ -86,7 +87,8 @@ class TestAudit:
         WrittenLog(tmp_path / "1")
         status = integrity_audit.main([str(tmp_path / "1"), "--starting-timestamp", "0"])
         assert status == 1
-        assert "--starting-timestamp: an audit looks at whole partitions" in capsys.readouterr().err
+        error = "--starting-timestamp: not supported: an audit reads whole partitions"
+        assert error in capsys.readouterr().err
 
 
 class TestExport:
@@ -112,7 +114,7 @@ class TestExport:
         directory.write(0, [damaged, batch_of(b"w", base_offset=1)])
         arguments = [str(directory.path), "--into", str(tmp_path / "export")]
         assert export.main([*arguments, "--mode", "failfast"]) == 1
-        assert "the checksum is not that of the bytes" in capsys.readouterr().err
+        assert "the checksum does not match the bytes" in capsys.readouterr().err
         assert not (tmp_path / "export" / "_export.json").exists()
         assert export.main([*arguments, "--mode", "dropmalformed"]) == 0
         assert [row["offset"] for row in rows_in(tmp_path / "export")] == [1]
@@ -120,7 +122,7 @@ class TestExport:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """Running while it is read from: with records of all kinds, and transactions."""
+    """A running broker with records of all kinds and transactions."""
     settings = ("log.retention.ms=-1", "log.segment.bytes=4096")
     with BrokerProcess(tmp_path_factory.mktemp("jobs") / "logs", *settings).start() as broker:
         create(broker, "orders")
@@ -140,7 +142,7 @@ def test_logs_of_a_running_broker_have_no_findings(broker):
 
 
 def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_path, capsys):
-    """Two exports, of which one begins where the other ends; aborted records are in neither."""
+    """The second export starts where the first ends; neither has aborted records."""
     first, second = str(tmp_path / "1"), str(tmp_path / "2")
     export_arguments = [str(broker.data_dir), "--topics", "orders", "--ignore-high-watermark"]
     ends = json.dumps({"orders": {"0": 50, "2": 0}})
@@ -155,7 +157,7 @@ def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_p
         "orders=again",
     ]
     assert restore.main(restore_arguments) == 1
-    assert "there is no topic again: --create makes it" in capsys.readouterr().err
+    assert "topic again does not exist: use --create to create it" in capsys.readouterr().err
     creation_arguments = [
         "--create",
         "--replication-factor",
@@ -172,5 +174,5 @@ def test_exports_of_a_running_broker_are_restored_to_another_topic(broker, tmp_p
     batches = Scanned(
         str(broker.data_dir), topics="again", view="batches", ignoreHighWatermark="true"
     )
-    # librdkafka leaves a batch as it is that would not become smaller, as one of few records.
+    # librdkafka leaves a batch uncompressed if compression does not make it smaller.
     assert {"zstd"} <= {row["codec"] for row in batches.rows} <= {"zstd", "none"}

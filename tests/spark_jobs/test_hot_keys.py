@@ -1,4 +1,4 @@
-"""Hot keys, against counts of the facts of which the topics were made."""
+"""Hot keys, compared with counts over the generated records."""
 
 from collections import Counter
 

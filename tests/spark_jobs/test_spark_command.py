@@ -1,4 +1,4 @@
-"""``odradek spark JOB``: the jobs by their names, on the session that is there."""
+"""``odradek spark JOB`` runs each job by its name on the existing session."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.support.spark_session import compiled
 
 
 def test_job_runs_by_name(spark, tmp_path):
-    """With queries compiled, as they are by default: test_default_settings.py has all jobs."""
+    """With compiled queries, the default; test_default_settings.py covers all jobs."""
     directory = LogDirectory(tmp_path / "logs")
     directory.write(0, [batch_of(b"v", b"w", base_offset=0)])
     to = tmp_path / "found.json"

@@ -1,4 +1,4 @@
-"""Timestamp skew, against a walk over the records in their order."""
+"""Timestamp skew, compared with a loop over the records in order."""
 
 from collections import Counter, defaultdict
 
@@ -32,7 +32,7 @@ def ran(spark, topics, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lateness(topics):
-    """Of each record: its partition, its record, and by how much it is late."""
+    """The partition, the record and the lateness of each record."""
     max_timestamp = defaultdict(int)
     rows = []
     for created in topics.records:

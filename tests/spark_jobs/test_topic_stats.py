@@ -1,4 +1,4 @@
-"""Topic statistics, against sums over the facts of which the topics were made."""
+"""Topic statistics, compared with sums over the generated batches and records."""
 
 from collections import Counter, defaultdict
 
@@ -54,7 +54,7 @@ def test_partitions_have_their_counts_sizes_and_offsets(ran, topics):
             "uncountedBatches": 0,
             "diskBytes": sum(batch.size_bytes for batch in batches),
             "firstOffset": 0,
-            "lastOffset": len(records) + 1,  # that of the second marker
+            "lastOffset": len(records) + 1,  # the second marker
             "firstTime": min([*times, FIRST_MS]),
             "lastTime": max(record.timestamp for record in records),
             "recordsShare": pytest.approx(len(records) / topic_records),
@@ -183,11 +183,11 @@ def test_headers_only_gives_no_sizes_and_no_keys(spark, topics, capsys):
     assert main([str(topics.path), *arguments]) == 1
     stderr = capsys.readouterr().err
     assert "reading records" not in stderr
-    assert stderr.endswith("there are topics, partitions, batches, codecs, rates\n")
+    assert stderr.endswith("the tables are topics, partitions, batches, codecs, rates\n")
 
 
 def test_times_are_those_that_a_consumer_sees(spark, tmp_path):
-    """Neither none at all, nor a delete horizon, nor a producer's where the broker's count."""
+    """Missing timestamps, delete horizons, and CreateTime under LogAppendTime do not count."""
     directory = LogDirectory(tmp_path / "logs")
     created, hour_ms = Record(1, FIRST_MS - 9000, b"k", None), 3_600_000
     appended = batch_of(created, base_offset=1, append_time_ms=FIRST_MS)

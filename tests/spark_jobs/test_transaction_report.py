@@ -1,4 +1,4 @@
-"""The job transaction-report: beside a broker's answers, and on what Kafka left."""
+"""The job transaction-report: compared with a broker, and on a directory of Kafka."""
 
 import time
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ SETTINGS = (
     "transaction.state.log.num.partitions=2",
     "replica.high.watermark.checkpoint.interval.ms=100",
     "log.initial.task.delay.ms=0",
-    # So that a transaction can be begun behind its coordinator's back, as before Kafka 3.6.
+    # Allows a transaction that its coordinator does not know, as before Kafka 3.6.
     "transaction.partition.verification.enable=false",
 )
 
@@ -48,7 +48,7 @@ def run(tmp_path):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """One id commits and aborts, one is in mid-transaction, one hangs since 20 minutes."""
+    """One id commits and aborts, one has an open transaction, one hangs for 20 minutes."""
     data_dir = tmp_path_factory.mktemp("transactions") / "logs"
     with BrokerProcess(data_dir, *SETTINGS).start() as broker, ExitStack() as stack:
         create_topic(broker.address, "events", partitions=2)
@@ -149,9 +149,9 @@ class TestDirectoryOfKafka:
 
 
 def _last_states(path):
-    """Of each transactional id that has not been forgotten."""
+    """Return the last state of each transactional id without a tombstone."""
     values = {record.key: record.value for record in records_of(path)}
-    # Version, producer id, epoch and timeout stand before the state.
+    # Version, producer id, epoch and timeout precede the state.
     return {
         key[4:].decode(): TRANSACTION_STATE_NAMES[value[16]]
         for key, value in values.items()
@@ -160,7 +160,7 @@ def _last_states(path):
 
 
 def _aborted(path, recorded):
-    """By the transaction indexes: how many, and the records and bytes of the batches they name."""
+    """Count the aborted transactions in the indexes, and the records and bytes of their batches."""
     counts, amounts = Counter(), defaultdict(lambda: [0, 0])
     for partition in recorded.partitions:
         for entry in partition.aborted:
@@ -182,7 +182,7 @@ def _batches(partition):
 class TestConstructedTransactions:
     @pytest.fixture
     def logs(self, tmp_path):
-        """Producer 1 takes 30 s and 90 s, and has one open since 2 minutes."""
+        """Producer 1 needs 30 s and 90 s, and has had a transaction open for 2 minutes."""
         data = InternalLog(tmp_path / "logs", "t")
         for seconds, is_commit in ((30, True), (90, False)):
             data.put(None, b"value", producer_id=1, timestamp=NOW_MS - seconds * 1000)

@@ -1,8 +1,8 @@
-"""Checkpoints hold what was written into them, and damage is noticed or leaves well-formed values.
+"""Checkpoints read back as they were written; damage is rejected or yields well-formed values.
 
-The format has no checksum, so a changed byte has one of two outcomes: CheckpointDamaged, or other
+The format has no checksum, so a changed byte has one of two outcomes: CorruptCheckpoint, or other
 entries that a broker could have written (a digit became another digit, a character of a topic
-another character).  None goes unnoticed and leaves the entries as they were.
+another character).  No changed byte leaves the entries as they were.
 """
 
 import pytest
@@ -31,7 +31,7 @@ in_one_directory = settings(suppress_health_check=[HealthCheck.function_scoped_f
 
 @pytest.fixture
 def without_sync(monkeypatch):
-    """Durability is not what is looked at here, and takes most of the time."""
+    """Skip fsync: these tests do not check durability, and fsync takes most of the time."""
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr("odradek.storage.files.SystemCalls.fsync", lambda *_: None)
 
@@ -55,7 +55,7 @@ def test_epochs_round_trip(tmp_path, without_sync, epochs, starts):
 
 
 def one_byte_variants(content):
-    """Every content that differs in one byte."""
+    """Yield every variant of the content that differs in one byte."""
     for position in range(len(content)):
         for byte in range(256):
             if byte != content[position]:
@@ -63,7 +63,7 @@ def one_byte_variants(content):
 
 
 def accepted_values(monkeypatch, original_content, read):
-    """What is read for every single changed byte that is not refused."""
+    """Yield the value read for each changed byte that is not rejected."""
     for content in one_byte_variants(original_content):
         monkeypatch.setattr(files, "read", lambda _, content=content: content)
         try:
@@ -79,9 +79,9 @@ def test_offsets_with_a_changed_byte_are_rejected_or_well_formed(tmp_path, monke
     for offsets in accepted:
         assert len(offsets) == len(OFFSETS)
         assert all(is_valid_topic_name(topic) for topic, _ in offsets)
-        assert len(offsets.items() ^ OFFSETS.items()) == 2, "more than one line is another"
-    # Nine other digits for each of 10, but no zero for the first of several; 64 other characters
-    # for each of the 7 in topics, but no dot for a topic of one.
+        assert len(offsets.items() ^ OFFSETS.items()) == 2, "more than one line differs"
+    # Each of the 10 digits has nine alternatives, except zero as the first of several digits. Each
+    # of the 7 topic characters has 64 alternatives, except a dot as a whole topic name.
     assert len(accepted) == 10 * 9 - 3 + 7 * 64 - 1
 
 

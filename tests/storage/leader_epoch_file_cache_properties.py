@@ -1,4 +1,4 @@
-"""Leader epochs against a log that is a plain list of epochs, whatever happens to it."""
+"""The leader epoch cache agrees with a model log that is a plain list of epochs."""
 
 import tempfile
 from pathlib import Path
@@ -17,9 +17,9 @@ offsets = st.integers(0, 60)
 
 
 class LeaderEpochsAgainstALog(RuleBasedStateMachine):
-    """``log`` has the epoch of every record, the first of which has the offset ``start``.
+    """``log`` holds the epoch of every record; ``start`` is the offset of the first record.
 
-    A power cut loses what was not flushed; recovery walks the records from the recovery point on.
+    A power cut loses unflushed data; recovery scans the records from the recovery point on.
     """
 
     def __init__(self):
@@ -101,7 +101,7 @@ class LeaderEpochsAgainstALog(RuleBasedStateMachine):
     def every_epoch_has_its_end_offset(self):
         known = sorted(set(self.log))
         if not known or known[-1] != self.epochs.latest_epoch:
-            return  # the last epoch has no record yet, or none any more
+            return  # the latest epoch has no record yet, or its records were truncated
         for epoch_queried in range(-1, known[-1] + 3):
             epoch_end = self.epochs.end_offset_for(epoch_queried, log_end_offset=self.end)
             assert epoch_end == self.expected_end(epoch_queried, known)

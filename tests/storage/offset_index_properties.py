@@ -1,4 +1,4 @@
-"""The index must behave like a sorted list of pairs, whatever happens to it."""
+"""An offset index behaves like a sorted list of (offset, position) pairs."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log that takes over what its leader numbered."""
+"""Appends of a follower, whose leader has already assigned the offsets."""
 
 import pytest
 

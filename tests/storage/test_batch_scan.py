@@ -1,4 +1,4 @@
-"""Walking over the batches of a .log file."""
+"""Scanning the batches of a .log file."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def stored(tmp_path):
 
 
 def positions_of(content):
-    """Where each of these batches begins."""
+    """The position at which each batch begins."""
     return [sum(map(len, content[:number])) for number in range(len(content))]
 
 

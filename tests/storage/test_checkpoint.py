@@ -1,4 +1,4 @@
-"""The text checkpoint format: what is written, what is read, what is refused and where."""
+"""The text checkpoint format: writing, reading, and the reported position of damage."""
 
 import pickle
 from pathlib import Path
@@ -49,20 +49,20 @@ def test_empty_file_has_no_entries(tmp_path):
         (b"0\n", 2, "cut short"),
         (b"0\r\n0\r\n", 1, "not a number"),
         (b"0\n1\na 1", 3, "cut short"),
-        (b"0\n2\na 1\n", 2, "2 entries are announced and 1 are there"),
-        (b"0\n1\na 1\nb 2\n", 2, "1 entries are announced and 2 are there"),
+        (b"0\n2\na 1\n", 2, "expected 2 entries, but found 1"),
+        (b"0\n1\na 1\nb 2\n", 2, "expected 1 entries, but found 2"),
         (b"1\n1\na 1\n", 1, "version 1 is unknown"),
         (b"x\n1\na 1\n", 1, "not a number: 'x'"),
         (b"0 0\n1\na 1\n", 1, "not a number: '0 0'"),
         (b" 0\n1\na 1\n", 1, "not a number"),
         (b"0\n01\na 1\n", 2, "not a number: '01'"),
-        (b"0\n1\na  1\n", 3, "3 words instead of 2"),
-        (b"0\n1\na\t1\n", 3, "1 words instead of 2"),
-        (b"0\n1\na 1 \n", 3, "3 words instead of 2"),
+        (b"0\n1\na  1\n", 3, "3 fields instead of 2"),
+        (b"0\n1\na\t1\n", 3, "1 fields instead of 2"),
+        (b"0\n1\na 1 \n", 3, "3 fields instead of 2"),
         (b"0\n-1\n", 2, "not a number: '-1'"),
         (b"0\n4294967296\na 1\n", 2, "more than 2147483647"),
-        (b"0\n2\na 1\nb\n", 4, "1 words instead of 2"),
-        (b"0\n2\na 1\n\n", 4, "1 words instead of 2"),
+        (b"0\n2\na 1\nb\n", 4, "1 fields instead of 2"),
+        (b"0\n2\na 1\n\n", 4, "1 fields instead of 2"),
         (b"0\n1\na 1_0\n", 3, "not a number: '1_0'"),
         (b"0\n1\na +1\n", 3, "not a number"),
         (b"0\n1\na \xd9\xa1\n", 3, "not a number"),

@@ -1,4 +1,4 @@
-"""The marker of a clean shutdown."""
+"""The clean shutdown file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Torn tails and flipped bytes: what a log is after the next start (S2, S3)."""
+"""State of a log after a restart with torn tails or flipped bytes (S2, S3, S4)."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def batches_file(log, number=-1):
 class TestTornTails:
     @pytest.fixture
     def torn(self, directory):
-        """The active segment's file and what it held, of a log that was not closed."""
+        """File, content and size before the last batch of an active segment that was not closed."""
         log = opened(directory)
         append(log, b"0", producer_id=7, producer_epoch=0, base_sequence=0)
         append(log, b"1", b"2", timestamp=NOW_MS + 5)
@@ -140,7 +140,7 @@ class TestFlippedBytes:
         path = batches_file(log)
         begin, end = batch_positions(log.segments.active)[1], path.stat().st_size
         intact = path.read_bytes()
-        # The offset and the leader's epoch are not covered by the checksum.
+        # The checksum does not cover the base offset and the leader epoch.
         covered = [*range(begin + 8, begin + 12), *range(begin + 16, end)]
         for position in covered:
             path.write_bytes(intact)
@@ -175,7 +175,7 @@ class TestFlippedBytes:
 
 
 class TestFlushedBatches:
-    """Before the recovery point nothing is looked at, and so nothing is cut."""
+    """Recovery reads nothing before the recovery point and so truncates nothing there."""
 
     @pytest.fixture
     def closed(self, directory):
@@ -250,7 +250,7 @@ class TestFlushedBatches:
 
 
 def first_offsets(log, offsets):
-    """Of the batches that a reader at each of the offsets gets first."""
+    """The base offset of the first batch that a read at each offset returns."""
     regions = [log.read(offset, max_bytes=1, max_offset=log.log_end_offset) for offset in offsets]
     return [int.from_bytes(bytes_of(region)[:8]) for region in regions]
 

@@ -1,4 +1,4 @@
-"""Truncation where the batches break off, and what it reads of the rest."""
+"""Truncating a log with damaged batches, and which batches truncation reads."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_log_is_truncated_at_a_damaged_batch_before_the_offset(log, kind):
     assert (log.log_end_offset, log.high_watermark) == (6, 6)
     assert [segment.base_offset for segment in dropped] == [10, 15]
     (warning,) = warnings
-    assert "cut at 6 already, instead of 8" in warning
+    assert "truncating to offset 6 instead of 8" in warning
 
 
 @pytest.mark.parametrize("kind", DAMAGES)

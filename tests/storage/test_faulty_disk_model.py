@@ -1,4 +1,4 @@
-"""The disk model that fails at one call, and what our own writes look like on it."""
+"""FaultyDisk fails one chosen system call; files.replace() stays atomic on it."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from tests.support.power_cut import PowerCut
 
 
 def scenario(root):
-    """Each changing call once, and some that change nothing."""
+    """Make each changing call once, and some calls that change nothing."""
     files.create_directory(root / "d")
     descriptor = files.open_for_writing(root / "d" / "file")
     files.write_at(descriptor, [b"01", b"23456789"], 0)

@@ -1,4 +1,4 @@
-"""What the functions over the system's calls promise, on a real disk."""
+"""File functions over the system calls, tested on a real disk."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ def descriptor(tmp_path):
 
 
 class ShortSystemCalls(files.SystemCalls):
-    """Writes and reads at most three bytes a call, and takes at most two buffers."""
+    """Writes and reads at most three bytes per call and accepts at most two buffers."""
 
     writes = 0
 
@@ -82,7 +82,7 @@ def test_a_short_write_is_completed(stingy, descriptor, buffers):
 
 def test_a_write_that_makes_no_progress_is_an_error(stingy, descriptor, monkeypatch):
     monkeypatch.setattr(stingy, "pwritev", lambda *_: 0)
-    with pytest.raises(OSError, match="nothing more could be written at 7"):
+    with pytest.raises(OSError, match="pwritev wrote 0 bytes at 7"):
         files.write_at(descriptor, [b"abc"], 7)
 
 

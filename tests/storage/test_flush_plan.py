@@ -1,4 +1,4 @@
-"""What must be synced so that the records before an offset survive a power cut."""
+"""Which files a flush syncs, and which records it then protects from a power cut."""
 
 import os
 
@@ -32,7 +32,7 @@ def log(directory):
 
 @pytest.fixture
 def synced(directory, monkeypatch):
-    """The names of what has been synced, in order; a directory's is '/'."""
+    """The names of synced files, in order; '/' stands for the directory."""
     names = []
     fsync, sync_directory = files.system.fsync, files.system.sync_directory
 
@@ -74,7 +74,7 @@ class TestSyncedFiles:
             append(log, b"a")
             log.roll(now_ms=NOW_MS)
         for _ in range(2):
-            # The first of these syncs the segment before again: it may have been sealed since.
+            # The first flush syncs the previous segment again, as it may have been sealed since.
             run(log, log.plan_flush())
             append(log, b"b")
         synced.clear()

@@ -1,4 +1,4 @@
-"""docs/storage-format.md says what the modules say that embody the formats."""
+"""docs/storage-format.md matches the docstrings of the modules that define the formats."""
 
 import re
 from pathlib import Path
@@ -49,5 +49,5 @@ def test_refresh_replaces_sections_and_keeps_the_rest():
 
 def test_owner_lines_are_left_out():
     document = "<!-- text of storage/offset_index.py -->\n<!-- end -->\n"
-    assert "where in the .log file should a search" in refresh(document)
+    assert "maps an offset to a position in the .log file" in refresh(document)
     assert "Owner:" not in refresh(document)

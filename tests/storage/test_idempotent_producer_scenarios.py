@@ -1,4 +1,4 @@
-"""Idempotent producers in trouble: of each scenario the part that a log decides."""
+"""Idempotent producer scenarios P1 to P7: the part that the log decides."""
 
 from random import Random
 
@@ -110,7 +110,7 @@ def test_p4_new_epoch_of_a_known_producer_starts_at_sequence_zero(log):
 
 
 class PipeliningClient:
-    """Sends numbered batches with five in flight; a cut loses some and leaves all unanswered."""
+    """Sends numbered batches, five in flight; a lost connection loses requests and responses."""
 
     IN_FLIGHT_MAX = 5
 

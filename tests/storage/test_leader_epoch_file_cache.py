@@ -1,4 +1,4 @@
-"""Leader epochs: what is assigned, what is answered to followers, what truncation leaves."""
+"""The leader epoch cache: assignment, end offset lookup, truncation, and its file."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a log knows of its leaders' epochs when its end is cut, then and after a crash."""
+"""Leader epochs of a truncated log, before and after a crash."""
 
 import shutil
 
@@ -31,7 +31,7 @@ def replicate(log, offset, *, leader_epoch):
 
 
 def recovered_copy(log, *, recovery_point=None):
-    """What a restart would make of the files as they are now."""
+    """The log that a restart would recover from the current files."""
     copy = log.directory.with_name("copy-0")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(log.directory, copy)
@@ -54,7 +54,7 @@ def test_epoch_without_records_is_removed_by_truncation_at_the_end(log):
 
 
 def test_truncated_epoch_does_not_come_back_after_a_crash(log):
-    """If it were still known that the epoch began at 30, the batch there could be compacted."""
+    """An entry for offset 30 could be believed, as compaction may have removed its batch."""
     append(log, b"old", leader_epoch=1)
     log.flush(now_ms=NOW_MS)
     truncate(log, 30)
@@ -92,7 +92,7 @@ def test_epochs_before_a_full_truncation_do_not_come_back_after_a_crash(log):
 
 
 def test_flush_keeps_truncated_epochs_in_the_file_until_their_batches_are_gone(directory):
-    """Else a crash that brings the batches back leaves them in an epoch of others."""
+    """Otherwise a crash that brings the batches back assigns them to the previous epoch."""
     log = opened(directory)
     for epoch in (0, 1, 1):
         append(log, b"a", leader_epoch=epoch)

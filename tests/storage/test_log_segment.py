@@ -1,4 +1,4 @@
-"""One .log file and its indexes."""
+"""LogSegment: one .log file and its indexes."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The segments of a log, in order."""
+"""LogSegments: the ordered segments of a log."""
 
 import pytest
 

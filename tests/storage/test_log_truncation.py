@@ -1,4 +1,4 @@
-"""Cutting a log's end, or all of it."""
+"""Truncating the end of a log, or all of it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from tests.support.logs import (
     recovered,
 )
 
-#: Its low byte, in a batch of magic 2.
+#: Position of the low attributes byte in a batch of magic 2.
 ATTRIBUTES_POSITION = 22
 SMALL = {"segment_bytes": 1100, "index_interval_bytes": 100}
 
@@ -255,7 +255,7 @@ class TestTransactions:
 
     @pytest.mark.parametrize("rolled", [(), ("before",), ("after",), ("before", "after")])
     def test_transaction_of_an_expired_producer_is_open_again(self, directory, rolled):
-        """Else a reader would be shown what may still be aborted, and in the end was."""
+        """Otherwise a consumer would read records that are aborted later."""
         log = opened(directory)
         append(log, b"a")
         append_transactional(log, 1)
@@ -288,7 +288,7 @@ class TestTransactions:
         assert log.last_stable_offset == 0
 
     def test_remaining_batches_are_not_read_if_there_are_no_producers(self, log):
-        """There may be a million small batches in it.  What is damaged would be noticed."""
+        """There may be a million small batches.  The damage shows that they are not read."""
         flip_in_batch(log.segments.active, 0, 65)
         append(log, b"b")
         warnings = []

@@ -1,4 +1,4 @@
-"""An array of entries of one size, in a file that is read through a memory map."""
+"""MappedEntries: an array of fixed-size entries in a memory-mapped file."""
 
 import errno
 from bisect import bisect_right

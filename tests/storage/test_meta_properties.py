@@ -1,4 +1,4 @@
-"""Whose log directory is it?  As Kafka 3.9.1 writes and reads the answer."""
+"""meta.properties names the owner of a log directory, as Kafka 3.9.1 writes and reads it."""
 
 from pathlib import Path
 
@@ -57,10 +57,10 @@ def test_kraft_directory_is_rejected(tmp_path):
     [
         ("version=2\n", "version '2' is unknown"),
         ("version=\n", "version '' is unknown"),
-        ("broker.id=one\n", "'one', which is no broker's id"),
-        ("broker.id=-1\n", "no broker's id"),
-        ("broker.id=2147483648\n", "no broker's id"),
-        ("broker.id=\xb9\n", "no broker's id"),
+        ("broker.id=one\n", "'one', which is not a valid broker id"),
+        ("broker.id=-1\n", "not a valid broker id"),
+        ("broker.id=2147483648\n", "not a valid broker id"),
+        ("broker.id=\xb9\n", "not a valid broker id"),
         ("cluster.id=\\u12\n", "four hexadecimal digits"),
     ],
 )

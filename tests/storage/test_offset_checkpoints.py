@@ -47,14 +47,14 @@ def test_write_removes_lines_of_deleted_partitions(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "line", "reason"),
     [
-        ("a 0\n", 3, "2 words instead of 3"),
-        ("a b 0 1\n", 3, "4 words instead of 3"),
+        ("a 0\n", 3, "2 fields instead of 3"),
+        ("a b 0 1\n", 3, "4 fields instead of 3"),
         ("a 0 -1\n", 3, "not a number"),
         ("a 2147483648 1\n", 3, "more than 2147483647"),
         ("a 0 9223372036854775808\n", 3, "more than 9223372036854775807"),
-        ("a/b 0 1\n", 3, "no topic has the name 'a/b'"),
-        ("\u00e4 0 1\n", 3, "no topic has the name"),
-        ("a 0 1\nb 0 1\na 0 1\n", 5, "a-0 has a second line"),
+        ("a/b 0 1\n", 3, "invalid topic name 'a/b'"),
+        ("\u00e4 0 1\n", 3, "invalid topic name"),
+        ("a 0 1\nb 0 1\na 0 1\n", 5, "a-0 has a duplicate line"),
     ],
 )
 def test_invalid_lines_are_rejected(tmp_path, lines, line, reason):

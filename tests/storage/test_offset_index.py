@@ -1,4 +1,4 @@
-"""Where a search for an offset begins."""
+"""The offset index maps an offset to a position in the .log file."""
 
 import pytest
 

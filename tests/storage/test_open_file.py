@@ -1,4 +1,4 @@
-"""A file that stays open for as long as somebody refers to it."""
+"""OpenFile stays open until the last reference to it is gone."""
 
 import os
 

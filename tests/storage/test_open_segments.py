@@ -1,4 +1,4 @@
-"""Which of a log's segments are open, and which are closed so that others can be?"""
+"""How many segments of a log stay open, and what happens when descriptors run out."""
 
 import errno
 import os
@@ -19,11 +19,11 @@ from tests.support.logs import NOW_MS, append, bytes_of
 COUNT = 300
 SETTINGS = {"segment_bytes": 200, "index_interval_bytes": 0, "segment_index_bytes": 4096}
 
-#: Run by itself, as a limit cannot be taken back.
+#: Runs in a subprocess, as a lowered limit cannot be raised again.
 UNDER_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from odradek.storage import log_lookup
+from odradek.storage import timestamp_lookup
 from tests.support.log_managers import EVENTS, Notebook, managing
 from tests.support.logs import NOW_MS
 from tests.storage.test_open_segments import COUNT, SETTINGS
@@ -36,15 +36,15 @@ manager = managing(Path(sys.argv[1]), observer=observer, **settings)
 hosted = manager.find(EVENTS)
 with hosted as log:
     assert len(log.segments) == COUNT
-    assert log_lookup.first_at_or_after(log, NOW_MS + COUNT - 1).offset == COUNT - 1
-    assert log_lookup.of_largest_timestamp(log).offset == COUNT - 1
-    regions = [log.read(at, max_bytes=1, up_to=COUNT) for at in range(0, COUNT, 10)]
+    assert timestamp_lookup.offset_for_timestamp(log, NOW_MS + COUNT - 1).offset == COUNT - 1
+    assert timestamp_lookup.offset_of_max_timestamp(log).offset == COUNT - 1
+    regions = [log.read(at, max_bytes=1, max_offset=COUNT) for at in range(0, COUNT, 10)]
     for offset in range(COUNT):
-        assert len(log.read(offset, max_bytes=1, up_to=COUNT)) > 100
-    log.advance_high_watermark(COUNT)
+        assert len(log.read(offset, max_bytes=1, max_offset=COUNT)) > 100
+    log.update_high_watermark(COUNT)
     del regions
-    assert manager.cleaner.consider(log, now_ms=NOW_MS + 10**9).dirty_bytes > 0
-manager.upkeep.apply_retention(NOW_MS)
+    assert manager.cleaner_manager.log_to_clean(log, now_ms=NOW_MS + 10**9).cleanable_bytes > 0
+manager.maintenance.apply_retention(NOW_MS)
 assert not observer.failed and manager.directories.online
 manager.close(now_ms=NOW_MS)
 """
@@ -52,13 +52,13 @@ manager.close(now_ms=NOW_MS)
 
 @pytest.fixture
 def few(monkeypatch):
-    """As if so many logs shared the descriptors that none may have more than it must."""
+    """Limit each log to the minimum, as if very many logs shared the descriptors."""
     monkeypatch.setattr(open_files, "max_open_segments", lambda: OPEN_SEGMENTS_PER_LOG)
 
 
 @pytest.fixture
 def alone(monkeypatch):
-    """Logs of other tests may not have been collected yet, and would have their share."""
+    """Hide logs of other tests: they may not be garbage collected yet and would count."""
     monkeypatch.setattr(open_files, "_open_segments_by_directory", WeakValueDictionary())
 
 
@@ -147,7 +147,7 @@ def test_log_keeps_more_segments_open_while_descriptors_are_available(hosted):
 
 
 def max_open_segments_under(limit):
-    """Where no other log has a segment open."""
+    """The maximum of open segments of a log when no other log has a segment open."""
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); "
         "from odradek.storage.open_segments import max_open_segments; print(max_open_segments())"

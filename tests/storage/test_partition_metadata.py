@@ -9,7 +9,7 @@ from odradek.storage.checkpoint import CorruptCheckpoint
 
 TOPIC_ID = Uuid.parse("YlHH6wMzQJutnc_zJSU0mg")
 OTHER_ID = Uuid.parse("MTIzNDU2Nzg5MDEyMzQ1Ng")
-# As found in the directory of a real broker: the last line has no end.
+# As in the directory of a real broker: the last line has no newline.
 BY_KAFKA = b"version: 0\ntopic_id: YlHH6wMzQJutnc_zJSU0mg"
 FILE = "partition.metadata"
 
@@ -95,5 +95,5 @@ def test_changed_byte_is_detected_or_yields_another_id(tmp_path, monkeypatch):
             changed = BY_KAFKA[:position] + bytes([byte]) + BY_KAFKA[position + 1 :]
             monkeypatch.setattr(files, "read", lambda _, changed=changed: changed)
             topic_ids.add(id_or_none(tmp_path))
-    # 63 other characters in 21 places, but only three in the last, which carries two bits.
+    # 63 other characters at 21 positions, but only three at the last, which carries two bits.
     assert len(topic_ids - {None, TOPIC_ID}) == 21 * 63 + 3

@@ -1,4 +1,4 @@
-"""Names of partition directories and of the files in them, made and read."""
+"""Formatting and parsing the names of partition directories and their files."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The disk model that forgets what was not synced, and what our own writes look like on it."""
+"""PowerCut loses unsynced changes; replace() and create_directory() are durable on it."""
 
 import mmap
 import os
@@ -22,7 +22,7 @@ def write_new(path, content, *, synced):
 
 
 def outcomes(root, change, *, before=lambda _: None, seeds=SEEDS):
-    """The trees that cuts after ``change`` leave, as a set of what maps names to contents."""
+    """The set of directory trees that power cuts after ``change`` leave."""
     trees = set()
     for seed in seeds:
         shutil.rmtree(root)
@@ -357,7 +357,7 @@ def changes_of_replace(root):
 @pytest.mark.parametrize("seed", range(30))
 def test_replace_leaves_the_old_or_the_new_content_after_any_power_cut(tmp_path, seed):
     steps = changes_of_replace(tmp_path)
-    assert steps == 5  # made, written, synced, renamed, directory synced
+    assert steps == 5  # create, write, sync, rename, sync the directory
     for off_at in range(1, steps + 1):
         files.replace(tmp_path / "file", b"old content")
         with PowerCut(tmp_path, seed, off_at=off_at) as disk:

@@ -1,4 +1,4 @@
-"""Segments that take up all their room on disk at once."""
+"""Segments with preallocate=true allocate all their disk space when they are created."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Producers' states made anew from batches that are damaged: what cannot be learned is told."""
+"""Rebuilding producer state from damaged batches reports the batches that cannot be read."""
 
 from struct import pack_into
 
@@ -10,7 +10,7 @@ from tests.support.damage import flip_in_batch
 from tests.support.log_managers import EVENTS, Notebook, managing
 from tests.support.logs import NOW_MS, append, opened
 
-DAMAGED = 2  # where the segment begins whose first batch is damaged
+DAMAGED = 2  # base offset of the segment whose first batch is damaged
 FIELDS = {
     "no length": (8, ">i", 0),
     "length beyond the segment": (8, ">i", 10_000),

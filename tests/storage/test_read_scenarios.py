@@ -1,4 +1,4 @@
-"""Reading from any offset, whatever happens to the log meanwhile (S5, S6, S8)."""
+"""Reading from any offset, also while segments are deleted (S5, S6, S8)."""
 
 from random import Random
 

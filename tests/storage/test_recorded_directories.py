@@ -1,7 +1,7 @@
-"""Directories that Apache Kafka wrote open here, and tell what Kafka told of them.
+"""Log directories written by Apache Kafka open here and give the results that Kafka gave.
 
-What Kafka had stopped cleanly is opened as it is; what was killed, or damaged besides, is recovered
-first, and compared with what Kafka itself made of it.
+Directories of a cleanly stopped Kafka are opened as they are.  Those of a killed Kafka, some of
+them damaged as well, are recovered first and compared with Kafka's own recovery.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ NAMES = names_of_recorded_directories()
 
 @pytest.fixture(scope="module", params=NAMES)
 def answers(request, tmp_path_factory):
-    """Ours, and Kafka's, by partition."""
+    """Pairs of our result and Kafka's for each partition."""
     into = tmp_path_factory.mktemp(request.param)
     recorded = RecordedDirectory.unpack(request.param, into)
     logs = opened_logs(recorded, into / LEFT)
@@ -73,8 +73,8 @@ def test_timestamp_lookups_return_the_offsets_of_kafka(answers):
 def test_producer_states_are_those_of_kafka(answers):
     ours, kafkas = compared(answers, lambda partition: partition.producers)
     if kafkas.get("trimmed-whole-0") == ():
-        # Kafka forgets the producers of a log whose records have all been deleted, and would take
-        # a retry for new; here they are remembered.
+        # Kafka forgets the producers of a log whose records have all been deleted, and would
+        # append a retry again; Odradek remembers them.
         assert len(ours.pop("trimmed-whole-0")) == 1
         kafkas.pop("trimmed-whole-0")
     assert ours == kafkas
@@ -111,19 +111,19 @@ def test_files_are_left_as_kafka_left_them(name, tmp_path):
         for side in (LEFT, RECOVERED)
     )
     if name == "deletion-killed":
-        # The deletion of these records was lost in the kill, that of their epoch was not; here it
-        # is learned from the batches again.
+        # The kill lost the deletion of these records but not that of their leader epoch; Odradek
+        # reads the epoch from the batches again.
         del ours["trimmed-whole-0"][leader_epoch_file_cache.FILE_NAME]
         del kafkas["trimmed-whole-0"][leader_epoch_file_cache.FILE_NAME]
     assert ours == kafkas
 
 
 def files_in(directory, *, end_offset):
-    """All that is in a partition's directory, but for what may differ.
+    """All files in a partition's directory, except those that may differ.
 
-    An index of no transactions or a checkpoint of no epochs may be a file or none.  A leader notes
-    its epoch at the end of the log before it appends; a log by itself knows of no leader.  Kafka
-    keeps more snapshots than the newest where it recovers, and fewer where the start has moved.
+    A transaction index or epoch checkpoint without entries may be an empty file or missing.  A
+    leader records its epoch at the log end before it appends; a log alone knows no leader.  Kafka
+    keeps more snapshots than the newest when it recovers, and fewer when the log start has moved.
     """
     files = {path.name: path.read_bytes() for path in directory.iterdir()}
     epochs = leader_epoch_file_cache.read(directory / leader_epoch_file_cache.FILE_NAME)

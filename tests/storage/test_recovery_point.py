@@ -1,4 +1,4 @@
-"""How far back recovery goes: to the beginning of the segment that holds the recovery point."""
+"""Recovery starts at the beginning of the segment that holds the recovery point."""
 
 import pytest
 

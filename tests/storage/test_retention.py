@@ -1,4 +1,4 @@
-"""Which segments are too old, too many, or before the start of the log."""
+"""Segments deleted because of retention time, retention size or the log start offset."""
 
 import os
 
@@ -51,7 +51,7 @@ def base_offsets(segments):
 
 
 def retention_result(log, *, now_ms=NOW_MS):
-    """Where the segments begin that were removed, and those that were not."""
+    """Base offsets of the deleted and of the remaining segments."""
     removed = outlived_segments(log, now_ms=now_ms)
     assert log.log_start_offset <= log.high_watermark
     return base_offsets(removed), base_offsets(log.segments)
@@ -226,7 +226,7 @@ class TestDeletionReports:
             f"{log.partition}: Deleting segment (baseOffset=0, size={BATCH_BYTES}) "
         )
         assert "retention.ms" in text
-        assert "largest timestamp is 12345" in text
+        assert "largest timestamp 12345" in text
 
 
 class TestHighWatermark:

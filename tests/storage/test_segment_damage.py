@@ -1,4 +1,4 @@
-"""What a reader is told when the batches of a segment, or its indexes, are damaged."""
+"""Reads of a segment whose batches or indexes are damaged."""
 
 import pytest
 
@@ -17,7 +17,7 @@ DAMAGED = 14
 
 @pytest.fixture
 def segment(tmp_path):
-    """One record to a batch, every second batch in the index; closed."""
+    """A closed segment with one record per batch and every second batch in the index."""
     segment = LogSegment(tmp_path, BASE, CONFIG)
     segment.create()
     for number in range(COUNT):
@@ -33,7 +33,7 @@ def reopened(segment):
 
 
 def reachable(segment):
-    """The numbers of the batches that can be found."""
+    """The numbers of the batches that a lookup finds."""
     numbers = set()
     for number in range(COUNT):
         try:

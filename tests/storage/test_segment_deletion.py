@@ -1,4 +1,4 @@
-"""Removing files in two steps: renamed at once, removed when nobody can still be reading them."""
+"""Segment files are deleted in two steps: renamed at once, removed after the last reader."""
 
 import pytest
 
@@ -118,7 +118,7 @@ def test_restart_removes_files_marked_deleted(log, directory):
 
 
 class RenameLog:
-    """The changes of names, in order."""
+    """Records renames and directory syncs, in order."""
 
     def __init__(self, monkeypatch):
         self.entries = []

@@ -1,4 +1,4 @@
-"""Reading a segment again after an unclean stop."""
+"""Recovering a segment after an unclean shutdown."""
 
 import pytest
 
@@ -32,7 +32,7 @@ INDEXES = (LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX, LogFileType.TRANSAC
 
 
 def write(directory, batches, config=CONFIG):
-    """A segment that was not closed."""
+    """Write a segment that was not closed."""
     segment = LogSegment(directory, BASE, config)
     segment.create()
     segment.path(LogFileType.LOG).write_bytes(b"".join(map(bytes, batches)))
@@ -49,7 +49,7 @@ def recover(segment, producers=None):
 
 
 def batches(count, *, size=100, **fields):
-    """One record each; timestamps go up and down."""
+    """Batches of one record each, with timestamps that go up and down."""
     return [
         records_batch(bytes(size), base_offset=BASE + number, timestamp=number ^ 5, **fields)
         for number in range(count)
@@ -136,7 +136,7 @@ class TestIntactSegment:
 
 
 def damaged_batch(**changes):
-    """A batch at the next offset, with wrong fields and the right checksum for them."""
+    """A batch at the next offset, with wrong fields and a matching checksum."""
     batch = bytearray(records_batch(b"bad", base_offset=changes.pop("base_offset", BASE + 2)))
     for position, content in changes.pop("fields", {}).items():
         batch[position : position + len(content)] = content
@@ -154,7 +154,7 @@ DAMAGES = {
     "a range that reaches back": records_batch(b"a", b"b", base_offset=BASE + 1),
     "a negative count": damaged_batch(fields={57: b"\xff" * 4}),
     "a negative last offset delta": damaged_batch(fields={23: b"\xff" * 4}),
-    "a marker that is none": batch_of(
+    "an invalid marker": batch_of(
         b"no marker", base_offset=BASE + 2, producer_id=1, producer_epoch=0, is_control=True
     ),
 }

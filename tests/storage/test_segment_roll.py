@@ -1,4 +1,4 @@
-"""When the active segment is sealed and another begun."""
+"""When the log rolls to a new active segment."""
 
 from itertools import pairwise
 
@@ -196,7 +196,7 @@ class TestAge:
 
 class TestJitter:
     def rolled_after_ms(self, directory, **settings):
-        """How old a segment gets before it is rolled."""
+        """The age at which the first segment is rolled."""
         log = opened(directory, **settings)
         append(log, b"a", key=b"k", timestamp=0)
         for age_ms in range(0, 2000, 10):

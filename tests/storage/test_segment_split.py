@@ -1,4 +1,4 @@
-"""A segment whose offsets are too far apart for its indexes, made into several."""
+"""A segment whose offsets are too far apart for its indexes is split into several."""
 
 import os
 from struct import pack_into
@@ -31,7 +31,7 @@ SMALL = {"segment_index_bytes": 800}
 
 @pytest.fixture
 def directory(tmp_path):
-    """A segment that reaches too far, and an active one."""
+    """A directory with one segment whose offsets are too far apart, and an active segment."""
     directory = tmp_path / "events-0"
     directory.mkdir()
     write_segment(directory, 0, *(batch_at(offset) for offset in OFFSETS))

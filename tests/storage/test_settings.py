@@ -1,4 +1,4 @@
-"""The tables of topics and logs: names, defaults and rules as Kafka 3.9 has them."""
+"""Topic, log and cleaner settings: names, defaults and rules as in Kafka 3.9."""
 
 import pytest
 
@@ -115,7 +115,7 @@ SERVER = {
     "transaction.partition.verification.enable": ("BOOLEAN", "true"),
     "unclean.leader.election.enable": ("BOOLEAN", "false"),
 }
-# What a broker takes only from its file; all else can change while it runs.
+# Settings that a broker reads only from its file; all others can change while it runs.
 READ_ONLY = {
     "log.cleaner.enable",
     "log.dir",

@@ -1,11 +1,11 @@
-"""A short history of one partition, and every byte of the files that it leaves.
+"""A fixed sequence of appends to one partition, and every byte of the resulting files.
 
     offset 0-1  epoch 3  producer 7 writes two records in a transaction
-           2    epoch 3  somebody writes one without
-           3    epoch 3  the coordinator aborts the transaction; then a new segment begins
+           2    epoch 3  a non-transactional producer writes one record
+           3    epoch 3  the coordinator aborts the transaction; then the log rolls
            4    epoch 4  producer 9 begins a transaction, and the log is closed
 
-The bytes were put together by hand from the formats, and their checksums by crcmod.
+The bytes were written by hand from the formats, their checksums computed with crcmod.
 """
 
 import pytest
@@ -27,7 +27,7 @@ from tests.support.logs import NOW_MS, opened
 
 
 def parse_bytes(annotated: str) -> bytes:
-    """Of each line, what stands before two spaces."""
+    """The bytes that each line gives in hexadecimal before two spaces."""
     lines = (line.strip().partition("  ")[0] for line in annotated.splitlines())
     return bytes.fromhex("".join(lines))
 
@@ -106,7 +106,7 @@ FIRST_LOG = parse_bytes("""
         00                   no headers
 """)
 
-# A batch gets an entry if more than 60 bytes have been written since the last one.
+# A batch gets an entry if more than 60 bytes were written since the last entry.
 FIRST_INDEX = parse_bytes("""
     00 00 00 02              offset 2
     00 00 00 51              at position 81

@@ -1,4 +1,4 @@
-"""What becomes of a compaction that a crash interrupted, by the files it leaves behind."""
+"""Completing or undoing a compaction that a crash interrupted, by the files it left."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from odradek.storage.paths import FileStage, LogFileType, file_path, parse_file_
 from odradek.storage.swap_recovery import complete_swap_operations
 from tests.support.logs import NOW_MS, append, opened, records_from
 
-OLD = [0, 2, 4]  # where the segments begin that were compacted into one
+OLD = [0, 2, 4]  # base offsets of the segments that were compacted into one
 LATER = [6, 8]
 INDEXES = (LogFileType.OFFSET_INDEX, LogFileType.TIME_INDEX)
 
@@ -27,7 +27,7 @@ def directory(tmp_path):
 def write_compacted(
     directory, stage, *, merged_offsets=(0, 2, 4), contents=(*INDEXES, LogFileType.LOG)
 ):
-    """What compaction made of the old segments, with indexes that lead nowhere."""
+    """Write the compacted segment of the old ones, with empty indexes."""
     batches = b"".join(
         file_path(directory, base, LogFileType.LOG).read_bytes() for base in merged_offsets
     )

@@ -1,4 +1,4 @@
-"""From which offset on a record can be as young as a timestamp."""
+"""The time index maps a timestamp to the offset from which a lookup starts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which offset belongs to a timestamp."""
+"""Looking up offsets by timestamp."""
 
 import os
 
@@ -50,14 +50,14 @@ def batch(*timestamps, **fields):
 
 
 def batch_with_false_max_timestamp(timestamp, *, largest, **fields):
-    """A batch whose header promises a larger timestamp than its record has."""
+    """A batch whose header has a larger max timestamp than its record."""
     records = batch(timestamp, **fields)
     records[35:43] = largest.to_bytes(8)
     return bytearray(with_checksum(records))
 
 
 def append_times(log, *timestamps, **fields):
-    """One batch of records with these timestamps."""
+    """Append one batch of records with these timestamps."""
     log.append_as_leader(batch(*timestamps, **fields), leader_epoch=0, now_ms=NOW_MS)
     log.update_high_watermark(log.log_end_offset)
 
@@ -347,7 +347,7 @@ class TestDamage:
 class TestLegacyOffsetsBefore:
     @pytest.fixture
     def written_at(self, log):
-        """A log whose segments, of two records each, were last written at these times."""
+        """Fill a log with segments of two records each, last modified at the given times."""
 
         def written_at(*times):
             for number, time_ms in enumerate(times):

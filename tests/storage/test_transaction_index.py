@@ -1,4 +1,4 @@
-"""Which transactions were aborted."""
+"""The transaction index holds the aborted transactions of a segment."""
 
 import pytest
 
@@ -93,7 +93,7 @@ def leader(tmp_path):
 class TestFollower:
     @pytest.fixture(params=[[6], [1, 2, 3, 4, 5, 6], [2, 6], [4, 6]])
     def follower(self, leader, tmp_path, request):
-        """It takes over so many batches at once."""
+        """A follower that replicates up to each of the given offsets in one append."""
         log = opened(tmp_path / "events-0")
         for end in request.param:
             batches = batches_from(leader, log.log_end_offset, up_to=end)

@@ -1,4 +1,4 @@
-"""The power goes while a log is truncated, or soon after it."""
+"""Power cuts during a truncation or soon after it."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from tests.support.logs import NOW_MS, append, opened, records_batch, records_fr
 from tests.support.power_cut import PowerCut, PowerIsOff
 
 SMALL = {"segment_bytes": 900, "index_interval_bytes": 100}
-# What is written afterwards stays in one segment: of two that were not synced, the second may be
-# left without the end of the first, and nobody can tell.
+# Later appends stay in one segment: of two unsynced segments, the second may survive without the
+# end of the first, and this cannot be detected.
 LARGE = {"segment_bytes": 6000, "index_interval_bytes": 100}
 OLD = [b"old %d" % number + bytes(200) for number in range(7)]
 NEW = [b"new %d" % number + bytes(200) for number in range(4)]
@@ -29,7 +29,7 @@ def create_empty(directory):
 
 
 def runs_to_completion(scenario, directory, known_end):
-    """Whether the scenario came to its end before the power went."""
+    """Whether the scenario completed before the power went off."""
     try:
         scenario(opened(directory, recovery_point=known_end, **LARGE))
     except PowerIsOff:
@@ -40,7 +40,7 @@ def runs_to_completion(scenario, directory, known_end):
 def values_after_power_cuts(
     tmp_path, seed, scenario, *, prepare=fill, known_end=LOG_END, recovery_point=TRUNCATION_OFFSET
 ):
-    """What is read after a power cut at each change that the scenario makes, in turn."""
+    """Yield the values read after a power cut at each change that the scenario makes."""
     off_at, is_complete = 0, False
     while not is_complete:
         off_at += 1

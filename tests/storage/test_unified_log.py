@@ -1,4 +1,4 @@
-"""The log of one partition."""
+"""UnifiedLog: append, read, roll, flush and close of one partition's log."""
 
 import pytest
 

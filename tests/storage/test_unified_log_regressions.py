@@ -1,4 +1,4 @@
-"""Histories in which a log once differed from its model, as log_properties.py found them."""
+"""Operation sequences of unified_log_properties.py in which a log once differed from its model."""
 
 from contextlib import contextmanager
 
@@ -9,14 +9,14 @@ from tests.storage.unified_log_properties import LargeBatchesAgainstAList, LogAg
 from tests.support.logs import NOW_MS
 
 NO_PRODUCER = -1
-#: Without values, so that a large segment holds all: no snapshot tells of a transaction.
+#: Without values, so one large segment holds all records and no producer snapshot is written.
 ONE = [(NOW_MS, b"a", None)]
 THREE = 3 * ONE
 
 
 @contextmanager
 def checked_against_model(machine):
-    """What happens, with a look at everything at the end."""
+    """Run the operations, then check every invariant of the model."""
     state = machine()
     try:
         yield state

@@ -1,4 +1,4 @@
-"""Y4: a broker is killed while its indexes are mapped and have room ahead."""
+"""Y4: a broker is killed while its indexes are mapped and have preallocated space."""
 
 import signal
 import subprocess
@@ -35,7 +35,7 @@ def write_until_killed(path):
 
 
 def killed_after(count, path):
-    """How many batches were acknowledged, by then or in the meantime."""
+    """The number of batches that the writer acknowledged before it died."""
     command = tied_command([sys.executable, "-c", WRITER, str(path)])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         acknowledged = [int(writer.stdout.readline()) for _ in range(count)]

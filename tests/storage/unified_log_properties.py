@@ -1,4 +1,4 @@
-"""A log must answer as a list would, whatever happens to it."""
+"""A log gives the same results as a list model under any sequence of operations."""
 
 import shutil
 from typing import ClassVar
@@ -31,7 +31,7 @@ from tests.support.logs import NOW_MS, batches_from, records_from, recovered
 from tests.support.read_committed import read_committed
 from tests.support.stepwise_compaction import StepwiseCompaction
 
-#: Of a compaction.
+#: Number of compaction steps that a rule runs.
 STEPS = sampled_from([0, 1, 2, 3, 4, 6, 100, 100, 100, 100])
 WAIT_MS = sampled_from([0, 1, DELETE_RETENTION_MS, 2 * DELETE_RETENTION_MS])
 
@@ -45,15 +45,15 @@ class LogAgainstAList(WriterRules):
     def flush(self):
         self.log.flush(now_ms=NOW_MS)
 
-    # Cutting
+    # Truncation and deletion
 
     @rule(back=integers(0, 12))
     def truncate_end(self, back):
         model = self.model
         offset = max(model.start_offset, model.decided_end, model.end_offset - back)
         self.pause_compaction()
-        # Of a gap at the end nothing tells after a restart, unless a segment begins there.
-        # But what was staged has become a part of the log, and decides what may be cut.
+        # A gap at the end is not known after a restart, unless a segment begins there.
+        # Pausing may have made staged segments part of the log, which limits the truncation.
         first = self.log.segments.first.base_offset
         offset = max(model.end_before(offset), model.decided_end, first)
         truncate_to(self.log, offset, now_ms=NOW_MS)
@@ -68,7 +68,7 @@ class LogAgainstAList(WriterRules):
 
     @rule(producer_id=TRANSACTIONAL, records=RECORDS)
     def truncate_an_abort_marker(self, producer_id, records):
-        """What it aborted may stay, and is open again."""
+        """The aborted records may remain; their transaction is then open again."""
         self.append_in_a_transaction(producer_id, records, codec=Codec.NONE, bumps=False)
         self.end_a_transaction(producer_id, is_commit=False, bumps=False)
         self.truncate_end(back=1)
@@ -97,7 +97,7 @@ class LogAgainstAList(WriterRules):
                 self.all_producers_are_in_batches = False
             self.schedule.end_retention(free)
 
-    # Compacting
+    # Compaction
 
     @precondition(lambda self: self.compaction is None)
     @rule(
@@ -152,7 +152,7 @@ class LogAgainstAList(WriterRules):
                 assert disk.failed_calls
         self.reopen_after_a_crash(loses_checkpoints=True, back=0)
 
-    # Opening
+    # Restart and recovery
 
     @rule()
     def reopen_cleanly(self):
@@ -164,7 +164,7 @@ class LogAgainstAList(WriterRules):
 
     @rule(loses_checkpoints=booleans(), back=integers(0, 5))
     def reopen_after_a_crash(self, loses_checkpoints, back):
-        """``back``: by which the high watermark had grown since its checkpoint."""
+        """``back``: how far the high watermark advanced after its checkpoint was written."""
         if self.compaction is not None:
             self.compaction.crash()
             self.compaction = None
@@ -201,7 +201,7 @@ class LogAgainstAList(WriterRules):
         log.close_handlers()
         shutil.rmtree(copy)
 
-    # Asking
+    # Reads and lookups
 
     @invariant()
     def offsets_agree(self):
@@ -238,7 +238,7 @@ class LogAgainstAList(WriterRules):
 
     @rule()
     def look_around(self):
-        """All that can be asked, where an answer may have changed: something has just happened."""
+        """Check all lookups at the offsets where a result may have changed."""
         self._check_timestamps(ALL_TIMESTAMPS)
         start, end = self.model.start_offset, self.model.end_offset
         self._check_aborted(start, end - start + 1)
@@ -264,7 +264,7 @@ class LogAgainstAList(WriterRules):
 
 
 class LargeBatchesAgainstAList(LogAgainstAList):
-    """Each has an index entry, and is found by it without a look at the one before."""
+    """Each batch has an index entry, so a lookup reads no earlier batch."""
 
     settings: ClassVar = SETTINGS | {"segment_bytes": 60_000}
     value_bytes = 2 * HEADERS_READ_BYTES + 1000
@@ -279,7 +279,7 @@ def known_producers(log, *, but):
 
 
 def markers_in(log):
-    """The offsets of the markers that are in the log."""
+    """The offsets of the transaction markers in the log."""
     return {
         record.offset
         for batch in batches_from(log, log.log_start_offset)
@@ -290,7 +290,7 @@ def markers_in(log):
 
 
 def start_after_retention(log, now_ms):
-    """Where the log starts once the segments that are old, or all before its start, are gone."""
+    """The log start offset after deleting segments that are old or lie before the start."""
     start = log.log_start_offset
     for segment in log.segments:
         following = log.segments.higher_segment(segment)

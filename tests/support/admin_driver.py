@@ -1,7 +1,7 @@
 """What the administrative clients can do, said in one way.
 
-An ``Admin`` is a context manager.  What its library has no method for is in ``lacks``, by the name
-that it has here.
+An ``TopicAdmin`` is a context manager.  What its library has no method for is in ``lacks``, by the
+name that it has here.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Unsynced(files.SystemCalls):
 
 
 class FaultPoints:
-    """The calls of ``files.System``; nobody survives one of them."""
+    """The calls of ``files.SystemCalls``; nobody survives one of them."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.names: list[str] = []

@@ -56,7 +56,7 @@ class FaultyBroker(BrokerProcess):
 
 
 class FailingDisk:
-    """The calls of ``files.System``; those below a folder fail, while a file names it."""
+    """The calls of ``files.SystemCalls``; those below a folder fail, while a file names it."""
 
     def __init__(self, told: Path, over: FaultPoints) -> None:
         self._told = told

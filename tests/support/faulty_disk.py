@@ -38,7 +38,7 @@ NEVER_FAILING = frozenset({"close"})
 
 
 class FaultyDisk:
-    """The calls of ``files.System``, one of which fails."""
+    """The calls of ``files.SystemCalls``, one of which fails."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ TAKING_ONE = frozenset({"open", "listdir", "sync_directory"})
 
 
 class FewDescriptors:
-    """The calls of ``files.System``, of which some fail that need a descriptor."""
+    """The calls of ``files.SystemCalls``, of which some fail that need a descriptor."""
 
     def __init__(
         self, *, fail_at: int | None = None, count: int = 1, error: int = errno.EMFILE

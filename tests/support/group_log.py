@@ -15,7 +15,7 @@ from odradek.storage.unified_log import LogAppendInfo
 class MemoryLog:
     """``failure`` is what every append raises; while ``is_held`` nothing is replicated.
 
-    One larger than ``batch_bytes_max`` is refused.
+    One larger than ``max_message_bytes`` is refused.
     """
 
     partition_index = 0

@@ -22,7 +22,7 @@ from odradek.storage.paths import LogFileType
 from tests.support.broker_process import BrokerProcess
 from tests.support.group_members import wait_until
 
-TOLD = b"In hand: "
+TOLD = b"Diagnostics: "
 LISTENING = "0A"
 SEGMENT_FILES = tuple(each.value for each in LogFileType)
 

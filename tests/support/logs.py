@@ -116,7 +116,7 @@ def bytes_of(region: FileRegion) -> bytes:
 
 
 def batches_from(log: UnifiedLog, offset: int, *, up_to: int | None = None) -> list[AnyBatch]:
-    """The batches that reads from ``offset`` on return, to the end or before ``up_to``."""
+    """The batches that reads from ``offset`` on return, to the end or before ``flush_offset``."""
     end = log.log_end_offset if up_to is None else up_to
     found: list[AnyBatch] = []
     while offset < end:

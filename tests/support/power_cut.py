@@ -45,7 +45,7 @@ class PowerIsOff(BaseException):
 
 
 class PowerCut:
-    """The calls of ``files.System`` on one tree, remembered."""
+    """The calls of ``files.SystemCalls`` on one tree, remembered."""
 
     def __init__(self, root: Path, seed: int, *, off_at: int | None = None) -> None:
         self.root = root

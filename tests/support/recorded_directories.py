@@ -36,7 +36,7 @@ class FoundTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class KnownProducer:
-    """DescribeProducers, and of the last snapshot ``last_offset`` and ``offset_delta``."""
+    """DescribeProducers, and of the last snapshot ``last_data_offset`` and ``offset_delta``."""
 
     producer_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""The table of a state machine's moves, drawn as text for docs/architecture.md."""
+"""The table of a state machine's moves, drawn as text for docs/state-machines.md."""
 
 from collections.abc import Collection, Mapping
 from enum import Enum

@@ -1,7 +1,7 @@
-"""Tests of broker/admin/config_admin.py and config_descriptions.py.
+"""Changing and describing configs.
 
-What Kafka answered is in tests/broker/handlers/test_recorded_configs.py; here is what it was not
-asked.
+The recorded responses of Kafka are in tests/broker/handlers/test_recorded_configs.py; the cases
+here are not in the recording.
 """
 
 import pytest
@@ -202,7 +202,7 @@ async def test_alter_configs_replaces_the_configs_of_a_group():
         (SESSION, "60001", "between group.consumer.min.session.timeout.ms and"),
         (HEARTBEAT, "4999", "between group.consumer.min.heartbeat.interval.ms and"),
         (HEARTBEAT, "soon", "consumer.heartbeat.interval.ms=soon"),
-        ("retention.ms", "1", "Groups have no such setting: retention.ms"),
+        ("retention.ms", "1", "Unknown group config name: retention.ms"),
     ],
 )
 async def test_invalid_group_config_is_rejected_and_not_stored(name, value, rule):
@@ -225,9 +225,9 @@ async def test_session_timeout_of_a_group_must_exceed_its_heartbeat_interval():
 
 async def test_default_group_configs_are_rejected():
     scene = await config_scene()
-    with pytest.raises(InvalidRequest, match="name one"):
+    with pytest.raises(InvalidRequest, match="name a group"):
         await alter_group(scene, setting(SESSION, "50000"), name="")
-    with pytest.raises(InvalidRequest, match="name one"):
+    with pytest.raises(InvalidRequest, match="name a group"):
         await scene.descriptions.describe_configs(ResourceType.GROUP, "")
 
 

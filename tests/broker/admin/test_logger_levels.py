@@ -1,4 +1,4 @@
-"""Tests of broker/admin/logger_levels.py."""
+"""Reading and changing the levels of loggers."""
 
 import logging
 

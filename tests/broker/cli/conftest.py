@@ -1,4 +1,4 @@
-"""A broker for each module and metadata store, and ``odradek`` to speak to it."""
+"""Fixtures for the command-line tests: one broker per module and metadata store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A cluster is asked within one deadline, whoever of its brokers is silent."""
+"""``ClusterClient`` keeps one deadline for all brokers, even if some never respond."""
 
 import asyncio
 import socket
@@ -13,8 +13,8 @@ from odradek.protocol.api.list_partition_reassignments import ListPartitionReass
 from odradek.protocol.api.metadata import MetadataRequest
 from tests.support.scripted_brokers import ScriptedBrokers, metadata
 
-#: So little that the deadline comes, and so much that whoever answers does so before.  Who is
-#: silent here is so for ever: without a deadline a test would not end.
+#: ``SHORT_S`` is short enough to expire in a test; ``LONG_S`` is long enough for every response.
+#: A silent broker never responds: without a deadline the test would not end.
 SHORT_S, LONG_S = 0.2, 20.0
 
 
@@ -36,14 +36,14 @@ async def test_next_broker_follows_a_failed_one_and_the_last_good_one_comes_firs
 
 async def test_three_silent_brokers_cost_one_timeout():
     cluster = ScriptedBrokers({}).cluster(0, 1, 2, timeout_s=SHORT_S)
-    with pytest.raises(RetriableError, match=r"^no broker answers in 0\.2 s: h:0, h:1, h:2$"):
+    with pytest.raises(RetriableError, match=r"^no broker responded within 0\.2 s: h:0, h:1, h:2$"):
         await cluster.fetch_metadata()
 
 
 async def test_a_silent_controller_costs_one_timeout_and_is_named():
     brokers = ScriptedBrokers({MetadataRequest: metadata([0, 1], {}, controller=1)})
     with pytest.raises(
-        RetriableError, match=r"^broker 1, the controller, does not answer in 0\.2 s$"
+        RetriableError, match=r"^broker 1, the controller, did not respond within 0\.2 s$"
     ):
         await list_reassignments(brokers.cluster(0, timeout_s=SHORT_S))
 
@@ -71,7 +71,9 @@ async def test_request_that_cannot_be_encoded_is_reported_in_one_line(topic):
     request = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)])
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connections = BrokerConnections(LONG_S)
-        with pytest.raises(CommandFailed, match=r"^this cannot be asked: Meta.* topics") as raised:
+        with pytest.raises(
+            CommandFailed, match=r"^cannot encode the request: Meta.* topics"
+        ) as raised:
             await connections.send(Address(*silent.getsockname()), request, version=7)
         connections.close()
     assert not isinstance(raised.value, RetriableError)

@@ -63,7 +63,7 @@ def test_broker_settings_are_described_and_altered_dynamically(command):
         "leader"
     ]
     command("configs", "alter", "broker", broker_id, "--set", "log.cleaner.threads=2")
-    for _ in range(DESCRIBE_ATTEMPTS_MAX):  # on ZooKeeper, the broker hears of it a moment later
+    for _ in range(DESCRIBE_ATTEMPTS_MAX):  # with ZooKeeper, the broker is notified a little later
         rows = command("configs", "describe", "broker", broker_id).rows
         values = {row[0]: row[1:3] for row in rows}
         if "log.cleaner.threads" in values:
@@ -91,9 +91,12 @@ def _create_topic(command):
     [
         (["alter", "topic", "nix", "--set", "retention.ms=1"], "UNKNOWN_TOPIC"),
         (["describe", "topic", "nix"], "UNKNOWN_TOPIC"),
-        (["alter", "topic", "nix"], "nothing to change"),
-        (["describe", "topic", ""], "'' is not the name of a topic"),
-        (["alter", "broker", "x", "--set", "a=1"], "'x' is not the name of a topic, nor the id"),
+        (["alter", "topic", "nix"], "no change given"),
+        (["describe", "topic", ""], "'' is not a topic name"),
+        (
+            ["alter", "broker", "x", "--set", "a=1"],
+            "'x' is not a topic name, a group id or a broker id",
+        ),
         (["describe", "broker", "77"], "odradek: "),
     ],
 )
@@ -105,7 +108,7 @@ def test_invalid_command_is_reported_in_one_line(command, arguments, complaint):
 @pytest.mark.parametrize("verb", [["describe"], ["alter", "--set", "log.cleaner.threads=2"]])
 def test_cluster_wide_broker_default_is_rejected_with_a_remedy(command, verb, name):
     complaint = command("configs", *verb, "broker", name).complaint
-    assert "librdkafka cannot name the default of all brokers" in complaint
+    assert "librdkafka cannot address the cluster-wide default of brokers" in complaint
     assert "kafka-configs --entity-type brokers --entity-default" in complaint
 
 

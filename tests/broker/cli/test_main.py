@@ -1,4 +1,4 @@
-"""``odradek`` itself: help, exit statuses, and what needs no broker."""
+"""``odradek`` itself: help, exit codes and commands that need no broker."""
 
 import os
 import socket

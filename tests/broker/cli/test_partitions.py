@@ -1,4 +1,4 @@
-"""The offsets of logs, where leaders are missing."""
+"""Log end offsets of partitions, some of which have no leader."""
 
 from concurrent.futures import Future
 
@@ -12,13 +12,13 @@ ONLINE, LEADERLESS_PARTITION = TopicAndPartition("orders", 0), TopicAndPartition
 
 
 class OffsetResult:
-    """An answer for a partition that is there."""
+    """The result for a partition that has a leader."""
 
     offset = 7
 
 
 class FakeAdmin:
-    """Says of each partition what it was told to say."""
+    """Returns an error for the partition without a leader, and an offset for the others."""
 
     def __init__(self, *, error):
         self.error = error
@@ -50,7 +50,9 @@ LEADERLESS = [
 def test_partition_without_leader_has_no_end_offset(error):
     admin = FakeAdmin(error=error)
     assert known_log_end_offsets(admin, [ONLINE, LEADERLESS_PARTITION], 1) == {ONLINE: 7}
-    with pytest.raises(CommandFailed, match="orders:1: there is no such partition, or no leader"):
+    with pytest.raises(
+        CommandFailed, match="orders:1: there is no such partition, or it has no leader"
+    ):
         log_end_offsets(admin, [ONLINE, LEADERLESS_PARTITION], 1)
 
 

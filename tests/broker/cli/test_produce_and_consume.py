@@ -143,17 +143,17 @@ def test_consume_stops_after_the_idle_time(command, topic):
 @pytest.mark.parametrize(
     ("arguments", "stdin", "complaint"),
     [
-        (["--key-separator", ":"], b"k:v\nvalue\n", "record 2: there is no ':' after a key"),
+        (["--key-separator", ":"], b"k:v\nvalue\n", "record 2: the key separator ':' is missing"),
         (["--json"], b"{", "record 1: "),
-        (["--json"], b"[]", "record 1: a record is an object with a value"),
-        (["--json"], b'{"value": "", "x": 1}', "record 1: a record has no x"),
+        (["--json"], b"[]", "record 1: a record must be a JSON object with a value"),
+        (["--json"], b'{"value": "", "x": 1}', "record 1: unknown field x"),
         (["--json"], b'{"value": "", "partition": "0"}', "record 1: partition must be a number"),
         (["--json"], b'{"value": {"base64": "%"}}', "record 1: base64"),
-        (["--json"], b'{"value": "", "headers": ["h"]}', "record 1: headers are pairs"),
+        (["--json"], b'{"value": "", "headers": ["h"]}', "record 1: headers must be pairs"),
         (["--idempotent", "--acks", "1"], b"", "--idempotent needs --acks all"),
         (["v", "--file", "f"], b"", "give values or --file, not both"),
         (["--file", "missing"], b"", "missing: No such file"),
-        (["v", "--partition", "9", "--timeout", "2"], b"", "1 of 1 records were not written"),
+        (["v", "--partition", "9", "--timeout", "2"], b"", "1 of 1 records were not delivered"),
         (["v", "--property", "nix=1"], b"", "nix"),
     ],
 )
@@ -164,7 +164,7 @@ def test_invalid_produce_is_reported_in_one_line(command, topic, arguments, stdi
 def test_records_before_an_invalid_line_are_delivered(command, topic):
     lines = b"".join(b"k:%d\n" % number for number in range(100)) + b"no key\nk:after\n"
     result = command("produce", topic, "--key-separator", ":", stdin=lines)
-    assert "record 101: there is no ':'" in result.complaint
+    assert "record 101: the key separator ':'" in result.complaint
     assert read(command, topic).lines == [str(number) for number in range(100)]
 
 
@@ -188,7 +188,7 @@ def test_record_that_is_too_large_is_rejected(command, topic):
     command("topics", "create", narrow, "--config", "max.message.bytes=1000")
     rejected = command("produce", narrow, "v" * 2000)
     assert rejected.complaint.startswith(
-        "odradek: 1 of 1 records were not written: MSG_SIZE_TOO_LARGE"
+        "odradek: 1 of 1 records were not delivered: MSG_SIZE_TOO_LARGE"
     )
 
 

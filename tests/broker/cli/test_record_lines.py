@@ -1,4 +1,4 @@
-"""Records as lines, there and back."""
+"""Conversion of records to lines of text and JSON."""
 
 from dataclasses import replace
 

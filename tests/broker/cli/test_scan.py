@@ -1,4 +1,4 @@
-"""``odradek scan``: the four outputs, what is told of damage, and what has to be installed."""
+"""``odradek scan``: the output formats, reports of damage, and missing packages."""
 
 import csv
 import io
@@ -153,7 +153,7 @@ def test_invalid_argument_is_reported_in_one_line(offline, arguments):
     ],
 )
 def test_missing_package_is_reported_with_a_remedy(directory, missing, line):
-    """A plain installation has neither numpy nor pyarrow; all else works, and this says so."""
+    """A plain installation has neither numpy nor pyarrow; only this command needs them."""
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         "from odradek.broker.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -169,7 +169,7 @@ def test_missing_package_is_reported_with_a_remedy(directory, missing, line):
 
 
 class TestContents:
-    """Internal topics, by what their records mean."""
+    """Internal topics with decoded records."""
 
     def test_offsets_of_one_group(self, offline, tmp_path):
         log = InternalLog(tmp_path, CONSUMER_OFFSETS)

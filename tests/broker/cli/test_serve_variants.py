@@ -1,4 +1,4 @@
-"""``odradek serve`` stops, and comes back: without uvloop, and with threads for the network."""
+"""``odradek serve`` shuts down and restarts without uvloop and with network threads."""
 
 import signal
 
@@ -14,7 +14,7 @@ __all__ = ["test_records_survive_a_shutdown_and_a_kill"]
 
 @pytest.fixture(autouse=True, params=[WithoutUvloop, ManyListeners])
 def kind(request, monkeypatch):
-    """What the tests take for a broker."""
+    """Replace the broker class of the imported tests."""
     monkeypatch.setattr(test_serve, "BrokerProcess", request.param)
 
 

@@ -1,4 +1,4 @@
-"""``odradek spark``: which jobs there are, the zip for workers, and what has to be installed."""
+"""``odradek spark``: the list of jobs, the zip for workers, and unknown jobs."""
 
 from zipfile import ZipFile
 
@@ -15,7 +15,7 @@ def test_without_a_job_it_lists_the_jobs(offline, arguments):
 
 def test_unknown_job_is_reported_in_one_line(offline):
     complaint = offline("spark", "make-coffee", "--now").complaint
-    assert "no job is called make-coffee; there are" in complaint
+    assert "unknown job make-coffee; the jobs are" in complaint
 
 
 def test_py_files_writes_the_zip(offline, tmp_path):
@@ -23,5 +23,5 @@ def test_py_files_writes_the_zip(offline, tmp_path):
     result = offline("spark", "py-files", to)
     assert (result.status, len(result.lines)) == (0, 1)
     assert "odradek/spark_jobs/source/register.py" in ZipFile(to).namelist()
-    assert "name the file" in offline("spark", "py-files").complaint
+    assert "give one file" in offline("spark", "py-files").complaint
     assert "No such file" in offline("spark", "py-files", tmp_path / "no" / "such.zip").complaint

@@ -1,4 +1,4 @@
-"""Where reading begins, as it is written on the command line."""
+"""``--from``: the position at which reading starts."""
 
 import argparse
 

@@ -92,7 +92,7 @@ def test_alter_changes_partitions_and_settings(command, name):
 
 
 def test_alter_without_a_change_is_rejected(command, name):
-    assert "nothing to change" in command("topics", "alter", name).complaint
+    assert "no change given" in command("topics", "alter", name).complaint
 
 
 def test_setting_must_have_a_value(command, name):
@@ -116,7 +116,7 @@ def test_duplicate_topic_name_counts_once(command, name):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["create", ""], "name cannot be empty"),
+        (["create", ""], "the empty string is not allowed"),
         (["create", "t", "--partitions", "-7"], "num_partitions"),
         (["create", "t", "--replication-factor", "100000"], "replication_factor"),
         (["describe", ""], "Empty topic name"),

@@ -1,4 +1,4 @@
-"""A batch of one record is read as any batch is, or is left to those who read any."""
+"""The fast reader of single-record batches agrees with the general one or declines the batch."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ def test_damaged_batch_is_never_read_as_another_record(key, value, index, byte):
     index %= len(bad)
     bad[index] = byte
     record = read(bytes(bad))
-    # Offset and leader epoch are the broker's, and not among what the checksum is of.
+    # The checksum does not cover the offset and the leader epoch, which the broker sets.
     assert record is None or bytes(bad) == good or index < 16
 
 

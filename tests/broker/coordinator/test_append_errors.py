@@ -1,4 +1,4 @@
-"""What clients are told when the log cannot be written."""
+"""The errors that clients get when the coordinator cannot append to its log."""
 
 import pytest
 

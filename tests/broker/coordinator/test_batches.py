@@ -1,4 +1,4 @@
-"""Records of an internal topic as a batch."""
+"""Batches of records of an internal topic."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which broker coordinates what."""
+"""The lookup of coordinators."""
 
 import asyncio
 

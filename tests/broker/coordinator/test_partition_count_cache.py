@@ -1,4 +1,4 @@
-"""How many partitions an internal topic has, though nobody tells of some of them."""
+"""The partition count of an internal topic includes partitions that never had a leader."""
 
 from odradek.broker.coordinator.partition_count_cache import PartitionCountCache
 from odradek.broker.metadata.internal_topics import CONSUMER_OFFSETS
@@ -14,7 +14,7 @@ BROKER, ABSENT_BROKER = 7, 8
 
 
 class CountScene:
-    """A count, and the tree that it asks."""
+    """A partition count cache with a fake metadata store."""
 
     def __init__(self):
         self.cluster = cluster(update({CONSUMER_OFFSETS: [state(0), state(1)]}))
@@ -38,7 +38,7 @@ class CountScene:
         return self.count.get(self.cluster.topic(CONSUMER_OFFSETS))
 
     async def refreshed(self):
-        """When all has ended that was started."""
+        """Return the count after all started tasks have ended."""
         while self.started:
             await self.started.pop()
         return self.cached()
@@ -137,7 +137,7 @@ def commit_as_simple_consumer(broker, group, topic, offset):
 
 
 def test_group_partition_does_not_change_when_missing_leaders_are_elected(tmp_path):
-    """By those that are told of, both would be in partition 0, and one moved to another later."""
+    """With only the known partitions, both groups would be in partition 0, and one would move."""
     led, leaderless = "f", "g"  # ord("f") is even
     with BrokerProcess(tmp_path / "logs", f"broker.id={BROKER}").start() as broker:
         create(broker.address, "events")
@@ -153,10 +153,10 @@ def test_group_partition_does_not_change_when_missing_leaders_are_elected(tmp_pa
             topics=[topic | {"assignments": assignments}],
             timeout_ms=1,
         )
-        # It is there, but not all of it has leaders in time.
+        # The topic exists, but not all partitions have leaders in time.
         assert name_of(response.topics[0].error_code) == "REQUEST_TIMED_OUT"
         find_coordinator(broker.address, led)
-        for _ in ("as it was made", "as it is found by whoever starts"):
+        for _ in ("created", "restarted"):
             assert find_coordinator_error(broker, leaderless) == "COORDINATOR_NOT_AVAILABLE"
             assert commit_as_simple_consumer(broker, leaderless, "events", 5) == "NOT_COORDINATOR"
             assert commit_as_simple_consumer(broker, led, "events", 5) == "NONE"

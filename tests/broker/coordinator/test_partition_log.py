@@ -1,4 +1,4 @@
-"""One partition of an internal topic, as its coordinator writes and reads it."""
+"""One partition of an internal topic, as its coordinator appends to and reads it."""
 
 import asyncio
 

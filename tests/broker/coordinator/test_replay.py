@@ -1,4 +1,4 @@
-"""What a partition of an internal topic amounts to."""
+"""The state that the records of an internal topic's partition add up to."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Becoming the coordinator of a partition, and ceasing to be."""
+"""A coordinator loads its partition when it is elected and unloads it when it resigns."""
 
 import pytest
 
@@ -70,7 +70,7 @@ async def test_groups_are_unloaded_on_resignation_and_loaded_on_reelection(tmp_p
 async def test_memory_callbacks_report_loading_and_unloading(tmp_path):
     scene = Coordinating(tmp_path)
     commit_offset(scene)
-    assert scene.memory == []  # it was new, so that nothing has come yet
+    assert scene.memory == []  # the partition was new, so nothing was loaded
     scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
     assert scene.memory == ["dropped"]
     scene.lead(epoch=2)
@@ -102,7 +102,7 @@ async def test_resignation_during_loading_leaves_nothing_behind(tmp_path):
 
 
 async def test_requests_are_rejected_until_the_metadata_has_the_topic(tmp_path):
-    """What it leads a broker hears first: groups would be sought elsewhere, and find no topics."""
+    """A broker learns first that it leads. Groups would be looked up elsewhere, without topics."""
     scene = Coordinating(tmp_path)
     commit_offset(scene)
     known = {*scene.hosting.known.partitions}
@@ -143,7 +143,7 @@ async def test_corrupt_partition_is_not_served(tmp_path):
 
 
 def duplicate_instance_record(key):
-    """A group in which one instance is two members, as nobody ever writes it."""
+    """A group in which two members have one instance id, which no broker writes."""
     members = [
         GroupMetadataValue.MemberMetadata(
             member_id=each,
@@ -180,7 +180,7 @@ async def test_invalid_record_fails_the_loading_and_is_logged_once(tmp_path, cap
         scene.groups.shard("g")
     assert not scene.groups.runtime.is_loading
     (logged,) = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert logged.getMessage() == "loading __consumer_offsets-0 failed"
+    assert logged.getMessage() == "Task 'loading __consumer_offsets-0' failed"
 
 
 async def test_failed_loading_is_retried_on_reelection(tmp_path):
@@ -225,7 +225,7 @@ async def test_offsets_of_partitions_deleted_during_loading_are_removed(tmp_path
     scene.groups.on_partitions_deleted([TopicPartition(*PARTITION)])
     loading, *_ = scene.started
     await loading
-    commit_offset(scene, "other", offset=1)  # of a topic of the same name, made since
+    commit_offset(scene, "other", offset=1)  # of a new topic with the same name
     await scene.settled()
     shard = scene.groups.shard("g")
     assert [*shard.offsets] == ["other"]
@@ -260,7 +260,7 @@ async def test_removing_offsets_of_many_partitions_yields_to_the_event_loop(tmp_
 
 
 async def test_offset_committed_after_a_partition_deletion_is_kept(tmp_path):
-    """A topic of the same name may be there before all of them are gone."""
+    """A new topic of the same name may exist before all old offsets are removed."""
     scene = Coordinating(tmp_path)
     commit_many_offsets(scene)
     scene.groups.on_partitions_deleted([TopicPartition(*PARTITION)])

@@ -1,6 +1,6 @@
-"""A session that looks at what has stirred tells the same as one that looks at all, every time.
+"""A session that reads dirty partitions responds like one that reads all partitions.
 
-The same happens to two brokers, of which the second goes over all partitions in every pass.
+The same happens to two brokers; the second scans all partitions in every pass.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.support.loops import finish
 CONSUMER, FOLLOWER, OTHER = -1, 2, 3
 PARTITIONS = range(2)
 LAG_MS = 10_000
-#: More turns of the loop than a fetch takes that reads each partition in one of its own.
+#: More loop iterations than a fetch takes that reads each partition in its own time slice.
 LOOP_ITERATIONS = 4 * len(PARTITIONS) + 10
 
 A_PARTITION = st.sampled_from(PARTITIONS)
@@ -49,7 +49,7 @@ CLIENT_STEPS = st.one_of(
 )
 FETCHES = st.tuples(st.just("fetch"), A_PARTITION, st.sampled_from([0, 60_000]))
 SETTLING = st.tuples(st.just("settle"), A_PARTITION, st.booleans())
-#: Long enough to become quiet, and to stir again.
+#: Long enough for partitions to become clean, and dirty again.
 STEPS = st.lists(
     st.one_of(SETTLING, FETCHES, SETTLING, SERVER_STEPS, SERVER_STEPS, CLIENT_STEPS),
     min_size=10,
@@ -58,7 +58,7 @@ STEPS = st.lists(
 
 
 class Broker(FetchBench):
-    """One of the two: what happens to it."""
+    """One of the two brokers, and the events on it."""
 
     def __init__(self, path, **options):
         super().__init__(path, **options)
@@ -86,7 +86,7 @@ class Broker(FetchBench):
             append(self.partitions[index], *[b"v"] * count)
 
     def grow(self, index, count):
-        """And all have it at once."""
+        """Appends records that all replicas have at once."""
         self.append(index, count)
         for replica_id in (FOLLOWER, OTHER):
             self.replicate(index, replica_id)
@@ -99,14 +99,12 @@ class Broker(FetchBench):
                 replica_id, fetch_offset=end, follower_start_offset=0
             )
             if replica_id == FOLLOWER:
-                self.now_ms += (
-                    FULL_SCAN_INTERVAL_MS  # by another session, of which this one does not hear
-                )
+                self.now_ms += FULL_SCAN_INTERVAL_MS  # the session learns of it in the next scan
 
     def delete(self, index, count):
         log = self.partitions[index].log
         log.maybe_increment_log_start_offset(min(log.high_watermark, log.log_start_offset + count))
-        self.now_ms += FULL_SCAN_INTERVAL_MS  # it wakes nobody
+        self.now_ms += FULL_SCAN_INTERVAL_MS  # this marks no partition dirty
 
     def shrink(self, index, replica_id):
         self._update_isr(index, {BROKER, FOLLOWER, OTHER} - {replica_id})
@@ -132,7 +130,7 @@ class Broker(FetchBench):
         self.now_ms += ms
 
     def last_response(self):
-        """What the last fetch was answered; None while it waits."""
+        """Returns the response to the last fetch, or None while it waits."""
         if self.waiting is None or not self.waiting.done():
             return None
         response = self.waiting.result()
@@ -148,7 +146,7 @@ class Broker(FetchBench):
         }
 
     def state(self):
-        """What was noted of the follower, and what came of it."""
+        """Returns the follower states and the high watermarks."""
         return [
             (
                 partition.log.high_watermark,
@@ -168,7 +166,7 @@ class Broker(FetchBench):
 
 
 class Scene:
-    """Both brokers, and a client that has a session of each."""
+    """Both brokers, and a client with a session on each."""
 
     def __init__(self, path, replica_id):
         self.replica_id, self.replica_epoch = replica_id, 1
@@ -192,7 +190,7 @@ class Scene:
         await self.compare()
 
     async def _settle(self, *, is_replicated):
-        """All is led here, perhaps replicated too, and the client has heard of it."""
+        """Leads all partitions here, perhaps replicates them, and lets the client learn of it."""
         for index in PARTITIONS:
             if self.first.partitions[index].leader_state is None:
                 await self.step("win", index, 0)
@@ -214,7 +212,7 @@ class Scene:
         assert dirty_only == full_scan
 
     def _cancel_waiting(self):
-        """What waits still is cut; the first fetch with it its session."""
+        """Cancels the waiting fetch; if it is the first one, its session ends as well."""
         if self.epoch == 1 and self.first.waiting is not None and not self.first.waiting.done():
             self._begin_session(self.offsets)
         for broker in self.brokers:
@@ -245,11 +243,11 @@ class Scene:
             self.forgotten.discard(index)
 
     def renew_session(self, *_):
-        """Which ends the old session."""
+        """Ends the old session and begins another."""
         self._begin_session(self.offsets)
 
     def restart(self, *_):
-        """A follower that was started again; a consumer now reads otherwise."""
+        """Restarts a follower; a consumer changes its isolation level."""
         self.replica_epoch += 1
 
     def fetch(self, _, max_wait_ms):
@@ -309,7 +307,7 @@ def test_consumer_gets_the_same_responses_at_the_same_time(steps):
     run(CONSUMER, steps)
 
 
-#: A watermark moves for which no follower is woken.
+#: A high watermark moves without waking a follower.
 HIGH_WATERMARK_MOVED_BY_OTHER = [
     ("settle", 0, True),
     ("append", 0, 1),

@@ -1,4 +1,4 @@
-"""An incremental client ends up with the same picture as one that always asks for everything."""
+"""An incremental client learns the same as a client that always sends full fetches."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ class PartitionState:
 
 
 class Client:
-    """One with a session, that is compared with one without."""
+    """A client with a session, compared with one without."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -72,7 +72,7 @@ class Client:
     def delete(self, index, count):
         log = self.partitions[index].log
         log.maybe_increment_log_start_offset(min(log.high_watermark, log.log_start_offset + count))
-        self.bench.now_ms += FULL_SCAN_INTERVAL_MS  # it wakes nobody
+        self.bench.now_ms += FULL_SCAN_INTERVAL_MS  # this marks no partition dirty
 
     def consume(self, index, count):
         self.offsets[index] += count
@@ -96,7 +96,7 @@ class Client:
 
     def add(self, index, _):
         if index not in self.seen:
-            # What the broker was not told to forget, the client must not forget either.
+            # The client forgets a partition only when the broker is notified.
             self.seen[index] = self.forgotten.pop(index, PartitionState())
             self.changed.add(index)
 

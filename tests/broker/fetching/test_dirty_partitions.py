@@ -1,4 +1,4 @@
-"""A session looks at those of its partitions that have stirred, and leaves nothing behind."""
+"""A session reads its dirty partitions only, and leaves no watchers behind."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ BOTH_REPLICA_IDS = pytest.mark.parametrize("replica_id", [CONSUMER, FOLLOWER])
 
 
 class Scene(FetchBench):
-    """Partitions with a record each, and a session of one who has all, and has heard of it."""
+    """Partitions with a record each, and a session of a client that has fetched all of them."""
 
     def __init__(self, path, replica_id, **options):
         super().__init__(path, **options)
@@ -46,7 +46,7 @@ class Scene(FetchBench):
             self.partitions.append(partition)
         response = await self.send(*(asked(index, 1, log_start_offset=0) for index in range(count)))
         self.session_id = response.session_id
-        for _ in range(2):  # a follower is noted by the first
+        for _ in range(2):  # the first records the state of a follower
             await self.send()
         return self
 
@@ -72,21 +72,21 @@ class Scene(FetchBench):
         return self.fetched(fetch_request)
 
     async def wait(self, **fields):
-        """A fetch that has begun to."""
+        """Starts a fetch and lets it run until it waits."""
         delayed = self.send_nowait(max_wait_ms=60_000, **fields)
         waiting = self.hosting.background.start(in_the_end(delayed))
         await asyncio.sleep(0)
         return waiting
 
     def grow(self, index, *values):
-        """Readable for all: the follower has it too."""
+        """Appends records that the follower has too, so consumers can read them."""
         partition = self.partitions[index]
         append(partition, *values)
         end = partition.log.log_end_offset
         partition.update_follower_fetch_state(FOLLOWER, fetch_offset=end, follower_start_offset=0)
 
     def watcher_counts(self):
-        """How many wait at each partition."""
+        """Returns the number of watchers of each partition."""
         return [
             len(partition.fetch_watchers) + len(partition.follower_fetch_watchers)
             for partition in self.partitions
@@ -95,7 +95,7 @@ class Scene(FetchBench):
 
 @pytest.fixture
 def compared(monkeypatch):
-    """The numbers of partitions that a pass went over."""
+    """Returns the numbers of the partitions that were compared."""
     is_unchanged, compared_numbers = FetchReader._is_unchanged, []
 
     def record_and_compare(reader, fetch_partition):
@@ -106,7 +106,7 @@ def compared(monkeypatch):
     return compared_numbers
 
 
-# Which are looked at
+# Which partitions are read
 
 
 @BOTH_REPLICA_IDS
@@ -114,7 +114,7 @@ async def test_only_the_named_partition_of_many_clean_ones_is_read(tmp_path, com
     scene = await Scene(tmp_path, replica_id).begin(1_000)
     compared.clear()
     response = scene.send_nowait(asked(700, 0, log_start_offset=0))
-    assert numbers(response) == [700]  # at once, as for any small fetch
+    assert numbers(response) == [700]  # at once, like any small fetch
     assert compared == [700]
 
 
@@ -179,7 +179,7 @@ async def test_follower_gets_a_moved_high_watermark_with_its_next_fetch_and_is_n
     assert (partition_response.partition_index, partition_response.high_watermark) == (2, 2)
 
 
-# What wakes nobody
+# Changes that wake no fetch
 
 
 @BOTH_REPLICA_IDS
@@ -216,7 +216,7 @@ async def test_follower_state_of_this_session_is_restored_after_a_fetch_of_anoth
     assert follower.follower_fetch_state is state_of_session
 
 
-# Nothing is missed
+# No change is missed
 
 
 @BOTH_REPLICA_IDS
@@ -260,7 +260,7 @@ async def test_fetch_that_waits_for_more_is_woken_by_the_same_partition_again(
 async def test_records_appended_while_many_dirty_partitions_are_read_are_not_missed(
     tmp_path, monkeypatch
 ):
-    """They are read in turns, between which the first of them stirs again."""
+    """The partitions are read in time slices; between these the first becomes dirty again."""
     monkeypatch.setattr(time_slice, "TIME_SLICE_S", 0.0)
     for steps in range(3 * COUNT):
         scene = await Scene(tmp_path / str(steps), FOLLOWER).begin()
@@ -292,11 +292,11 @@ async def test_two_fetches_of_a_session_are_both_woken(tmp_path):
     overtaken, waiting = await scene.wait(), await scene.wait()
     scene.grow(4, b"a")
     assert [(await fetch).error_code for fetch in (overtaken, waiting)] == [OUT_OF_ORDER, 0]
-    # Of what both had read, the one that was refused may have let go.
+    # The rejected fetch may have dropped the responses that both had read.
     assert told(await scene.send()) == [(4, "NONE", [b"a"])]
 
 
-# Nothing stays behind
+# No watcher stays behind
 
 
 @BOTH_REPLICA_IDS

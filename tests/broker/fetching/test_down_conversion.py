@@ -1,4 +1,4 @@
-"""Fetched records for clients that do not know their format."""
+"""Down-conversion of fetched records for old clients."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""How much is read of which partition, and when a fetch is answered."""
+"""How much a fetch reads of each partition, and when it completes."""
 
 import asyncio
 from dataclasses import replace

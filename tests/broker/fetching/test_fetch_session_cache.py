@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what is asked again, what is told again, and who has a session."""
+"""Incremental fetch sessions: what a response contains, and which sessions are cached."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ AN_ID, ANOTHER_ID = Uuid(bytes([1] * 16)), Uuid(bytes([2] * 16))
 
 
 def open_session(bench, *partitions, version=12, **fields):
-    """The id of a new session."""
+    """Returns the id of a new session."""
     response = bench.fetched(request(*partitions, session_epoch=0, **fields), version=version)
     assert response.session_id > 0
     return response.session_id
@@ -219,7 +219,7 @@ async def test_full_fetch_closes_the_session_that_it_names(tmp_path, epoch):
 
 
 def cached_responses(bench, session):
-    """What was read, and holds files open."""
+    """Returns the partition responses that hold files open."""
     return [
         fetch_partition.partition_response
         for fetch_partition in bench.sessions._sessions[session].partitions.values()
@@ -260,7 +260,9 @@ async def test_session_holds_no_file_open_after_a_fetch_is_cancelled_during_its_
     monkeypatch.setattr(fetch_reader, "INLINE_ENTRIES_MAX", 0)
     fetch_request = long_poll(session, 1)
     reading = bench.hosting.background.start(in_the_end(bench.fetched(fetch_request)))
-    for _ in range(100):  # turns: it is read once, found wanting, and read again
+    for _ in range(
+        100
+    ):  # loop iterations: the partitions are read, have too few bytes, and are read again
         if partitions[0].fetch_watchers and cached_responses(bench, session):
             break
         await asyncio.sleep(0)
@@ -331,7 +333,7 @@ async def test_idle_session_holds_no_file_open(tmp_path):
 
 
 def session_id_of(bench, size, *, replica_id=-1):
-    """Of so many partitions; its id, or 0 if there was no slot."""
+    """Returns the id of a session with so many partitions, or 0 if there is no slot."""
     fetch_request = request(*map(asked, range(size)), session_epoch=0, replica_id=replica_id)
     return bench.fetched(fetch_request).session_id
 

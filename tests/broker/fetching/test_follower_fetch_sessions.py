@@ -1,4 +1,4 @@
-"""A follower of many partitions asks again and again, and few of them are looked at."""
+"""A follower with a session of many partitions, few of which each fetch reads."""
 
 from types import SimpleNamespace
 
@@ -32,7 +32,7 @@ class Scene(FetchBench):
         self.session_id, self.epoch = 0, 0
         all_partitions = [asked(index, 1, log_start_offset=0) for index in range(COUNT)]
         self.session_id = self.send(*all_partitions).session_id
-        for _ in range(2):  # by the first the watermarks move, and by the second it hears of that
+        for _ in range(2):  # the first moves the high watermarks, the second returns them
             self.send()
 
     def send(self, *changed, replica_epoch=-1, **fields):
@@ -59,7 +59,7 @@ class Scene(FetchBench):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """The numbers of partitions that were."""
+    """Returns the numbers of the partitions that were read."""
     read, partition_numbers = PartitionReader.read, []
 
     def record_and_read(reader, fetch_partition, *limits, **options):
@@ -97,7 +97,7 @@ async def test_fetch_keeps_the_follower_in_sync_with_unread_partitions(tmp_path)
 async def test_follower_without_fetches_is_out_of_sync_with_growing_partitions(tmp_path):
     scene = Scene(tmp_path)
     scene.now_ms += 10 * LAG_MS
-    assert scene.out_of_sync() == []  # it has all
+    assert scene.out_of_sync() == []  # the follower has all records
     append(scene.partitions[1])
     assert scene.out_of_sync() == [1]
 
@@ -141,7 +141,7 @@ async def test_fetch_does_not_keep_the_follower_in_sync_with_partitions_in_error
 
 
 async def test_partition_is_sent_again_after_a_change_of_its_leader_epoch(tmp_path):
-    """The follower had heard of the next one before the answer came, and took nothing of it."""
+    """The follower had the new epoch before the response arrived, and ignored the response."""
     scene = Scene(tmp_path)
     scene.lead(0, epoch=1, replicas=(BROKER, FOLLOWER))
     response = scene.send(asked(0, 1, log_start_offset=0, current_leader_epoch=1))

@@ -1,4 +1,4 @@
-"""Consumers that say where they are, are sent to the replica beside them."""
+"""Consumers that send their rack are redirected to a replica in it."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ RACKS = {BROKER: "a", 2: "b", 3: "b", 4: "c"}
 
 
 class Scene(FetchBench):
-    """Broker 1 leads a partition of three records, which 2, 3 and 4 follow."""
+    """Broker 1 leads a partition of three records; brokers 2, 3 and 4 follow."""
 
     def __init__(self, path):
         super().__init__(path)

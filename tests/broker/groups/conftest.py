@@ -1,4 +1,4 @@
-"""Groups for a test, on a loop of their own."""
+"""Group scenes, each with its own virtual event loop."""
 
 import pytest
 

@@ -1,14 +1,14 @@
-"""Any history of a group: joins, syncs, heartbeats, leaves, commits, timeouts, reloads, a sick log.
+"""Random histories of a classic group: requests, timeouts, reloads and log errors in any order.
 
-Whatever happens, in any order:
+Invariants:
 
     there is one leader, and it is a member
-    generations only grow, and so do those that are stored
-    nobody is assigned what the leader of that generation did not assign to it
-    nobody waits who is not a member
-    a new id of a static member is told once it is replicated
-    what is known is what replaying the log gives, but for a group that has become empty when that
-    could not be written: its last generation would be there again
+    generations only grow, and so do stored generations
+    a member gets only what the leader of that generation assigned to it
+    no one waits for an assignment without being a member
+    a new id of a static member is sent only after its record is replicated
+    the state equals a replay of the log, except when a group became empty and the log could not be
+    written: then the replay has its last generation
 """
 
 from contextlib import contextmanager, suppress
@@ -37,27 +37,27 @@ TOPICS = st.sampled_from([("events",), ("events", "other"), ("other",)])
 PARTITIONS = st.sampled_from([("events", 0), ("events", 1), ("other", 0)])
 MOMENTS = st.sampled_from([1, 1, 3000, 6001, 30_000, 60_001, 400_000])
 PRODUCERS = st.integers(1, 2)
-#: Of the group, and of somebody who only keeps offsets.
+# The group, and a group id that only has offsets.
 IDS = st.sampled_from([GROUP, "outside"])
 FEW = st.integers(0, 30)
 
 
 class GroupHistory(RuleBasedStateMachine):
-    """What clients know may be out of date: they ask all the same."""
+    """The clients' knowledge may be out of date; they send requests all the same."""
 
     def __init__(self):
         super().__init__()
         self.scene = GroupScene(initial_rebalance_delay_ms=3000, max_size=4, retention_minutes=5)
-        #: (member id, instance) of everybody who was ever told an id.
+        #: (member id, instance) of each member id ever sent to a client.
         self.known = []
         self.waiting = []
-        #: Those who wait for their part: of which member, in which generation.
+        #: Waiting syncs with their member and generation.
         self.syncing = []
-        #: By generation and member, what the leader assigned.
+        #: What the leader assigned, by generation and member.
         self.assigned = {}
         self.generation = 0
         self.stored_generation = 0
-        #: The group, and its generation that is empty and could not be stored.
+        #: An empty group that could not be stored, with its generation.
         self.unstored = None
 
     def teardown(self):
@@ -66,7 +66,7 @@ class GroupHistory(RuleBasedStateMachine):
     def some_member(self, number):
         return self.known[number % len(self.known)] if self.known else ("nobody", None)
 
-    # What clients do
+    # Requests
 
     @rule(instance=INSTANCES, offered=OFFERS, topics=TOPICS, requires_id=st.booleans())
     def join(self, instance, offered, topics, requires_id):
@@ -101,7 +101,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 2), behind=st.integers(0, 3))
     def static_members_come_back(self, times, behind):
-        """And replicas lag, so that some of what is stored of that waits for them."""
+        """Replicas lag, so some of the new records wait for replication."""
         self.replicas_fall_behind()
         instances = [] if self.group is None else [*self.group.metadata.static_members]
         for instance in instances * times:
@@ -114,7 +114,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @invariant()
     def read_responses(self):
-        """Clients read their answers."""
+        """Read the responses that have arrived."""
         for joining, instance in [*self.waiting]:
             if joining.is_answered:
                 self.waiting.remove((joining, instance))
@@ -129,7 +129,7 @@ class GroupHistory(RuleBasedStateMachine):
                     assert syncing.result.assignment == self.assigned[generation][member_id]
 
     def check_is_replicated(self, member_id, instance):
-        """While the group is stable; what a rebalance tells is stored at its end."""
+        """Only in a stable group; a rebalance stores the new id at its end."""
         metadata = self.group.metadata
         if (
             metadata.state is ClassicGroupState.STABLE
@@ -153,7 +153,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule()
     def all_settle(self):
-        """By chance, few histories come to a group that is stable."""
+        """Random histories rarely reach a stable group by themselves."""
         self.all_rejoin()
         self.time_passes(3000)
         self.all_sync()
@@ -167,7 +167,7 @@ class GroupHistory(RuleBasedStateMachine):
             self.assigned[generation] = parts
         with self.failing_log(is_failing):
             syncing = self.scene.sync(member_id, parts, generation=generation, instance_id=instance)
-        # Whoever asks again has given up the answer before.
+        # A repeated sync replaces the sync before.
         self.syncing = [each for each in self.syncing if each[1] != member_id]
         self.syncing.append((syncing, member_id, generation))
         if syncing.error == "waiting":
@@ -205,7 +205,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @contextmanager
     def failing_log(self, is_failing):
-        """If it is; a group that comes to be empty meanwhile is not stored."""
+        """Fail appends if ``is_failing``; a group that becomes empty meanwhile is not stored."""
         was_empty = self.is_empty
         self.scene.log.failure = KafkaStorageError() if is_failing else None
         yield
@@ -245,7 +245,7 @@ class GroupHistory(RuleBasedStateMachine):
         with suppress(KafkaError):
             operation(self.scene.shard, group, *arguments)
 
-    # What happens to everybody
+    # Time, replication, reload
 
     @rule(milliseconds=MOMENTS)
     def time_passes(self, milliseconds):
@@ -280,7 +280,7 @@ class GroupHistory(RuleBasedStateMachine):
         self.unstored = None
         self.generation = 0 if self.group is None else self.group.metadata.generation
 
-    # What always holds
+    # Invariants
 
     @property
     def now_ms(self):
@@ -346,7 +346,7 @@ class GroupHistory(RuleBasedStateMachine):
         if self.is_unstored:
             assert stored is None or stored.metadata.generation < self.unstored[1]
         elif stored is None:
-            # Only one that has not been through a generation yet, or is in the midst of it.
+            # Only a group that has not completed its first generation yet, or is about to.
             metadata = None if self.group is None else self.group.metadata
             is_new = metadata is None or (
                 metadata.state is ClassicGroupState.EMPTY and not metadata.generation

@@ -1,4 +1,4 @@
-"""A moment that keeps being put off."""
+"""A timer that can be reset cheaply."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def loop():
 
 
 class CountingLoop:
-    """How often timers were set."""
+    """A loop that counts how often a timer was set."""
 
     def __init__(self, loop):
         self.loop = loop
@@ -74,7 +74,7 @@ def test_cancelled_timer_never_expires(loop):
 
 
 class BlockedLoop:
-    """A loop that was held up: its timers ring late."""
+    """A loop that was blocked: its timers fire late."""
 
     def __init__(self):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Offsets committed and deleted."""
+"""Committing and deleting offsets."""
 
 import pytest
 
@@ -202,7 +202,7 @@ class TestDelete:
 
 
 def is_same_after_replay(scene):
-    """Whether what is known is what the log amounts to."""
+    """Check that the state equals a replay of the log."""
     replayed = scene.replayed().offsets
     current = scene.shard.offsets
     assert replayed.keys() == current.keys()

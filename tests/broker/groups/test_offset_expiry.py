@@ -1,4 +1,4 @@
-"""When an offset is forgotten, and a group with it."""
+"""The expiration of offsets, and of groups without offsets."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_expiration_is_retried_after_a_log_error(scene):
 
 @pytest.fixture
 def half_done(scene):
-    """More offsets than are looked at at once, and who forgets them, after the first step."""
+    """More offsets than one batch removes, and their cleanup after the first batch."""
     partitions = [("events", number) for number in range(MAX_TOMBSTONES_PER_BATCH + 2)]
     commit_at(scene, *partitions)
     scene.pass_ms(20 * MINUTE_MS)

@@ -1,4 +1,4 @@
-"""The offsets of one group id."""
+"""The offsets of one group."""
 
 from odradek.broker.groups.offsets import NO_EXPIRE_TIMESTAMP, GroupOffsets, OffsetAndMetadata
 

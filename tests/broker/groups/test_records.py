@@ -1,6 +1,6 @@
-"""Keys and values of the log, as Kafka writes them.
+"""Keys and values of group records, as Kafka writes them.
 
-The bytes were put together by hand from the schemas of group_log.py.
+The expected bytes were assembled by hand from the schemas of group_log.py.
 """
 
 import pytest

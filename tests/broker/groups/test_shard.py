@@ -1,4 +1,4 @@
-"""One partition's groups and offsets, as they are loaded."""
+"""The groups and offsets of one partition, as they are loaded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where the oldest clients keep their offsets."""
+"""Offsets that the oldest clients keep in ZooKeeper."""
 
 import pytest
 

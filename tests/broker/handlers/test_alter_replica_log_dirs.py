@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: what is asked for, and what is told of each partition."""
+"""AlterReplicaLogDirs: moves of replicas between log directories, with a result per partition."""
 
 from odradek.broker.handlers import alter_replica_log_dirs
 from odradek.protocol.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest
@@ -11,7 +11,7 @@ Directory = AlterReplicaLogDirsRequest.Directory
 
 
 class RecordingMover:
-    """Moves nothing."""
+    """Record the requested moves without moving anything."""
 
     def __init__(self, **errors):
         self.moved = {}
@@ -24,7 +24,7 @@ class RecordingMover:
 
 
 def build_request(**paths):
-    """Each path with its topics and their partitions."""
+    """Build a request from the topics and partitions of each path."""
     return AlterReplicaLogDirsRequest(
         dirs=[
             Directory(

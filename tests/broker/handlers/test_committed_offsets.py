@@ -24,7 +24,7 @@ OTHER = 2
 
 @pytest.fixture
 def scene(tmp_path):
-    """Made on the loop of the test, by whoever awaits it."""
+    """Return a factory, because the coordinator must be created on the event loop of the test."""
 
     def make(**options):
         made = Coordinating(tmp_path, **options)
@@ -60,7 +60,7 @@ async def commit(scene, *partitions, version=9, **fields):
 
 
 async def fetch(scene, *indexes, version=9, group="g", **fields):
-    """What is told of each partition: offset, metadata, error."""
+    """Return offset, metadata and error of each partition."""
     request = called(fetch_request(indexes or None, version, group, **fields), version=version)
     pending = offset_fetch.handle(scene.groups, scene.cluster, scene.old, request)
     response = as_sent(await in_the_end(pending), version=version)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: a member of KIP-848, in every version."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848), in every version."""
 
 import asyncio
 from dataclasses import replace
@@ -138,7 +138,7 @@ async def test_heartbeat_interval_of_the_group_is_returned(tmp_path):
     assert (await heartbeat(scene, 1)).heartbeat_interval_ms == 9_000
 
 
-# What is shown
+# Describe, list and delete
 
 
 async def describe(scene, version, *names, **options):
@@ -215,7 +215,7 @@ async def test_only_an_empty_group_is_deleted(tmp_path):
     assert error((await describe(scene, 1, "g"))[0]) == "GROUP_ID_NOT_FOUND"
 
 
-# What is much
+# Many topics and regexes
 
 
 def scene_with_topics(path, count):
@@ -260,7 +260,7 @@ async def test_more_regexes_than_the_cache_limit_are_each_resolved_once(tmp_path
     assert scene.groups.shard("g").groups["g"].group.resolved_regexes.keys() == {
         f"t{number}.*" for number in range(6)
     }
-    # All are known by now.
+    # All regexes are resolved now, so the response is immediate.
     assert isinstance(
         consumer_group_heartbeat.handle(scene.groups, called(heartbeat_request("m1", 2))),
         consumer_group_heartbeat.Response,

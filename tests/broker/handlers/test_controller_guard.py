@@ -1,4 +1,4 @@
-"""Tests of broker/handlers/office.py."""
+"""Tests of broker/handlers/controller_guard.py."""
 
 import pytest
 

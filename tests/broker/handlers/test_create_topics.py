@@ -91,7 +91,7 @@ def test_empty_request_gets_an_empty_response():
     assert create(build_request()) == []
 
 
-# Only to validate
+# Validate only
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
@@ -106,7 +106,7 @@ def test_validate_only_creates_no_topics(version):
     assert cluster.awaited_leaders is None
 
 
-# Time
+# Timeouts
 
 
 def test_topic_without_leaders_in_time_times_out():
@@ -128,7 +128,7 @@ def test_without_timeout_topics_are_created_but_time_out(timeout_ms):
     assert cluster.awaited_leaders is None
 
 
-# Refusal of the whole
+# Errors of the whole request
 
 
 def test_only_the_active_controller_creates_topics():

@@ -1,4 +1,4 @@
-"""Who produces to the wrong broker is told where the leader is, as who fetches from it is."""
+"""Produce to the wrong broker returns the current leader, as Fetch does."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ NO_LEADER = (-1, -1)
 
 
 class Bench:
-    """A broker beside another, each of which can be reached."""
+    """This broker and another one, both reachable."""
 
     def __init__(self, path):
         self.hosting = Hosting(path)
@@ -52,7 +52,7 @@ class Bench:
 
 
 def leaders_and_endpoints(response: ProduceResponse, version=12):
-    """Error and leader of every line, and where leaders are, as the client reads them."""
+    """Return error and leader of each partition, and the endpoints, as the client decodes them."""
     decoded = as_sent(response, version=version)
     leaders = [
         (
@@ -124,7 +124,7 @@ async def test_delayed_produce_returns_the_new_leader_after_a_leader_change(tmp_
     bench.hosting.known.names[AN_ID] = "events"
     waiting = bench.produce(0, acks=-1, version=13)
     if is_deleted:
-        partition.stop(NotLeaderOrFollower("it is gone"))
+        partition.stop(NotLeaderOrFollower("deleted"))
         bench.hosting.known.names.clear()
     else:
         partition.make_follower(OTHER, leader_epoch=9, partition_epoch=3)

@@ -1,4 +1,4 @@
-"""DeleteRecords: logs begin later, and the answer waits until all replicas do."""
+"""DeleteRecords: the log start offset advances, and the response waits for all replicas."""
 
 import asyncio
 import inspect
@@ -23,7 +23,7 @@ Topic = DeleteRecordsRequest.Topic
 
 
 def build_request(*offsets, topic="events", timeout_ms=60_000):
-    """One offset for each partition, from 0 on."""
+    """Give one offset for each partition, from partition 0 on."""
     partitions = [
         Topic.Partition(partition_index=index, offset=offset)
         for index, offset in enumerate(offsets)

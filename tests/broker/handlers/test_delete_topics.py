@@ -25,7 +25,7 @@ TopicEntry = DeleteTopicsRequest.Topic
 
 
 class ImmediatelyDeletedTopics(FakeTopics):
-    """What shall go is gone from the picture at once."""
+    """Requested deletions disappear from the metadata at once."""
 
     def __init__(self, metadata_cache, **options):
         super().__init__(**options)
@@ -121,7 +121,7 @@ def test_unknown_topics_are_answered_immediately():
     assert topics.deleted == []
 
 
-# Time
+# Timeouts
 
 
 async def test_response_waits_until_the_topic_is_gone():
@@ -156,7 +156,7 @@ def test_without_timeout_topics_are_deleted_but_time_out(timeout_ms):
     assert topics.deleted == ["t"]
 
 
-# Refusal of the whole
+# Errors of the whole request
 
 
 def test_only_the_active_controller_deletes_topics():

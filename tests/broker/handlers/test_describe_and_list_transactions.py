@@ -1,4 +1,4 @@
-"""Handlers that show transactions: DescribeTransactions, ListTransactions."""
+"""DescribeTransactions and ListTransactions."""
 
 import pytest
 

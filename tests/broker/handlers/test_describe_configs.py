@@ -37,7 +37,7 @@ async def test_synonyms_and_documentation_are_returned_only_on_request():
     )
     assert (bare.synonyms, bare.documentation) == ([], None)
     assert [each.name for each in full.synonyms] == ["log.segment.bytes"]
-    assert full.documentation.startswith("How large a segment may grow")
+    assert full.documentation.startswith("The largest size of a segment, and so")
 
 
 async def test_each_resource_succeeds_or_fails_independently():

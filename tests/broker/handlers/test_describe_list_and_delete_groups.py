@@ -26,7 +26,7 @@ def commit_one_offset(scene, group_id):
 
 
 async def scene_with_groups(path):
-    """A group with a member, one that has only offsets."""
+    """Prepare a group with a member and a group that has only offsets."""
     scene = Coordinating(path)
     member = await join(scene, 9)
     await sync(scene, member, 5)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in which log directory."""
+"""DescribeLogDirs: the partitions, sizes and lags of each log directory."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def describe(hosting, topics=ALL, *, version=4):
 
 
 def contents(response):
-    """By directory: partition, size, lag and whether it is a copy."""
+    """Map each directory to its partitions with size, lag and whether it is a future log."""
     return {
         log_dir.log_dir: sorted(
             (
@@ -70,7 +70,7 @@ async def test_log_moved_during_the_request_is_returned_in_its_old_directory(tmp
 
 
 class MovingDisk:
-    """A log has moved by the time that it tells the size of a directory."""
+    """Move a log to ``target`` before the first directory is read."""
 
     def __init__(self, hosting, partition, target):
         self._hosting = hosting

@@ -1,4 +1,4 @@
-"""DescribeProducers: who has written to a partition."""
+"""DescribeProducers: the active producers of a partition."""
 
 import pytest
 

@@ -156,7 +156,7 @@ def test_unknown_and_invalid_topics_return_errors():
     assert response.topics[2].topic_authorized_operations == 3576
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("cursor", [("s", 0), ("t", -1)])

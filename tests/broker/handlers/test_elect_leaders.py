@@ -21,7 +21,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 class Controller:
-    """``results`` are those of the election; without them it is not in office."""
+    """``results`` are those of the election; without them it is not the active controller."""
 
     def __init__(self, results=None):
         self.results = results

@@ -1,4 +1,4 @@
-"""Tests of broker/handlers/refusals.py."""
+"""Tests of broker/handlers/error_messages.py."""
 
 from odradek.broker.handlers.error_messages import error_message
 from odradek.protocol.errors import InvalidTopic, KafkaError

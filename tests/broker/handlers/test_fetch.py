@@ -1,4 +1,4 @@
-"""Fetch: what is read, how much of it, and when it is answered."""
+"""Fetch: which records are returned, how many, and when."""
 
 import errno
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ ALL_VERSIONS = range(
 READ_COMMITTED = 1
 
 
-# What is read
+# Reads
 
 
 async def test_consumer_reads_from_its_fetch_offset(tmp_path):
@@ -178,7 +178,7 @@ async def test_read_error_while_sizing_batches_fails_only_the_partitions_of_that
         append(bench.lead(index), b"a")
 
     def fail(*_):
-        raise OSError(errno.EIO, "it cannot be read")
+        raise OSError(errno.EIO, "read error")
 
     monkeypatch.setattr(partition_reader, "files", SimpleNamespace(read_at=fail))
     response = bench.fetched(request(asked(0), asked(1)), version=6)
@@ -265,7 +265,7 @@ async def test_topic_id_that_differs_from_the_log_is_rejected(tmp_path):
 
 
 async def diverged(tmp_path):
-    """Epochs 1 and 3, which begin at 0 and 2; the log ends at 3."""
+    """Append in epochs 1 and 3, which start at offsets 0 and 2; the log ends at 3."""
     bench = FetchBench(tmp_path)
     partition = bench.lead(epoch=1)
     append(partition, b"a", b"b")
@@ -303,7 +303,7 @@ async def test_last_fetched_epoch_newer_than_the_log_is_out_of_range(tmp_path):
     assert errors(bench.fetched(fetch_request)) == ["OFFSET_OUT_OF_RANGE"]
 
 
-# Hints
+# Current leader
 
 
 async def test_fetch_from_the_wrong_broker_returns_the_current_leader(tmp_path):
@@ -344,7 +344,7 @@ async def test_current_leader_of_a_remote_partition_comes_from_the_metadata(tmp_
     ) == (OTHER, 8)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates what."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id."""
 
 import pytest
 

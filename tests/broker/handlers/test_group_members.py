@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: a member's life, in every version."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in every version."""
 
 import pytest
 
@@ -42,7 +42,7 @@ async def send(module, scene, body, version):
 
 
 async def join(scene, version, **fields):
-    """The only member of a group, once it has been through a rebalance."""
+    """Join as the only member of the group and complete the rebalance."""
     first = await send(join_group, scene, join_request(**fields), version)
     if first.error_code == ErrorCode.MEMBER_ID_REQUIRED.code:
         return await send(join_group, scene, join_request(first.member_id, **fields), version)

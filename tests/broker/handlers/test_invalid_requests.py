@@ -1,4 +1,4 @@
-"""Mistakes that Kafka refuses in ways of its own, found by asking both brokers the same."""
+"""Invalid requests that Kafka rejects in its own way, found by sending the same to both brokers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""LeaderAndIsr and StopReplica: what the controller says is done, partition by partition."""
+"""LeaderAndIsr and StopReplica: requests of the controller are applied per partition."""
 
 import asyncio
 import inspect
@@ -20,7 +20,7 @@ STATE = StopReplicaRequest.TopicState
 
 
 class Fence:
-    """Knows of one controller and of one life of this broker."""
+    """Accepts controller epochs from ``epoch`` on."""
 
     def __init__(self):
         self.epoch = 5
@@ -32,7 +32,7 @@ class Fence:
 
 
 class Configs:
-    """Of topics that have just been created."""
+    """Records the topics whose configuration is read."""
 
     def __init__(self):
         self.read_topics = []
@@ -137,7 +137,7 @@ MANY = time_slice.INLINE_ENTRIES_MAX + 1
 
 
 async def start_until_first_leader(hosting, coroutine):
-    """The task, once the first partition is led."""
+    """Start the task and return it once the first partition has a leader."""
     task = hosting.background.start(coroutine)
     for _ in range(MANY):
         if list(hosting.replicas):

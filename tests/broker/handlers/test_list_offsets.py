@@ -1,4 +1,4 @@
-"""ListOffsets: which offset there is for a time, and who may see it."""
+"""ListOffsets: the offset for a timestamp, and which readers may see it."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def list_partitions(hosting, *partitions, version=9, **fields):
 
 
 def lookup(hosting, timestamp, **fields):
-    """Offset, timestamp and leader epoch, or the error."""
+    """Return offset, timestamp and leader epoch, or the error."""
     (partition_response,) = list_partitions(hosting, partition_query(timestamp), **fields)
     if partition_response.error_code:
         return ErrorCode.for_code(partition_response.error_code).name
@@ -47,7 +47,7 @@ def lookup(hosting, timestamp, **fields):
 
 
 def filled(tmp_path, **state):
-    """Three batches of one record in leader epoch 5, the second the youngest."""
+    """Append three one-record batches in leader epoch 5; the second has the largest timestamp."""
     hosting = Hosting(tmp_path)
     partition = hosting.lead(epoch=5, **state)
     for timestamp in (1000, 3000, 2000):

@@ -33,7 +33,7 @@ RequestedTopic = MetadataRequest.Topic
 
 
 class Creator:
-    """Creates all that it is asked for, but for what is ``refused``."""
+    """Creates every requested topic except those in ``topic_errors``."""
 
     def __init__(self, *, serves_clients=True, topic_errors=None):
         self.is_enabled_for_clients = serves_clients
@@ -78,7 +78,7 @@ def errors(response):
     return [(topic.name, ErrorCode.for_code(topic.error_code).name) for topic in response.topics]
 
 
-# Which topics
+# Requested topics
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -137,7 +137,7 @@ def test_topic_without_name_and_id_is_rejected():
     assert raised.value.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-# Topics that are not there
+# Unknown topics
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -213,7 +213,7 @@ def test_version_0_reports_missing_replicas():
     assert topic.partitions[0].error_code == ErrorCode.REPLICA_NOT_AVAILABLE.code
 
 
-# What is authorized
+# Authorized operations
 
 
 @pytest.mark.parametrize("version", VERSIONS[8:])
@@ -232,7 +232,7 @@ def test_authorized_operations_are_omitted_by_default():
     assert response.cluster_authorized_operations == NOT_REQUESTED
 
 
-# Refusal of the whole
+# Errors of the whole request
 
 
 @pytest.mark.parametrize("version", VERSIONS)

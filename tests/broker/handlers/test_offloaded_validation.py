@@ -1,4 +1,4 @@
-"""Produce with batches of many records, which another process reads before they are appended."""
+"""Produce of batches with many records, which the record inspector validates before the append."""
 
 import asyncio
 import inspect
@@ -48,13 +48,13 @@ def damaged(batch):
 
 
 def with_record_count(batch, *, count):
-    """Its header tells of so many records."""
+    """Return the batch with a header that claims ``count`` records."""
     codec = RecordBatch(batch).codec
     return batch_around(bytes(batch[61:]), count=count, last_delta=count - 1, codec=codec)
 
 
 def highly_compressed(codec):
-    """Few bytes, but for snappy, that hold 100 KB."""
+    """Return a small batch that decompresses to 100 KB; snappy needs the most bytes."""
     builder = BatchBuilder(BatchFields(codec=codec))
     builder.append(timestamp=NOW_MS, key=b"k", value=bytes(100_000))
     batch = builder.build()
@@ -126,7 +126,7 @@ CASES = {
     },
     "compacted, small": (COMPACTED, records_batch(b"a", key=b"k", codec=Codec.GZIP), 9),
 }
-#: What nobody has to read.
+#: Cases that the broker validates without the record inspector.
 VALIDATED_INLINE = {
     "nothing to read",
     "old messages, too new for them",
@@ -143,7 +143,7 @@ def reader():
 
 
 class ChangingInspector:
-    """A reader while which reads something else is done."""
+    """A record inspector that calls ``change`` after each validation."""
 
     def __init__(self, reader, change):
         self._reader = reader
@@ -252,7 +252,7 @@ async def test_bytes_to_compress_or_decompress_count_as_records(
 ):
     hosting = Hosting(tmp_path, **settings)
     hosting.lead()
-    value = random.Random(1).randbytes(100_000)  # which no codec makes smaller
+    value = random.Random(1).randbytes(100_000)  # incompressible
     batch = batch_of(Record(0, NOW_MS, b"k", value), codec=codec)
     pending = send(hosting, build_request(batch), reader)
     assert inspect.isawaitable(pending) == is_offloaded
@@ -296,7 +296,7 @@ async def test_log_append_time_is_the_time_after_validation(tmp_path, reader):
     assert RecordBatch(stored(partition)).max_timestamp == NOW_MS + LATER_MS
 
 
-#: Settings before and after, records, and what becomes of them: an error, or the codec.
+#: Settings before and after, records, and the expected error or codec.
 CHANGES = [
     (COMPACTED, {}, keyless(3), Codec.GZIP),
     (LZ4, COMPACTED, keyless(3), "INVALID_RECORD"),
@@ -318,7 +318,7 @@ async def test_settings_that_changed_during_validation_apply(
     initial, other = partition.log.settings, TopicSettings(**after)
 
     def configure(count):
-        """Each time anew, to and fro, unless it is done once."""
+        """Switch back and forth at each call, or change the settings once."""
         partition.log.configure(other if is_done_once or count % 2 else initial)
 
     inspector = ChangingInspector(reader, configure)
@@ -348,7 +348,7 @@ async def test_leadership_lost_during_validation_appends_nothing(tmp_path, reade
 async def test_death_of_the_record_inspector_returns_a_retriable_error(tmp_path):
     class DyingInspector:
         async def validate(self, received, rules, *, now_ms):
-            raise RequestTimedOut("the process that reads records died")
+            raise RequestTimedOut("the record inspector process died")
 
     hosting = Hosting(tmp_path, **COMPACTED)
     partition = hosting.lead()

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch."""
 
 import pytest
 

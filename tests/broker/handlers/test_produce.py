@@ -1,4 +1,4 @@
-"""Produce: each partition succeeds or fails alone."""
+"""Produce: each partition succeeds or fails independently."""
 
 import asyncio
 
@@ -68,7 +68,7 @@ async def test_acks_0_gets_no_response(tmp_path):
 async def test_acks_0_with_a_failed_partition_closes_the_connection(tmp_path):
     hosting = Hosting(tmp_path)
     hosting.lead()
-    with pytest.raises(Disconnect, match="there is no events-7"):
+    with pytest.raises(Disconnect, match="unknown partition events-7"):
         send(hosting, build_request(entry(0), entry(7), acks=0))
 
 

@@ -1,4 +1,4 @@
-"""Produce: a transaction begins in a partition only if its coordinator knows of it."""
+"""Produce: a transaction starts in a partition only if the transaction coordinator confirms it."""
 
 from struct import pack_into
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ VERIFICATION_ENABLED = SimpleNamespace(
 
 
 class Scene:
-    """A broker that leads ``partitions`` of them."""
+    """A broker that leads ``partitions`` partitions."""
 
     def __init__(self, path, *, partitions=2, is_verified=True):
         self.hosting = Hosting(path)
@@ -75,7 +75,7 @@ class Scene:
         ]
 
     def mark(self, *, commit=False, epoch=0):
-        """A marker of the producer, in the first partition."""
+        """Append a marker of the producer to the first partition."""
         batch = build_marker_batch(
             EndTransactionMarker(commit, 0), timestamp=NOW_MS, producer_id=7, producer_epoch=epoch
         )
@@ -234,7 +234,7 @@ async def test_t10_batch_verified_before_the_abort_is_not_appended(scene):
 
 
 async def test_t10_batch_with_a_marker_during_each_verification_is_not_appended(scene):
-    """The word of the coordinator about one transaction is none about the next."""
+    """A verification of one transaction does not count for the next."""
     scene = scene()
     scene.coordinator.meanwhile = scene.mark
     assert await scene.errors() == ["INVALID_TXN_STATE"]
@@ -243,7 +243,7 @@ async def test_t10_batch_with_a_marker_during_each_verification_is_not_appended(
 
 @pytest.mark.parametrize("version", [11, 12])
 async def test_batch_of_the_next_transaction_waits_until_the_last_one_has_ended(scene, version):
-    """As the next transaction of a producer may, which is told of the end before partitions are."""
+    """The producer learns of the end before the partitions do, so its next batch may be early."""
     scene = scene()
     await scene.send(version=version)
     scene.coordinator.words = [ErrorCode.CONCURRENT_TRANSACTIONS, None]
@@ -287,7 +287,7 @@ async def test_request_with_two_producers_is_rejected(scene, other):
 
 
 async def test_retry_of_a_committed_batch_is_detected_as_a_duplicate(scene):
-    """If the coordinator has it, as it may while the next transaction is open."""
+    """The coordinator may have the partition because the next transaction is open."""
     scene = scene()
     await scene.send()
     scene.mark(commit=True)
@@ -308,8 +308,8 @@ INVALID_RECORDS = {
     "less than a batch": bytes(entry().records)[:60],
     "half a batch": bytes(entry().records)[:-1],
     "two batches": bytes(entry().records) * 2,
-    "nobody's": batch_without_producer_id(),
-    "of an old format": message(1, bytes(100)),
+    "no producer id": batch_without_producer_id(),
+    "old format": message(1, bytes(100)),
 }
 
 

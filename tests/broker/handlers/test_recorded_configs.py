@@ -1,6 +1,6 @@
-"""What Kafka answered to requests about configurations is what our handlers answer.
+"""Requests about configurations get the responses that were recorded from Kafka.
 
-Compared are the settings that our tables declare, and those that nobody knows.
+The test compares the settings that our tables declare and the settings that Kafka does not know.
 """
 
 import logging
@@ -22,29 +22,29 @@ from tests.support.recorded_configs import saved_steps
 RECORDED = saved_steps()
 TOPIC = 2
 
-#: Which settings are shown otherwise on purpose.
+#: Settings that are returned differently on purpose, with the reason.
 DIFFERENT_SETTINGS = {
-    "advertised.listeners": "listeners stay as they are while the broker runs",
+    "advertised.listeners": "listeners cannot change while the broker runs",
     "listener.security.protocol.map": "likewise",
     "listeners": "likewise",
-    "num.io.threads": "the threads for the disk stay as many as they are",
-    "num.network.threads": "stays as it is too, and is 1 unless it is set",
-    "group.coordinator.rebalance.protocols": "the consumer protocol is on, as from 4.0 on",
-    "group.consumer.migration.policy": "from 4.0 on",
+    "num.io.threads": "the number of disk threads cannot change",
+    "num.network.threads": "cannot change either, and its default is 1",
+    "group.coordinator.rebalance.protocols": "the consumer protocol is enabled, as in Kafka 4.0",
+    "group.consumer.migration.policy": "as in Kafka 4.0",
     "log.dir": "Kafka's default may be emptied by a restart of the machine",
-    "log.initial.task.delay.ms": "Kafka has it for its own tests, and does not show it",
+    "log.initial.task.delay.ms": "Kafka has it for its own tests and does not return it",
     "producer.id.expiration.check.interval.ms": "likewise",
     "zookeeper.sasl.jaas.config": "Kafka has it in another file",
 }
-#: While a finer unit is set dynamically, Kafka shows the default in place of the value it has.
+#: While a finer unit is set dynamically, Kafka returns the default instead of the actual value.
 SHOWN_AS_DEFAULT = {"log.retention.minutes", "log.roll.hours"}
 
-#: Which steps are answered otherwise on purpose.
+#: Steps that are answered differently on purpose, with the reason.
 _FAILS = "Kafka fails, with UNKNOWN_SERVER_ERROR"
 _NO_RESPONSE = "Kafka never answers"
-_FIXED = "it can be changed by a restart only"
-_GROUP_CONFIGS = "single groups are configured, as from 4.0 on"
-_HIDDEN = "what the broker's own value hides is checked too, or removing that could fail"
+_FIXED = "it can be changed only by a restart"
+_GROUP_CONFIGS = "groups have configs, as in Kafka 4.0"
+_HIDDEN = "a default hidden by the broker's value is checked too, or removing that value could fail"
 DIFFERENT_RESPONSES = {
     "no.such.setting 2 3 of the broker": _FAILS,
     "no.such.setting 2 3 of all brokers": _FAILS,
@@ -69,7 +69,7 @@ DIFFERENT_RESPONSES = {
     "resources are replaced twice": _NO_RESPONSE,
     "metrics and a group": _GROUP_CONFIGS,
     "all of metrics and a group": _GROUP_CONFIGS,
-    "a logger without a level": "a package is a logger here, whether it logs or not",
+    "a logger without a level": "every package is a logger here, even if it logs nothing",
 }
 
 
@@ -120,7 +120,7 @@ def _with_address(recorded: Any) -> Any:
 
 
 def _comparable(response: Mapping[str, Any]) -> Any:
-    """Settings have no order, and some are not compared."""
+    """Ignore the order of the settings, and drop those that are not compared."""
     if "results" not in response:
         return response
     results = [{**result, "configs": _configs(result)} for result in response["results"]]

@@ -1,4 +1,4 @@
-"""Whoever changes a group is answered once that is replicated, and told so if it is not."""
+"""A change of a group is answered once it is replicated, or with an error after the timeout."""
 
 import asyncio
 from dataclasses import replace
@@ -34,7 +34,7 @@ FOLLOWER = 2
 
 
 class SlowReplication:
-    """A coordinator whose log has a follower, which fetches when the test says so."""
+    """A coordinator whose log has a follower that fetches only when the test calls ``fetch``."""
 
     def __init__(self, path, **options):
         self.coordinating = Coordinating(path, partitions=0, **options)
@@ -66,14 +66,14 @@ class SlowReplication:
             return kafka_error
 
     async def complete(self, module, request):
-        """With a follower that is quick."""
+        """Complete the request while the follower keeps up."""
         task = self.begin(module, request)
         while not task.done():
             await asyncio.sleep(0)
             self.fetch()
         return task.result()
 
-    # What there is before
+    # Requests that change a group, each with its preparation
 
     async def consumer_group(self):
         request = ConsumerGroupHeartbeatRequest(
@@ -93,7 +93,7 @@ class SlowReplication:
 
     async def classic_member_syncs(self):
         joined = await self.complete(*await self.classic_member_joins())
-        self.begin(offset_commit, commit_request("other"))  # nothing of it, but in its log
+        self.begin(offset_commit, commit_request("other"))  # another group in the same log
         await asyncio.sleep(0)
         request = SyncGroupRequest(
             group_id="g",
@@ -163,7 +163,7 @@ EACH_CHANGE = pytest.mark.parametrize("change", CHANGES, ids=lambda each: each._
 
 
 def error(response):
-    """Of the whole answer, or of its only line."""
+    """Return the error of the whole response, or of its only result."""
     if isinstance(response, KafkaError):
         return response.error_code.name
     if hasattr(response, "results"):

@@ -1,4 +1,4 @@
-"""Topics from their creation to their end, by the handlers and a real controller together."""
+"""Topics from creation to deletion, with the handlers and a real controller."""
 
 import pytest
 

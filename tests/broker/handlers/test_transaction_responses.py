@@ -1,4 +1,4 @@
-"""Steps of transactions that are not replicated yet: the answer waits, and the step does not."""
+"""Transaction steps that wait for replication: a step takes effect even if nothing waits for it."""
 
 from types import SimpleNamespace
 
@@ -36,7 +36,7 @@ TOPICS = [AddPartitionsToTxnTopic(name="other", partitions=[0])]
 TRANSACTIONS = [AddPartitionsToTxnRequest.Transaction(**PRODUCER, topics=TOPICS)]
 PRODUCER_V3 = {f"v3_and_below_{name}": value for name, value in PRODUCER.items()}
 
-#: By the state that it comes to: what is asked for, in which version.
+#: Handler, request and version of each step.
 STEPS = {
     "init": (
         lambda scene, request: init_producer_id.handle(scene.ids, scene.coordinator, request),
@@ -75,7 +75,7 @@ EXPECTED_STATES = {
 
 @pytest.fixture(params=STEPS)
 def step(request, scene):
-    """Parked, and nothing has changed."""
+    """Start a step, which is delayed and has not changed the transaction yet."""
     handle, body, version = STEPS[request.param]
     is_open = request.param == "end"
     events = frozenset({TopicPartition("events", 0)})
@@ -120,6 +120,6 @@ def test_step_not_replicated_in_time_returns_an_error_and_has_no_effect(scene, s
     assert not scene.shard.has_pending_transition(ID)
     try:
         returned = codes(scene, step)
-    except KafkaError as error:  # refused as a whole, by the router
+    except KafkaError as error:  # the router rejects the whole request
         returned = {error.error_code.code}
     assert returned - {ErrorCode.NONE.code} == {ErrorCode.COORDINATOR_NOT_AVAILABLE.code}

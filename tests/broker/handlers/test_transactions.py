@@ -1,4 +1,4 @@
-"""Handlers of transactions: requests of every version to the coordinator, and its answers back."""
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn, in every version."""
 
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ __all__ = ["scene"]
 
 
 class Cluster:
-    """Has two partitions of ``events``, and one of the offsets."""
+    """Has two partitions of ``events`` and one of ``__consumer_offsets``."""
 
     def has_partition(self, topic, partition):
         return (topic, partition) in {("events", 0), ("events", 1), ("__consumer_offsets", 0)}
@@ -41,7 +41,7 @@ def name(code):
 
 
 def fenced(version, since):
-    """As clients know it."""
+    """Return the fencing error that clients of this version know."""
     return "PRODUCER_FENCED" if version >= since else "INVALID_PRODUCER_EPOCH"
 
 

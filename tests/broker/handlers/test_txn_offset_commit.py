@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets of a group, pending in a transaction."""
+"""TxnOffsetCommit: offsets of a group that are pending in a transaction."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ VERIFICATION_ENABLED = SimpleNamespace(
 
 @pytest.fixture
 def scene(tmp_path):
-    """Made on the loop of the test, by whoever calls it."""
+    """Return a factory, because the coordinator must be created on the event loop of the test."""
 
     def make(*, is_verified=True, **options):
         made = Coordinating(tmp_path, **options)
@@ -71,7 +71,7 @@ async def commit_errors(scene, *partitions, version=VERSIONS[-1], **fields):
 
 
 def mark(scene, *, commit=True, epoch=0):
-    """As WriteTxnMarkers does."""
+    """Write a marker as WriteTxnMarkers does."""
     batch = build_marker_batch(
         EndTransactionMarker(commit, 0), timestamp=NOW_MS, producer_id=7, producer_epoch=epoch
     )

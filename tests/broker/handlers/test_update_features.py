@@ -15,7 +15,7 @@ REJECTED = KafkaError("no", error_code=ErrorCode.INVALID_UPDATE_VERSION)
 
 
 class FakeFeatureCache:
-    """``looks`` is how often somebody had it look."""
+    """``refreshes`` counts the calls of ``refresh``."""
 
     refreshes = 0
 

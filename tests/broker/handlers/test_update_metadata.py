@@ -19,7 +19,7 @@ from tests.support.metadata_updates import (
 
 
 class Replicas:
-    """Notes what is told of partitions."""
+    """Records the states of the partitions that it gets."""
 
     def __init__(self):
         self.states = {}

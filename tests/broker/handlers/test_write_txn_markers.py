@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: transactions end in the logs, and the offsets of groups with them."""
+"""WriteTxnMarkers: markers end transactions in the logs and decide pending offsets of groups."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 @pytest.fixture
 def scene(tmp_path):
-    """Made on the loop of the test, by whoever calls it."""
+    """Return a factory, because the coordinator must be created on the event loop of the test."""
     return lambda: Coordinating(tmp_path)
 
 
@@ -53,7 +53,7 @@ def send(scene, *markers, version=1, timeout_ms=1000):
 
 
 async def errors(scene, *markers, version=1, timeout_ms=1000):
-    """By producer, topic and partition, the error."""
+    """Return the error by producer, topic and partition."""
     pending = send(scene, *markers, version=version, timeout_ms=timeout_ms)
     response = as_sent(await in_the_end(pending), version=version)
     return {

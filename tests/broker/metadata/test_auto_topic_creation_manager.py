@@ -1,4 +1,4 @@
-"""Tests of broker/metadata/topic_creator.py."""
+"""Automatic creation of topics."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Every broker knows of the features that the cluster has agreed on, on every store."""
+"""Brokers learn the finalized features of the cluster, on every store."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ DISABLED = FinalizedFeatures(FeatureStatus.DISABLED).encode()
 
 
 class Scene:
-    """A broker that watches a tree."""
+    """A broker that watches the feature znode."""
 
     def __init__(self, stores):
         self._stores = stores
@@ -43,7 +43,7 @@ class Scene:
         return task
 
     async def next_features(self):
-        """After the next look, which something has to cause."""
+        """Returns the features after the next read, which a change must cause."""
         await (await self._reads.get())
         return self.features.current
 

@@ -1,4 +1,4 @@
-"""Tests of broker/metadata/metadata_cache.py and topic_waiting.py."""
+"""The metadata cache: updates, lookups, and waiting for leaders, deletions and elections."""
 
 import asyncio
 
@@ -22,21 +22,21 @@ NO_TIME_S = 0.0
 
 
 async def start_waiting(coroutine):
-    """A task that has come as far as it can."""
+    """Starts a task and lets it run until it waits."""
     task = asyncio.get_running_loop().create_task(coroutine)
     await asyncio.sleep(0)
     return task
 
 
-# What is the whole
+# Full updates
 
 
 def test_topic_deleted_while_the_broker_was_disconnected_is_dropped_by_a_full_update():
     metadata_cache = cluster(update({"t": [state()], "u": [state(0), state(1)]}, broker_epoch=5))
     assert metadata_cache.update(update({"v": [state()]}, broker_epoch=5)) == ()
     assert metadata_cache.update(update(broker_epoch=9, controller_epoch=2)) == ()
-    assert all(map(metadata_cache.has_topic, "tuv"))  # until there is something better
-    # It is not known to be deleted, but not known to be there.
+    assert all(map(metadata_cache.has_topic, "tuv"))  # until a full update arrives
+    # Topics are dropped, but not reported as deleted.
     assert metadata_cache.update(update({"u": [state(0)]}, broker_epoch=9)) == ()
     assert metadata_cache.partitions() == [TopicPartition("u", 0)]
     assert metadata_cache.topic_name(topic_id("t")) is None
@@ -63,7 +63,7 @@ async def test_full_update_completes_the_wait_for_a_deletion():
     assert await waiting == set()
 
 
-# Look-ups
+# Lookups
 
 
 def test_cache_is_empty_at_first():
@@ -154,7 +154,7 @@ async def test_topics_without_leaders_are_returned_at_the_timeout():
     assert await metadata_cache.wait_for_leaders(partitions, timeout_s=NO_TIME_S) == {"u", "v"}
 
 
-# Waiting for the end
+# Waiting for deletions
 
 
 async def test_wait_until_deleted_completes_with_the_deletion():
@@ -172,7 +172,7 @@ async def test_remaining_topics_are_returned_at_the_timeout():
     assert await metadata_cache.wait_until_deleted({"t", "u"}, timeout_s=NO_TIME_S) == {"t"}
 
 
-# Waiting for those who were elected
+# Waiting for elected leaders
 
 
 async def test_wait_for_an_election_completes_with_the_elected_leader_only():
@@ -195,7 +195,7 @@ async def test_partitions_with_other_leaders_are_returned_at_the_timeout():
     assert late == {TopicPartition("t", 0), TopicPartition("u", 0)}
 
 
-# All waiting
+# All waiters
 
 
 async def test_waiters_are_not_checked_for_other_topics():

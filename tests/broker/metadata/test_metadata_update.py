@@ -1,4 +1,4 @@
-"""Tests of broker/metadata/picture_update.py."""
+"""How UpdateMetadata requests change a metadata snapshot."""
 
 from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, lists, sampled_from, sets, tuples
@@ -19,7 +19,7 @@ from tests.support.metadata_updates import (
     update,
 )
 
-#: What is said of a topic: the leader of each partition.
+#: The changes of a topic: the leader of each partition.
 CHANGES = dictionaries(
     sampled_from("tuvw"),
     dictionaries(integers(0, 3), sampled_from([GOING, -1, 1, 2]), max_size=4),

@@ -1,4 +1,4 @@
-"""Tests of broker/metadata/topic_view.py."""
+"""The response for a topic in Metadata."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever is asked, however it is cut and however slowly it is taken: the answers are in order."""
+"""Responses of a connection are in order for any requests, chunks of input and slow readers."""
 
 from itertools import pairwise
 from unittest.mock import patch
@@ -21,7 +21,7 @@ RESPONSE_KINDS = st.sampled_from([AT_ONCE, AT_ONCE, LATER, NEVER, NO_ROOM])
 
 
 def response_parts(number, frame):
-    """Some have one part, and some have the frame itself among them."""
+    """Some responses have one part, and some contain the frame itself."""
     return [b"%d:" % number, *[frame[:50_000], b";"] * (number % 3)]
 
 
@@ -31,7 +31,7 @@ class DelayedResponse:
 
 
 class FakeHandler:
-    """``frames`` holds each frame as it lies in its buffer, and as it was."""
+    """``frames`` holds each frame as it lies in its buffer, and a copy from its arrival."""
 
     def __init__(self, kinds):
         self.kinds = list(kinds)

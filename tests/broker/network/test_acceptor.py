@@ -1,4 +1,4 @@
-"""What an acceptor makes of a socket before a processor has it, and which processor has it."""
+"""The options of an accepted socket, and which processor gets it."""
 
 import socket
 import threading
@@ -14,7 +14,7 @@ TWO_LISTENERS = {
     "listener_security_protocol_map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
     "inter_broker_listener_name": "BROKERS",
 }
-#: Linux counts what it needs for itself too.
+#: Linux adds its own overhead.
 FACTORS = (1, 2)
 
 both = pytest.mark.parametrize("threads", [1, 2])
@@ -22,7 +22,7 @@ both = pytest.mark.parametrize("threads", [1, 2])
 
 @pytest.fixture
 def adopted(monkeypatch):
-    """Sockets as processors get them, each with the name of its thread."""
+    """Returns the sockets that processors accepted, each with the name of its thread."""
     pairs, accept = [], Processor.accept
 
     def record_and_accept(processor, accepted, context):

@@ -22,7 +22,7 @@ REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 class Broker:
-    """Answers as it is told to; ``seen`` are the correlation ids of what it was asked."""
+    """A broker with scripted responses; ``seen`` holds the correlation ids of its requests."""
 
     def __init__(self, *responses):
         self._responses = list(responses)
@@ -154,8 +154,8 @@ async def test_response_may_arrive_in_pieces(piece):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"\xff\xff\xff\xff", "it sent 4 bytes as an answer of -1"),
-        (b"\0\0\0\1ab", "it sent 6 bytes as an answer of 1"),
+        (b"\xff\xff\xff\xff", "it sent 4 bytes for a response of -1"),
+        (b"\0\0\0\1ab", "it sent 6 bytes for a response of 1"),
     ],
 )
 async def test_invalid_response_closes_the_connection(content, reason):
@@ -229,7 +229,7 @@ async def test_invalid_host_name_is_an_os_error(local_connections):
     client = BrokerClient(
         "my..host", 9092, client_id="1", timeout_s=30, local_connections=local_connections
     )
-    with pytest.raises(OSError, match=r"my\.\.host is no name of a host"):
+    with pytest.raises(OSError, match=r"my\.\.host is not a valid host name"):
         await client.send(REQUEST, version=4)
 
 
@@ -263,7 +263,7 @@ async def test_close_of_the_client_fails_requests_that_wait_for_a_connection():
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_connection_closed_while_it_is_made_is_not_counted(monkeypatch, run):
-    """Of which uvloop does not say that it is lost."""
+    """uvloop does not call connection_lost for such a connection."""
     counter, original_connection_made = ConnectionCounter(), ClientConnection.connection_made
 
     async def close_during_connect():

@@ -1,11 +1,11 @@
-"""Clients of the brokers of the cluster."""
+"""The clients for the other brokers of the cluster."""
 
 from odradek.broker.metadata.metadata_snapshot import Node
 from odradek.broker.network.broker_clients import BrokerClients
 
 
 class Client:
-    """To one broker; never asked."""
+    """A client of one broker that sends nothing."""
 
     def __init__(self, node):
         self.node = node

@@ -1,4 +1,4 @@
-"""One connection, with everything that may come and everything that may not go out."""
+"""One connection: input in any chunks, responses now or later, errors, limits and draining."""
 
 import logging
 from random import Random
@@ -23,7 +23,7 @@ LARGE = Random(0).randbytes(3 * SHARED_BYTES)
 
 
 def delay(frame, _):
-    """Every frame is waited for."""
+    """Delays the response to every frame."""
     return frame
 
 
@@ -120,7 +120,7 @@ def test_invalid_size_closes_the_connection_before_an_allocation(size, caplog):
     assert scene.sent == framed(b"good")
     assert scene.ended == [scene.connection]
     assert scene.transport.is_closed
-    assert "where 0 to 100 are allowed" in caplog.text
+    assert "must be between 0 and 100" in caplog.text
 
 
 def test_frame_of_the_maximum_size_is_accepted():
@@ -137,7 +137,9 @@ def test_protocol_error_closes_the_connection_with_one_log_line(error, caplog):
     scene = ScriptedConnection(reject)
     scene.comes(STREAM)
     assert scene.ended == [scene.connection]
-    assert [record.getMessage() for record in caplog.records] == ["a-b-0 is closed: garbage"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Closing socket for a-b-0 because of error: garbage"
+    ]
     assert caplog.records[0].exc_info is None
 
 

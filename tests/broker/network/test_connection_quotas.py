@@ -1,4 +1,4 @@
-"""How many connections, from where, how fast: with a clock of the test's own."""
+"""Limits on the number of connections, per address and per second, with a fake clock."""
 
 import pytest
 

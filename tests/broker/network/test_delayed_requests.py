@@ -1,4 +1,4 @@
-"""One connection whose request has been parked: what it keeps, and when it closes."""
+"""A connection whose request is delayed: what it holds, and when it closes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Listeners as they are written."""
+"""Parsing of listener settings."""
 
 import pytest
 
@@ -46,8 +46,8 @@ def test_listener_name_is_mapped_to_its_protocol():
         ("://host:1", "must have a name"),
         ("PLAINTEXT://:65536", "must have ports between 0 and 65535"),
         ("PLAINTEXT://:-1", "must have ports between 0 and 65535"),
-        ("PLAINTEXT://my..host:1", "names of hosts, but 'my..host' is none"),
-        (f"PLAINTEXT://{'x' * 64}.org:1", "must have names of hosts"),
+        ("PLAINTEXT://my..host:1", "valid host names, but 'my..host' is not one"),
+        (f"PLAINTEXT://{'x' * 64}.org:1", "must have valid host names"),
         ("OTHER://:1", "names OTHER"),
         ("PLAINTEXT://:1,plaintext://:2", "has PLAINTEXT twice"),
     ],
@@ -65,7 +65,7 @@ def test_port_may_be_shared_by_an_ipv4_and_an_ipv6_address_only():
         "PLAINTEXT://127.0.0.1:1,EXTERNAL://127.0.0.2:1",
         "PLAINTEXT://127.0.0.1:1,EXTERNAL://[::1]:1,INTERNAL://:1",
     ):
-        with pytest.raises(ValueError, match="a port of its own"):
+        with pytest.raises(ValueError, match="a different port"):
             check_distinct_ports(parse_endpoints(text, PROTOCOLS))
 
 

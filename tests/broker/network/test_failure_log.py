@@ -1,4 +1,4 @@
-"""A flood of garbage does not fill the disk."""
+"""The rate limit of warnings about connections."""
 
 from odradek.broker.network.failure_log import LINES_PER_SECOND, FailureLog
 

@@ -1,4 +1,4 @@
-"""Listening sockets: what is bound, and what others are told."""
+"""Listening sockets and advertised endpoints."""
 
 import re
 import socket
@@ -29,7 +29,7 @@ def test_free_port_is_bound_and_known(host):
 
 
 def test_bind_to_a_foreign_address_is_one_clear_error():
-    with pytest.raises(ListenerError, match=r"PLAINTEXT://192\.0\.2\.1:0 cannot be listened on: "):
+    with pytest.raises(ListenerError, match=r"failed to bind to PLAINTEXT://192\.0\.2\.1:0: "):
         listen_on("192.0.2.1")
 
 
@@ -45,7 +45,7 @@ def test_receive_buffer_has_the_configured_size():
     listener = listen_on("127.0.0.1", receive_buffer_bytes=50_000)
     try:
         size = listener.server_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        assert size == 2 * 50_000  # the kernel doubles it for its own bookkeeping
+        assert size == 2 * 50_000  # the kernel doubles it for its overhead
     finally:
         listener.close()
 

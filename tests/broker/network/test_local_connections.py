@@ -1,4 +1,4 @@
-"""The broker's own controller comes in, whatever the limits on connections."""
+"""The broker's own controller connects regardless of the limits on connections."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""More connections than descriptors, and thousands that say nothing."""
+"""More connections than file descriptors, and thousands of idle connections."""
 
 import resource
 import socket
@@ -22,7 +22,7 @@ class Server:
         self.port = int(process.stdout.readline())
 
     def state(self):
-        """Resident kilobytes, and connections."""
+        """Returns the resident kilobytes and the number of connections."""
         self._process.stdin.write("?\n")
         self._process.stdin.flush()
         return [int(word) for word in self._process.stdout.readline().split()]

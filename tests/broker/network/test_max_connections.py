@@ -1,4 +1,4 @@
-"""max.connections: who waits, and who is closed to make room."""
+"""max.connections: which connections wait, and which are closed to make room."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A bound on bytes, and a queue before it."""
+"""The bound on the bytes and the number of requests, and the callbacks that wait for it."""
 
 from collections import deque
 

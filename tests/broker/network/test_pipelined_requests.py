@@ -1,4 +1,4 @@
-"""A connection on which many requests come at once, beside others."""
+"""A connection with many pipelined requests, beside other connections."""
 
 import pytest
 

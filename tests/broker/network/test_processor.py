@@ -1,4 +1,4 @@
-"""Idle connections are closed in time; the clock is the test's own."""
+"""Connections of a processor: idle and dead ones are closed. The clock is a fake."""
 
 import asyncio
 import socket

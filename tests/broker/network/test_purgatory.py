@@ -1,7 +1,7 @@
-"""Requests that only wait cost nothing but their waiting, and no longer than anybody is there.
+"""Delayed requests hold no memory and no queue slot, and end with their connection.
 
-With the handlers of the broker, by real connections, with one processor on the core loop and with
-two on threads.
+The tests use the broker's handlers and real connections, with one processor on the core loop and
+with two on threads.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ async def test_produce_that_waits_for_replicas_holds_no_memory(tmp_path, threads
     produce_request = ProduceRequest(acks=-1, timeout_ms=MAX_WAIT_MS, topic_data=topics)
     clients = [await Client.connect(server) for _ in range(6)]
     for client in clients:
-        # While any bytes are counted, the bound lets nothing more be read.
+        # While any bytes are counted, nothing more is read.
         await client.send(encode_request(ApiKey.PRODUCE, 7, produce_request))
     await until(lambda: partition.log.log_end_offset == 6)
     await until(lambda: not any(memory.used_bytes for memory in memory_pools_of(server)))
@@ -116,7 +116,7 @@ async def test_produce_that_waits_for_replicas_holds_no_memory(tmp_path, threads
 
 
 class FutureHandler:
-    """Answers with what its futures bring."""
+    """Responds when the futures have results."""
 
     def __init__(self):
         self.futures = []

@@ -1,4 +1,4 @@
-"""Buffers for frames: exact, kept or mapped."""
+"""Buffers for frames: pooled, shared or mapped."""
 
 import pytest
 

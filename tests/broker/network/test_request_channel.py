@@ -1,4 +1,4 @@
-"""Between threads: a bound, turns, and nothing lost.  Here all threads are one."""
+"""The queue of requests between threads: bound, order and wake-ups. One thread plays all roles."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ from odradek.broker.request import RequestContext
 
 
 class Loop:
-    """Calls what it was given when the test says so."""
+    """An event loop that runs one callback when a test says so."""
 
     def __init__(self):
         self.ready = deque()

@@ -1,4 +1,4 @@
-"""The same server on uvloop, where it is installed: order, and peers that are gone."""
+"""The socket server on uvloop: order of responses, and reset connections."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ async def echo_later(frame):
 
 
 def run(scenario, threads):
-    """On uvloop, with a server that is stopped afterwards."""
+    """Runs a scenario on uvloop with a server that is stopped afterwards."""
 
     async def serve():
         server = SocketServer(

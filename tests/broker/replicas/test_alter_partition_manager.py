@@ -1,4 +1,4 @@
-"""Leaders propose who is in sync, and the controller's word is what counts."""
+"""Leaders propose ISR changes, and the controller decides."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ PartitionResponse = AlterPartitionResponse.Topic.Partition
 
 
 class Scene:
-    """Broker 1 leads a partition that 2 and 3 follow; it is the controller's ``answer``."""
+    """Broker 1 leads a partition with followers 2 and 3; controller responses are scripted."""
 
     broker_id, broker_epoch = 1, 5
 
@@ -131,6 +131,26 @@ async def test_high_watermark_waits_for_the_response_when_the_isr_shrinks(tmp_pa
     assert scene.partition.high_watermark.value == 2
 
 
+async def test_isr_changes_are_logged_in_the_words_of_kafka(tmp_path, caplog):
+    caplog.set_level("INFO", "kafka.cluster")
+    scene = Scene(tmp_path, in_sync=[1, 2])
+    name = scene.partition.topic_partition
+    scene.fetched(2)
+    scene.fetched(3)
+    await scene.settled()
+    scene.now_ms += 1001
+    scene.partition.append(records_batch(b"v"), acks=1, now_ms=NOW_MS)
+    scene.fetched(2, offset=2)
+    scene.partition.maybe_shrink_isr()
+    await scene.settled()
+    assert caplog.messages == [
+        f"{name}: Expanding ISR from [1, 2] to [1, 2, 3]",
+        f"{name}: ISR updated to [1, 2, 3] and version updated to 5",
+        f"{name}: Shrinking ISR from [1, 2, 3] to [1, 2]",
+        f"{name}: ISR updated to [1, 2] and version updated to 6",
+    ]
+
+
 async def test_isr_of_all_partitions_is_checked(tmp_path):
     scene = Scene(tmp_path)
     scene.now_ms += 1001
@@ -197,8 +217,8 @@ async def test_repeated_controller_errors_are_logged_once(tmp_path, caplog):
     scene.fetched(3)
     await scene.settled()
     assert len(scene.requests) == 5
-    assert caplog.text.count("not altered yet") == 2
-    assert "not altered yet: UNKNOWN_SERVER_ERROR" in caplog.text
+    assert caplog.text.count("Failed to alter ISR; retrying") == 2
+    assert "Failed to alter ISR; retrying: UNKNOWN_SERVER_ERROR" in caplog.text
 
 
 async def test_isr_change_is_retried_after_an_unexpected_error(tmp_path, caplog):
@@ -207,7 +227,7 @@ async def test_isr_change_is_retried_after_an_unexpected_error(tmp_path, caplog)
     scene.fetched(3)
     await scene.settled()
     assert scene.role.isr == {1, 2, 3}
-    assert caplog.text.count("not altered yet: ValueError('a mistake')") == 1
+    assert caplog.text.count("Failed to alter ISR; retrying: ValueError('a mistake')") == 1
 
 
 async def test_high_watermark_does_not_wait_for_an_offline_replica(tmp_path):

@@ -1,4 +1,4 @@
-"""A number that grows, and those who wait for it."""
+"""An offset that advances, and the tasks that wait for it."""
 
 import asyncio
 

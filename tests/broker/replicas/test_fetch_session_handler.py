@@ -1,4 +1,4 @@
-"""A follower's session beside the leader's: both always mean the same partitions and offsets."""
+"""The follower's and the leader's fetch sessions always hold the same partitions and offsets."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ class Leader:
         self.sessions = FetchSessionCache(slots=10, now_ms=lambda: 0)
 
     def handle(self, session, partitions):
-        """What the leader takes it for, and its answer."""
+        """Return the request, what the leader understands, and its response."""
         request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[])
         request.replica_state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=1)
         for partition in PARTITIONS:

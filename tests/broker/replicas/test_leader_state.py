@@ -1,4 +1,4 @@
-"""What a leader knows of its followers: how far they have come, and who is in sync."""
+"""What a leader knows about its followers: their log end offsets and the ISR."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def high_watermark(leader, log_end=10, *, now_ms=0):
 
 def test_high_watermark_is_the_smallest_log_end_offset_of_the_isr():
     leader = leader_state()
-    assert high_watermark(leader) is None  # nobody has been heard of
+    assert high_watermark(leader) is None  # no follower has fetched yet
     record_fetch(leader, 2, 7)
     assert high_watermark(leader) is None
     record_fetch(leader, 3, 5)
@@ -112,9 +112,9 @@ def test_replica_that_is_not_caught_up_for_too_long_leaves_the_isr():
         return leader.shrunk_isr(log_end, now_ms=now_ms, lag_max_ms=LAG_MS)
 
     assert shrunk(1000) is None
-    assert shrunk(1001) == {1, 2}  # the third was in sync when the leader came, and not since
+    assert shrunk(1001) == {1, 2}  # the third was in sync only at the election
     assert shrunk(1501) == {1}
-    assert shrunk(9999, log_end=10) == {1, 2}  # nothing has been written that it could lack
+    assert shrunk(9999, log_end=10) == {1, 2}  # nothing was appended that it could lack
 
 
 def test_follower_is_caught_up_to_the_log_end_of_its_previous_fetch():
@@ -176,7 +176,7 @@ def test_fetch_session_keeps_its_unchanged_partitions_caught_up():
     fetch_state = FollowerFetchState(now_ms=0)
     record_session_fetch(leader, 10, fetch_state=fetch_state)
     fetch_state.last_request_ms = 5 * LAG_MS
-    assert leader.followers[2].last_caught_up_time_ms == 0  # not all have been gone over yet
+    assert leader.followers[2].last_caught_up_time_ms == 0  # the request is not completed yet
     fetch_state.mark_completed()
     assert leader.followers[2].is_caught_up(11, now_ms=6 * LAG_MS, lag_max_ms=LAG_MS)
     assert not leader.followers[2].is_caught_up(11, now_ms=6 * LAG_MS + 1, lag_max_ms=LAG_MS)

@@ -1,4 +1,4 @@
-"""Moves of replicas that are written to all the time, to disks that take their time."""
+"""Log dir moves of replicas under constant writes, to slow disks."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_hanging_target_delays_acknowledgements_only_briefly(tmp_path, mon
             if bench.partition.hosted_log.is_flush_paused:
                 is_hanging.set()
                 await may_end.wait()
-            append(bench.partition, b"v")  # synced at once: the copy is behind
+            append(bench.partition, b"v")  # flushed at once: the copy is behind
             await asyncio.sleep(0.05)
 
     monkeypatch.setattr(bench.hosting.disk, "execute", execute_or_hang)

@@ -1,4 +1,4 @@
-"""One partition: its role, its log, and who waits for it."""
+"""One partition: its role, its log, and the operations that wait for it."""
 
 import asyncio
 import threading
@@ -65,7 +65,7 @@ async def test_consumers_do_not_see_records_above_the_high_watermark(tmp_path):
 
 
 async def test_r3_append_waits_while_the_isr_is_below_min_insync_replicas(tmp_path):
-    """Kafka 3.9, too, tells the producer nothing but that the time has run out (KIP-966)."""
+    """Kafka 3.9 also reports only a timeout to the producer (KIP-966)."""
     hosting = Hosting(tmp_path, min_insync_replicas=2)
     partition = hosting.lead(replicas=(BROKER, OTHER, 3))
     append_info = append(partition, acks=ACKS_ALL)
@@ -88,7 +88,9 @@ async def test_producer_gets_an_error_when_min_insync_replicas_rises_after_its_a
     partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
     append_info = append(partition, acks=ACKS_ALL)
     hosting.logs.configure_defaults(TopicSettings(min_insync_replicas=2))
-    with pytest.raises(NotEnoughReplicasAfterAppend, match="1 of 2"):
+    with pytest.raises(
+        NotEnoughReplicasAfterAppend, match=r"ISR size 1 is below min\.insync\.replicas=2"
+    ):
         await partition.wait_until_acknowledged(append_info, acks=ACKS_ALL, timeout_s=3600)
 
 
@@ -128,7 +130,7 @@ async def test_high_watermark_advances_at_the_next_append_after_min_insync_repli
 async def test_acks_all_is_rejected_below_min_insync_replicas(tmp_path):
     hosting = Hosting(tmp_path, min_insync_replicas=2)
     partition = hosting.lead(replicas=(BROKER, OTHER), in_sync=(BROKER,))
-    with pytest.raises(NotEnoughReplicas, match="1 of 2"):
+    with pytest.raises(NotEnoughReplicas, match=r"ISR size 1 is below min\.insync\.replicas=2"):
         append(partition, acks=ACKS_ALL)
     assert partition.log.log_end_offset == 0
     append(partition, acks=1)
@@ -201,7 +203,7 @@ async def test_new_epoch_of_the_same_leader_keeps_waiting_appends(tmp_path):
 
 
 async def follow_and_truncate_all(hosting, partition):
-    """Another leads, whose log is empty; then this broker does again."""
+    """Follow a leader whose log is empty, then lead again."""
     hosting.lead(leader=OTHER, replicas=(BROKER, OTHER), epoch=1, is_new=False)
     work = hosting.logs.truncate(partition.hosted_log, 0, now_ms=NOW_MS)
     partition.on_truncated()
@@ -273,7 +275,7 @@ async def test_append_notifies_followers_and_high_watermark_notifies_consumers(t
 
 
 class SlowFlushes(files.SystemCalls):
-    """Syncs that have begun, and end when they may."""
+    """Flushes that announce their start and end on request."""
 
     def __init__(self):
         self.begun, self.may_end = threading.Event(), threading.Event()
@@ -346,7 +348,7 @@ class TestDueFlush:
         hosting.replicas.stop(key, leader_epoch=-2, is_deleted=True)
         slow.may_end.set()
         await hosting.replicas.delete([key])
-        for _ in range(20):  # as long as it takes to try it twenty times
+        for _ in range(20):  # long enough to retry twenty times
             await hosting.disk.run(int)
         assert not flushes
 

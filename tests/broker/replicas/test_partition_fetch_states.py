@@ -1,4 +1,4 @@
-"""A fetch costs what has changed, and asks for the same as if all had been looked at."""
+"""Building a fetch request visits only changed partitions, with the result of a full scan."""
 
 import asyncio
 from collections import defaultdict
@@ -17,7 +17,7 @@ from tests.support.loops import finish_in_virtual_time
 
 
 def in_virtual_time(story):
-    """A test of an ``async def story()``."""
+    """Turn an ``async def story()`` into a test."""
     return lambda: finish_in_virtual_time(story())
 
 
@@ -128,7 +128,7 @@ def test_partition_changed_during_the_scan_is_requested_as_it_is_afterwards(shor
 
 
 class CheckedScene(Scene):
-    """With a second opinion on what each request must come to."""
+    """A scene that checks each request against an independent model."""
 
     def __init__(self):
         super().__init__(on_asked=self._check_all)
@@ -158,7 +158,7 @@ class CheckedScene(Scene):
         is_same = (requested.fetch_offset, requested.log_start_offset) == current
         return requested.current_leader_epoch == partition.leader_epoch and (is_same or is_recent)
 
-    # What may happen
+    # Events
 
     def add(self, number):
         self.followed.add(number)
@@ -187,7 +187,7 @@ class CheckedScene(Scene):
             self.partitions[number].log.log_end_offset -= 1
             self.changed_s[number] = self.loop.time()
 
-    # What the leader may say
+    # Responses of the leader
 
     async def respond(self, partitions):
         for number, outcome in partitions.items():

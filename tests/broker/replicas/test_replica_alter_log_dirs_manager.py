@@ -1,4 +1,4 @@
-"""Moving replicas to other log directories while they are in use."""
+"""Moving replicas to other log directories while clients use them."""
 
 import asyncio
 import errno
@@ -31,7 +31,7 @@ EVENTS = TopicPartition("events", 0)
 
 
 class Bench:
-    """Two directories, and a partition in one of them."""
+    """Two log directories and a partition in one of them."""
 
     def __init__(self, tmp_path, *, directories=("one", "two"), **settings):
         self.hosting = Hosting(*(tmp_path / name for name in directories), **settings)
@@ -47,7 +47,7 @@ class Bench:
 
     @property
     def others(self):
-        """Where it is not."""
+        """The directories that do not hold the partition."""
         current = self.partition.hosted_log.directory
         return [each for each in self.hosting.logs.directories if each is not current]
 
@@ -61,7 +61,7 @@ class Bench:
             await asyncio.wait([task])
 
     def truncate_to(self, offset, new=30):
-        """As a follower does, and then leads and gets other records."""
+        """Truncate as a follower does, then lead and append other records."""
         self.hosting.lead(leader=OTHER, replicas=(OTHER, BROKER), epoch=1)
         execute(self.hosting.logs.truncate(self.partition.hosted_log, offset, now_ms=NOW_MS))
         self.hosting.lead(epoch=2)
@@ -69,7 +69,7 @@ class Bench:
             append(self.partition, b"new")
 
     def after_chunks(self, monkeypatch, count, interfere):
-        """Call ``interfere`` once so many slices, of one batch each, have been copied."""
+        """Call ``interfere`` after so many chunks of one batch each have been copied."""
         monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_CHUNK_BYTES", 1)
         append_chunk, chunks = ReplicaAlterLogDirsTask._append, iter(range(1, 10_000))
 
@@ -171,7 +171,7 @@ async def test_records_deleted_while_the_copy_restarts_do_not_abort_the_move(
     assert deleted
     assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"28", b"29"]
-    assert "broken off" not in caplog.text
+    assert "Aborted moving" not in caplog.text
 
 
 async def test_truncation_during_the_move_also_truncates_the_copy(tmp_path, monkeypatch):
@@ -236,7 +236,7 @@ async def test_log_flushed_at_every_append_can_be_moved(tmp_path, monkeypatch):
                 append_info, acks=1, timeout_s=30
             )
             waiting.append(bench.hosting.background.start(acknowledged))
-            await asyncio.wait(waiting, timeout=0.2)  # no longer, as it may wait for the move
+            await asyncio.wait(waiting, timeout=0.2)  # bounded, as it may wait for the move
 
     monkeypatch.setattr(bench.hosting.disk, "execute", execute_and_produce)
     target = await bench.move()
@@ -363,7 +363,7 @@ async def test_move_respects_its_quota(tmp_path, monkeypatch):
         append(bench.partition, b"v")
     copied = asyncio.Event()
     bench.after_chunks(monkeypatch, 1, copied.set)
-    bench.moves.quota.limit = 0  # one slice in each window
+    bench.moves.quota.limit = 0  # one chunk in each window
     target = await bench.move()
     future = bench.hosting.logs.find_future(EVENTS)
     await copied.wait()
@@ -395,4 +395,4 @@ async def test_copy_restarts_when_the_log_start_passes_its_end(tmp_path, monkeyp
     await bench.ended()
     assert bench.partition.hosted_log.directory is target
     assert bench.values() == [b"18", b"19"]
-    assert was_empty == [True]  # what was in it was removed by a disk thread
+    assert was_empty == [True]  # a disk thread has removed the records before

@@ -1,4 +1,4 @@
-"""A follower beside its leader, each on logs of its own: in the end they hold the same bytes."""
+"""A follower and its leader, each with its own logs, end with the same bytes."""
 
 import asyncio
 
@@ -81,7 +81,7 @@ async def test_follower_below_the_leaders_log_start_offset_restarts_there(tmp_pa
 
 
 def count_syncs_while_planning(monkeypatch, logs, name):
-    """How often each cut, when it is only planned, has synced anything."""
+    """Return a list to which each planned truncation adds how often planning synced."""
     plan, sync_counts = getattr(logs, name), []
 
     def counted(*arguments, **keywords):
@@ -152,7 +152,7 @@ async def test_response_from_before_a_new_leader_epoch_is_dropped(tmp_path):
     pair = Pair(tmp_path)
     pair.follow()
     await pair.settle()
-    pair.epoch += 1  # the follower knows of it, and the leader does not yet
+    pair.epoch += 1  # the follower knows the new epoch, the leader does not yet
     pair.follow()
     pair.write(b"1", epoch=1)
     await pair.wire.used(3)
@@ -168,7 +168,7 @@ async def test_removed_partition_is_not_fetched(tmp_path):
     pair.write(b"1")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await pair.wire.used(2)  # one may have been on its way
+            await pair.wire.used(2)  # one request may have been in flight
     assert pair.follower.log.log_end_offset == 0
 
 
@@ -185,7 +185,7 @@ async def test_throttled_partition_is_fetched_at_the_quota_until_it_is_in_sync(t
     pair = Pair(tmp_path)
     pair.throttle.configure("events", ("*",), broker_id=2)
     pair.throttle.rate.limit = 10
-    pair.write(*[bytes(900)] * 4)  # two fit into a segment, and so into an answer
+    pair.write(*[bytes(900)] * 4)  # two fit into a segment, and so into a response
     pair.leader.log.update_high_watermark(4)
     pair.follow()
     await pair.wire.used()

@@ -1,4 +1,4 @@
-"""What fails, comes late or is in another's way does not end the fetching, nor harm a log."""
+"""Errors, late responses and concurrent truncations neither stop a fetcher nor harm a log."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from tests.support.replica_pair import SETTINGS, Pair
 async def expect_no_fetch(pair):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await pair.wire.used(2)  # one may have been on its way
+            await pair.wire.used(2)  # one request may have been in flight
 
 
 async def test_response_that_no_longer_continues_the_log_is_dropped(tmp_path):
@@ -25,7 +25,7 @@ async def test_response_that_no_longer_continues_the_log_is_dropped(tmp_path):
     pair.wire.is_held.clear()
     pair.write(b"3")
     await pair.wire.is_held.wait()
-    # Another leads, has the follower cut its log, and leads no more.
+    # Another broker leads, makes the follower truncate, and stops leading.
     work = pair.there.logs.truncate(pair.follower.hosted_log, 1, now_ms=NOW_MS)
     pair.follower.on_truncated()
     await pair.there.care.execute(work)
@@ -79,7 +79,9 @@ async def test_error_in_one_partition_is_logged_once_and_fetching_goes_on(tmp_pa
     pair.follower.append_as_follower = broken
     pair.write(b"1")
     await pair.wire.used(5)
-    assert caplog.text.count("is not fetched from broker 1: AssertionError('a mistake')") == 1
+    name = pair.follower.topic_partition
+    line = f"Delaying fetch of partition {name} from broker 1: AssertionError('a mistake')"
+    assert caplog.text.count(line) == 1
     del pair.follower.append_as_follower
     await pair.settle()
 
@@ -99,7 +101,7 @@ async def test_unexpected_error_does_not_stop_the_fetcher(tmp_path, monkeypatch,
         await is_tried.wait()
     pair.write(b"1")
     await pair.settle()
-    assert "Fetching from broker 1 failed, and goes on" in caplog.text
+    assert "Unexpected error in fetcher for broker 1; retrying" in caplog.text
 
 
 async def test_truncation_that_is_not_possible_now_is_retried(tmp_path):
@@ -152,7 +154,12 @@ async def test_leader_without_fetch_sessions_is_fetched_with_a_backoff(tmp_path,
     began_s = clock()
     await pair.wire.used(11)
     assert clock() - began_s >= 9 * SETTINGS.fetch_backoff_ms / 1000
-    assert caplog.text.count("Broker 1 cannot be fetched from: FETCH_SESSION_ID_NOT_FOUND") == 1
+    assert (
+        caplog.text.count(
+            "Error in response for fetch request to broker 1: FETCH_SESSION_ID_NOT_FOUND"
+        )
+        == 1
+    )
     pair.wire.refusal = None
     await pair.settle()
 
@@ -161,7 +168,7 @@ async def test_leader_that_does_not_know_the_epoch_yet_is_soon_fetched_again(tmp
     pair = Pair(tmp_path, settings=ReplicationSettings(fetch_wait_max_ms=0))
     pair.epoch += 1
     pair.follow()
-    async with asyncio.timeout(0.9):  # the usual rest is longer
+    async with asyncio.timeout(0.9):  # the usual backoff is longer
         await pair.wire.used(2)
         pair.epoch -= 1
         pair.lead()

@@ -1,4 +1,4 @@
-"""Which connection fetches what, while leaders come, go and move."""
+"""Which connection fetches which partition while leaders appear, disappear and move."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ BACKOFF_MS = 10
 
 
 class SilentConnection:
-    """To a leader that answers nothing."""
+    """A connection to a leader that never responds."""
 
     def __init__(self):
         self.first_request = asyncio.get_running_loop().create_future()
@@ -70,12 +70,12 @@ class Scene:
         return self.connections[-1]
 
     def set_leader_port(self, port):
-        """None is nowhere."""
+        """Move the leader to a port; None takes it offline."""
         self.live_nodes = {} if port is None else {LEADER: Node(LEADER, "leader", port, None)}
         self.fetchers.on_metadata_change()
 
     def set_fetcher_count(self, count):
-        """So many connections to each leader; those that are new."""
+        """Set the number of fetchers per leader and return the new connections."""
         before = len(self.connections)
         self.settings = ReplicationSettings(fetch_backoff_ms=BACKOFF_MS, num_replica_fetchers=count)
         self.fetchers.on_settings_change(self.settings)
@@ -126,7 +126,7 @@ async def test_closed_manager_fetches_nothing(tmp_path):
 
 
 async def partitions_by_connection(connections):
-    """What each is first asked for, in the order of its first."""
+    """Return the partitions of each connection's first request, sorted."""
     return sorted([await requested_partitions(each) for each in connections])
 
 
@@ -147,7 +147,7 @@ async def test_added_fetchers_take_over_some_partitions(tmp_path):
     assert await requested_partitions(first) == [*range(8)]
     (second,) = scene.set_fetcher_count(2)
     assert await requested_partitions(second) in ([0, 2, 4, 6], [1, 3, 5, 7])
-    # One of four is what the first has kept; which one depends on the topic's hash.
+    # The first connection keeps one quarter; the topic's hash decides which.
     new = await partitions_by_connection(scene.set_fetcher_count(4))
     assert new in ([[0, 4], [1, 5]], [[1, 5], [2, 6]], [[2, 6], [3, 7]], [[0, 4], [3, 7]])
     assert len(scene.open) == 4

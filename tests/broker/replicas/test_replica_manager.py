@@ -1,4 +1,4 @@
-"""The partitions of a broker, as the controller and the disk have them."""
+"""The partitions of a broker, as the controller assigns them and the disk stores them."""
 
 import asyncio
 from types import SimpleNamespace
@@ -101,7 +101,7 @@ async def test_partition_without_a_local_replica_is_not_created(tmp_path):
 
 
 async def test_partition_reassigned_while_disconnected_is_dropped(tmp_path):
-    """The broker's session was over, and nobody could tell it to stop."""
+    """The broker's session had expired, so it received no StopReplica request."""
     hosting, resigned = Hosting(tmp_path), []
     hosting.replicas.leadership_listeners["events"] = SimpleNamespace(
         on_election=print, on_resignation=resigned.append
@@ -123,7 +123,7 @@ async def test_partition_reassigned_while_disconnected_is_dropped(tmp_path):
 
 @pytest.mark.parametrize("replicas", [[OTHER], [OTHER, BROKER]])
 async def test_partition_of_a_topic_recreated_while_disconnected_is_dropped(tmp_path, replicas):
-    """Whose epochs begin anew."""
+    """Leader epochs of the new topic start again at 0."""
     hosting, resigned = Hosting(tmp_path), []
     hosting.replicas.leadership_listeners["events"] = SimpleNamespace(
         on_election=print, on_resignation=resigned.append
@@ -276,4 +276,4 @@ async def test_partition_that_may_be_in_a_failed_directory_is_not_reported_lost(
     hosting.replicas.lost_partitions.add(EVENTS)
     with pytest.raises(KafkaStorageError, match="or in a directory that failed"):
         hosting.lead(epoch=4, is_new=False)
-    assert "is not led" not in caplog.text
+    assert "Cannot lead" not in caplog.text

@@ -1,4 +1,4 @@
-"""How fast replicas are copied: rates, which replicas they are for, and where they are changed."""
+"""Replication quotas: rates, the throttled replicas, and changes at run time."""
 
 import pytest
 
@@ -17,7 +17,7 @@ FILE = {"log.dirs": "somewhere", "broker.id": "1"}
 
 
 class Clock:
-    """In seconds."""
+    """A clock in seconds."""
 
     now_s = 100.0
 

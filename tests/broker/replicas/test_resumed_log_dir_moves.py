@@ -1,4 +1,4 @@
-"""Copies of replicas whose moves were broken off, or whose directories were out of reach."""
+"""Future logs of moves that were interrupted, or whose directories were offline."""
 
 import asyncio
 import shutil
@@ -88,7 +88,7 @@ async def test_log_reopened_and_truncated_during_the_copy_is_compared_again(tmp_
     for number in range(30):
         append(bench.partition, b"%d" % number)
     hosted, logs = bench.partition.hosted_log, bench.hosting.logs
-    execute(logs.truncate(hosted, 25, now_ms=NOW_MS))  # one cut that the copy need not follow
+    execute(logs.truncate(hosted, 25, now_ms=NOW_MS))  # a truncation that the copy need not follow
     bench.partition.on_truncated()
     run_in, reads = bench.hosting.disk.run_in, iter(range(1, 10_000))
 
@@ -112,7 +112,7 @@ async def test_copy_restarts_when_a_power_cut_undid_records(tmp_path):
         append(bench.partition, b"%d" % number)
     target = bench.others[0]
     copied(bench.hosting.logs, EVENTS, target)
-    # The leader is the same, in the same epoch.
+    # The leader and its epoch are the same.
     execute(bench.hosting.logs.truncate(bench.partition.hosted_log, 5, now_ms=NOW_MS))
     bench.partition.on_truncated()
     for _ in range(10):
@@ -124,7 +124,7 @@ async def test_copy_restarts_when_a_power_cut_undid_records(tmp_path):
 
 
 async def test_copy_of_a_compacted_log_restarts(tmp_path, monkeypatch):
-    """What it has may have been deleted by a tombstone that is gone by now."""
+    """Its records may have been deleted by a tombstone that compaction has since removed."""
     bench = Bench(tmp_path)
     for number in range(10):
         append(bench.partition, b"%d" % number)
@@ -157,7 +157,7 @@ async def test_leader_epoch_without_records_is_moved_too(tmp_path):
 
 
 def hold_completion(bench, monkeypatch):
-    """Moves come to their ends when the event is set."""
+    """Delay the completion of moves until the returned event is set."""
     execute_task, may_end = bench.hosting.disk.execute, asyncio.Event()
 
     async def execute_later(work):
@@ -192,7 +192,7 @@ async def test_delete_records_beyond_the_copy_waits_until_the_copy_follows(tmp_p
     waiting = asyncio.get_running_loop().create_future()
 
     def run_and_delete(directory, call, *arguments):
-        """While the third slice is read."""
+        """Delete while the third chunk is read."""
         is_third = call is files.read_at and future.log.log_end_offset == 2
         if is_third and not waiting.done():
             deletion = delayed_delete(bench, 25)
@@ -256,7 +256,7 @@ async def test_future_log_of_a_deleted_topic_is_removed_when_retention_ends(tmp_
     asyncio.get_running_loop().call_later(0.01, cleaner.end_retention, [stale.log])
     await bench.ended()
     assert bench.hosting.logs.find_future(EVENTS) is None
-    assert cleaner.pause(EVENTS)  # nobody else does
+    assert cleaner.pause(EVENTS)  # nothing else has paused it
 
 
 async def test_future_log_is_discarded_when_retention_ends(tmp_path):
@@ -279,7 +279,7 @@ async def test_move_requested_while_another_completes_is_started(tmp_path, monke
     execute_task, is_swapped, may_end = bench.hosting.disk.execute, asyncio.Event(), asyncio.Event()
 
     async def execute_later(work):
-        if work.description.startswith("naming"):
+        if work.description.startswith("syncing the new name"):
             is_swapped.set()
             await may_end.wait()
         await execute_task(work)
@@ -306,7 +306,7 @@ async def test_future_log_without_a_current_log_is_kept_if_this_broker_is_to_lea
     restarted = Hosting(source, target.path)
     state = {"leader": leader, "replicas": (BROKER, OTHER), "epoch": 1, "is_new": False}
     if leader == BROKER:
-        with pytest.raises(KafkaStorageError, match="is nowhere"):
+        with pytest.raises(KafkaStorageError, match="which has no current log"):
             restarted.lead(**state)
         assert restarted.logs.find_future(EVENTS).log.log_end_offset == 1
     else:

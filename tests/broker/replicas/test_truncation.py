@@ -1,4 +1,4 @@
-"""Where a follower's log is cut, by what its leader says of epochs."""
+"""The offset to which a follower truncates, by the leader's epoch end offsets."""
 
 import pytest
 
@@ -6,16 +6,16 @@ from odradek.broker.replicas.truncation import truncation_offset
 from odradek.storage.leader_epoch_file_cache import UNDEFINED_EPOCH_END, EpochEnd
 from tests.support.logs import NOW_MS, opened, records_batch
 
-#: The leader's last epoch up to ours, where that ends there, and where ours is to end.  Ours has
-#: epoch 2 from 0 on, 4 from 3 on, 6 from 5 on, and ends at 8.
+#: The leader's last epoch up to ours, its end offset there, and the truncation offset.  Our log
+#: has epoch 2 from 0 on, 4 from 3 on, 6 from 5 on, and ends at 8.
 CASES = {
-    "the leader had less of our last epoch": (6, 7, 7),
-    "the leader has more of it": (6, 99, 8),
-    "of an earlier one it had less": (4, 4, 4),
-    "of an earlier one it had more than we": (4, 6, 5),
-    "of an epoch between two of ours we have none": (5, 9, 5),
-    "of one before all of ours, too": (1, 9, 0),
-    "it is newer than all of ours": (7, 6, 6),
+    "leader has less of our last epoch": (6, 7, 7),
+    "leader has more of our last epoch": (6, 99, 8),
+    "leader has less of an earlier epoch": (4, 4, 4),
+    "leader has more of an earlier epoch": (4, 6, 5),
+    "epoch between two of ours": (5, 9, 5),
+    "epoch before all of ours": (1, 9, 0),
+    "epoch after all of ours": (7, 6, 6),
 }
 
 

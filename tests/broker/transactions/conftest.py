@@ -1,4 +1,4 @@
-"""A coordinator for a test, on a loop of its own."""
+"""Transaction coordinator scenes, each with its own virtual event loop."""
 
 import pytest
 

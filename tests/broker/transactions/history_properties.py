@@ -1,12 +1,13 @@
-"""Any history of transactions: zombies, delays, timeouts, a sick log, deaths between any writes.
+"""Random histories of transactions: zombies, delays, timeouts, log errors, crashes at any write.
 
-Whatever happens, in any order:
+Invariants:
 
-    what is known is what replaying the log gives
+    the state equals a replay of the log
     a producer's epochs only grow
-    what was told to be committed is committed in all its partitions, what was aborted, in none
+    a transaction reported as committed is committed in all its partitions, one reported as aborted
+    in none
     each transaction is committed in all its partitions or in none
-    what is prepared is completed
+    a prepared transaction is completed
 """
 
 from collections import defaultdict
@@ -30,21 +31,21 @@ NAMES = ("copier", "mover")
 CLIENT_VERSIONS = st.sampled_from([0, 2])
 PARTITIONS = [TopicPartition("events", 0), TopicPartition("events", 1), TopicPartition("other", 0)]
 ANY_PARTITION = st.sampled_from(PARTITIONS)
-#: How many have come since; mostly the last, as others have been fenced by it.
+#: How many clients ago; mostly the last client, as it has fenced the others.
 FEW = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
 PARTITION_LISTS = st.lists(ANY_PARTITION, min_size=1, max_size=3)
-#: Short, as markers are tried again ten times in a second.
+#: Short, as markers are retried ten times in a second.
 TIMEOUT_MS, EXPIRATION_MS = 1000, 3000
-#: The client that was told so looks for another coordinator, and knows no more than before.
+#: The client looks for another coordinator and does not know the outcome.
 UNKNOWN_OUTCOMES = {"NOT_COORDINATOR": UNKNOWN}
-#: While a step of the same id is pending; by epochs and ids, only who speaks version 0.
+#: Errors while a transition of the same id is pending; version 0 also gets epoch and id errors.
 PENDING_ERRORS = frozenset(
     {"CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", UNKNOWN}
 )
 
 
 class TransactionHistory(RuleBasedStateMachine):
-    """What producers know may be out of date: they ask all the same."""
+    """The producers' knowledge may be out of date; they send requests all the same."""
 
     @initialize(
         version=st.integers(0, 2),
@@ -60,7 +61,7 @@ class TransactionHistory(RuleBasedStateMachine):
         self.clients = []
         self.transactions = []
         self.epochs = {}
-        #: Ids whose last record in the log has not taken effect, with what they are instead.
+        #: Ids whose last record in the log has not taken effect, with their current state.
         self.unapplied = {}
         self.epochs_left = epochs_left
         for name in NAMES:
@@ -74,7 +75,7 @@ class TransactionHistory(RuleBasedStateMachine):
     def client(self, number):
         return self.clients[-1 - number % len(self.clients)] if self.clients else None
 
-    # What producers do
+    # Producers
 
     @rule(name=st.sampled_from(NAMES), client_version=CLIENT_VERSIONS)
     def producer_starts(self, name, client_version):
@@ -84,7 +85,7 @@ class TransactionHistory(RuleBasedStateMachine):
             self.use_up_epochs(name)
 
     def use_up_epochs(self, name):
-        """As a producer would in a long life."""
+        """Raise the epoch as a long-lived producer would."""
         txn = self.scene.shard.transactions[name]
         if txn.producer_epoch == 0:
             client = self.clients[-1]
@@ -161,7 +162,7 @@ class TransactionHistory(RuleBasedStateMachine):
         outcome=st.sampled_from([None, RequestTimedOut(), Died()]),
     )
     def producer_ends_with_slow_replicas(self, number, partitions, is_commit, outcome):
-        """What is not replicated in time is in the log all the same."""
+        """A record that is not replicated in time is in the log all the same."""
         self.producer_writes(number, partitions)
         client, log = self.client(number), self.scene.log
         if self.scene.has_died or client is None or client.current is None:
@@ -176,7 +177,7 @@ class TransactionHistory(RuleBasedStateMachine):
             if isinstance(outcome, Died):
                 self.scene.restart()
         log_error = NotLeaderOrFollower() if isinstance(outcome, Died) else outcome
-        if self.scene.asked(release(log, log_error))[0] == UNKNOWN:  # by the first marker
+        if self.scene.asked(release(log, log_error))[0] == UNKNOWN:  # the first marker crashed it
             ending.cancel()
             self.note_end(client, is_commit, UNKNOWN, None)
             return
@@ -200,7 +201,7 @@ class TransactionHistory(RuleBasedStateMachine):
             if client.version >= 2:
                 client.before, client.producer = client.producer, producer
         elif error == "COORDINATOR_NOT_AVAILABLE":
-            client.unanswered = is_commit  # and it may be in the log
+            client.unanswered = is_commit  # it may be in the log
         elif error == "CONCURRENT_TRANSACTIONS":
             client.unanswered = is_commit if was_unanswered else None
         elif error != UNKNOWN:
@@ -208,7 +209,7 @@ class TransactionHistory(RuleBasedStateMachine):
 
     @rule(number=FEW, partition=ANY_PARTITION)
     def delayed_write_arrives(self, number, partition):
-        """A partition takes no record of a transaction that the coordinator does not know of."""
+        """A partition rejects records of a transaction that the coordinator does not know."""
         client = self.client(number)
         if client is None or client.version < 2 or client.before is None:
             return
@@ -218,7 +219,7 @@ class TransactionHistory(RuleBasedStateMachine):
         known = log.epochs.get(client.before.id, -1)
         assert known <= client.before.epoch or not log.append(client.before, "delayed")
 
-    # What else happens
+    # Environment
 
     @rule(milliseconds=st.sampled_from([1, 100, TIMEOUT_MS, EXPIRATION_MS]))
     def time_passes(self, milliseconds):
@@ -257,7 +258,7 @@ class TransactionHistory(RuleBasedStateMachine):
     def coordinator_crashes(self):
         self.scene.restart()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def crashed_coordinator_restarts(self):
@@ -281,7 +282,7 @@ class TransactionHistory(RuleBasedStateMachine):
         return known, self.scene.replayed().transactions
 
     def note_unapplied_records(self):
-        """Until the next step of the same id, or the next coordinator."""
+        """Valid until the next transition of the same id, or the next coordinator."""
         known, logged = self.known_and_logged()
         live = self.scene.shard.transactions
         self.unapplied = {

@@ -1,4 +1,4 @@
-"""Coordinators are asked which transactions are open: many at once, each by its own."""
+"""AddPartitionsToTxn requests to coordinators: many transactions at once, each to its own."""
 
 import asyncio
 
@@ -37,9 +37,9 @@ OLD, ABORTABLE, ADDING = (
 
 
 class Brokers:
-    """Two coordinators: ids that begin with ``b`` are the second's, and nobody has ``nobody``.
+    """Two coordinators: ids that begin with ``b`` belong to the second, and ``nobody`` has none.
 
-    What they answer is by ``codes``, else 0; while ``gate`` is shut they take their time.
+    They respond with ``codes``, else 0, when ``gate`` is open.
     """
 
     def __init__(self):
@@ -49,7 +49,7 @@ class Brokers:
         self.send_error = None
         self.gate = asyncio.Event()
         self.gate.set()
-        #: One for each request that has come.
+        #: Released once for each request received.
         self.arrivals = asyncio.Semaphore(0)
         self.background = TaskRegistry()
         at_end(self.background.stop)
@@ -237,9 +237,9 @@ async def test_stopping_the_broker_completes_all_verifications():
 
 
 class GuardedPartition:
-    """A partition with a guard, which ``mark`` takes away, and a coordinator that says ``words``.
+    """A partition with a guard that ``mark`` replaces, and a coordinator that returns ``errors``.
 
-    The last of its words it says again and again.
+    The coordinator repeats its last error.
     """
 
     def __init__(self, *errors, marks=()):
@@ -325,7 +325,7 @@ def test_local_concurrent_transactions_is_retried():
 
 
 class LocalCoordinator:
-    """This broker, as its own client: answers at once, or when the test says so."""
+    """This broker as its own client: responds at once, or when the test says so."""
 
     def __init__(self):
         self.waiting = None

@@ -1,4 +1,4 @@
-"""What is asked of a transactional id, from the first producer to its last transaction."""
+"""The requests to a transaction coordinator, from InitProducerId to EndTxn."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def verify_errors(scene, producer, partitions=EVENTS):
     return {str(partition): error and error.error_code.name for partition, error in errors.items()}
 
 
-# A producer begins
+# InitProducerId
 
 
 def test_first_producer_gets_an_id_and_epoch_0(scene):
@@ -105,7 +105,7 @@ def test_fencing_may_use_the_last_epoch_and_is_followed_by_a_new_producer_id(sce
     assert scene.run(scene.init()).epoch == 0
 
 
-# Partitions
+# AddPartitionsToTxn
 
 
 def test_transaction_spans_several_partitions(scene):
@@ -134,7 +134,7 @@ def test_verification_fails_without_a_transaction(scene):
     assert verify_errors(scene, producer) == {"events-0": "TRANSACTION_ABORTABLE"}
 
 
-# Ends
+# EndTxn
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
@@ -189,7 +189,7 @@ def test_transaction_without_partitions_completes_at_once(scene):
     assert (scene.state(), after) == ("CompleteAbort", (producer.id, 1))
 
 
-# A log that does not take it
+# Log errors
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_requests_are_rejected_after_resignation(scene):
 
 
 def test_requests_are_rejected_until_the_metadata_has_the_topic(scene):
-    """What it leads a broker hears first: ids would be sought in another partition."""
+    """A broker learns first that it leads. Ids would be looked up in another partition."""
     scene.has_picture = False
     for work in (scene.init(), scene.add(OURS), scene.end(OURS)):
         assert scene.told(work) == "NOT_COORDINATOR"

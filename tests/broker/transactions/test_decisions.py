@@ -1,4 +1,4 @@
-"""Every state and every request: what becomes of the transaction, or what its client is told."""
+"""Every state and every request: the resulting transition, or the error for the client."""
 
 import pytest
 
@@ -48,7 +48,7 @@ NEW, OPEN, PC, PA, CC, CA, DEAD, FENCE = TransactionState
 
 
 def outcome_of(decide, *args, **options):
-    """The state that it comes to, "nothing" if there is nothing to write, or the error."""
+    """Return the resulting state, "nothing" if there is nothing to write, or the error."""
     try:
         record = decide(*args, **options)
     except KafkaError as error:
@@ -316,7 +316,7 @@ def test_epoch_is_unchanged_before_version_2():
     assert end(exhausted(OPEN), exhausted().producer).next_producer_id == -1
 
 
-#: Of version 2: by state, what a commit and an abort come to, in the present epoch and the last.
+#: Version 2: by state, the outcome of commit and abort in the current epoch and in the last.
 VERSION_2_OUTCOMES = [
     (NEW, (INVALID, "PrepareAbort"), (FENCED, FENCED)),
     (OPEN, ("PrepareCommit", "PrepareAbort"), (FENCED, FENCED)),
@@ -398,7 +398,7 @@ def test_completion_clears_the_partitions(state, after):
     assert (record.producer, record.started_ms) == (OURS, NOW_MS - 500)
 
 
-# Time
+# Timeouts
 
 
 @pytest.mark.parametrize("state", TransactionState)

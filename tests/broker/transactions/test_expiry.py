@@ -1,4 +1,4 @@
-"""Transactions open for too long are aborted, ids that nobody uses are forgotten."""
+"""Transactions that time out are aborted, and unused transactional ids expire."""
 
 import asyncio
 from itertools import pairwise
@@ -45,7 +45,7 @@ def test_timed_out_transaction_is_aborted_and_its_producer_fenced(new_scene, ver
     assert scene.told(scene.add(producer)) == "PRODUCER_FENCED"
 
 
-#: Of the last, the time is up just when it is looked for, and not a moment before.
+#: With the last value, the timeout ends exactly at a check.
 @pytest.mark.parametrize("after_check_ms", [0, 1, INTERVAL_MS - 1, -TIMEOUT_MS % INTERVAL_MS])
 def test_t9_transaction_is_aborted_within_its_timeout_and_one_check_interval(scene, after_check_ms):
     scene.participants.is_here = True
@@ -60,7 +60,7 @@ def test_t9_transaction_is_aborted_within_its_timeout_and_one_check_interval(sce
 
 
 def start_timeout_schedule(scene):
-    """Looks for such transactions as a broker does, and does nothing else."""
+    """Start the schedules of a broker with only the transaction coordinator doing work."""
     background = TaskRegistry()
     settings = load(file=None, environment={}, overrides=[f"{INTERVAL}={INTERVAL_MS}"])
 
@@ -134,7 +134,7 @@ WRITE_S = 0.0001
 
 @pytest.fixture
 def many(scene, monkeypatch):
-    """Open for too long; the clock goes on when something is written."""
+    """Timed-out transactions, and a clock that advances with each write."""
     for number in range(300):
         name = f"{ID}-{number}"
         scene.put(transaction(TransactionState.ONGOING, transactional_id=name, producer_id=number))
@@ -144,7 +144,7 @@ def many(scene, monkeypatch):
 
 
 async def max_writes_per_slice(scene, act):
-    """In one turn, from this act on until nothing is left to do."""
+    """Return the most writes without a yield, from ``act`` until no task is left."""
     ends = [scene.log.log_end_offset]
     act()
     ends.append(scene.log.log_end_offset)
@@ -161,7 +161,7 @@ def test_many_transactions_are_aborted_in_time_slices(scene, many, is_here):
     def abort_all():
         scene.world.start_task(scene.coordinator.abort_timed_out_transactions(), "abort")
 
-    # As many may be complete in the same turn.
+    # As many may complete in the same slice.
     assert scene.run(max_writes_per_slice(scene, abort_all)) <= 2 * (
         time_slice.TIME_SLICE_S / WRITE_S + 1
     )

@@ -1,4 +1,4 @@
-"""Becoming the coordinator of transactions, and ceasing to be, over real logs."""
+"""A transaction coordinator loads its partition when elected and unloads it; on real logs."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ EVENTS = frozenset({TopicPartition("events", 0)})
 
 
 def init(scene, name=ID):
-    """At once, as there is one replica."""
+    """Completes at once, as there is one replica."""
     return scene.coordinator.init_producer_id(name, None, timeout_ms=TIMEOUT_MS)
 
 
@@ -41,7 +41,7 @@ def state(scene, name=ID):
 
 
 def bounce_leadership(scene):
-    """Leadership goes to another and comes back."""
+    """Move leadership to another broker and back."""
     scene.lead(epoch=1, leader=OTHER, replicas=(OTHER, 1))
     scene.lead(epoch=2)
 
@@ -98,16 +98,16 @@ async def test_prepared_transaction_is_completed_with_the_epoch_of_the_new_leade
 
 
 async def until(condition):
-    """Everybody else has their turns meanwhile."""
-    while not condition():  # noqa: ASYNC110 - nothing else tells
+    """Yield to the event loop until the condition holds."""
+    while not condition():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0)
 
 
 class TestNotReplicatedYet:
-    """What is prepared in the log of a new leader may be lost yet."""
+    """Records that a new leader has not replicated yet may still be lost."""
 
     async def loading_scene(self, path):
-        """A commit is in the log, the other replica has all before it, and leadership has come."""
+        """Load on a new leader; only the prepared commit at the log end is not replicated."""
         scene = Transacting(path)
         producer = open_transaction(scene)
         scene.lead(epoch=1, replicas=BOTH)

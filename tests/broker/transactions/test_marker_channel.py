@@ -1,4 +1,4 @@
-"""Markers to one broker: those that come while a request is under way go with the next."""
+"""Markers to one broker: markers that arrive during a request go into the next one."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ NODE = Node(1, "here", 9092, None)
 
 
 class Broker:
-    """Answers when the test says so: with code 0 for all, or a failure."""
+    """Responds when the test says so: with code 0 for all partitions, or with an error."""
 
     def __init__(self):
         self.requests = []
@@ -77,7 +77,7 @@ def marker(producer_id, *partitions):
 
 
 class Scene:
-    """Links to one broker."""
+    """Marker channels to one broker."""
 
     def __init__(self):
         self.broker = Broker()
@@ -127,7 +127,7 @@ async def test_failed_request_marks_no_partition_and_the_next_is_sent(error):
 async def test_unexpected_error_completes_all_waiting_markers(caplog):
     scene = Scene()
     first, second = await scene.writing(1, 0), await scene.writing(2, 0)
-    scene.broker.respond(RuntimeError("what nobody thought of"))
+    scene.broker.respond(RuntimeError("unexpected"))
     assert await asyncio.gather(first, second) == [{}, {}]
     third = await scene.writing(3, 0)
     scene.broker.respond()
@@ -144,7 +144,7 @@ async def test_channel_can_be_used_again_when_idle():
 
 
 async def test_two_markers_of_one_producer_share_a_response():
-    """Of one transaction, from a coordinator that has come back while the first was under way."""
+    """Markers of one transaction; its coordinator was reelected during the first request."""
     scene = Scene()
     busy = await scene.writing(9, 0)
     both = [await scene.writing(1, 0), await scene.writing(1, 1)]

@@ -1,4 +1,4 @@
-"""Markers go to all partitions of a transaction, again and again until each has its own."""
+"""Markers are sent to all partitions of a transaction and retried until each has its own."""
 
 import pytest
 
@@ -22,7 +22,7 @@ ELSEWHERE = {
 
 @pytest.fixture(params=ELSEWHERE)
 def prepared(scene, request):
-    """To be completed, when the test says so; the partitions are led here, or by another broker."""
+    """A function that completes a prepared transaction whose partitions are local or remote."""
     txn = scene.put(transaction(TransactionState.PREPARE_COMMIT))
     scene.participants.is_here = True
     scene.participants.elsewhere = ELSEWHERE[request.param]
@@ -171,7 +171,7 @@ def test_failed_completion_is_logged_once(scene, prepared, caplog):
     scene.log.failure = NotEnoughReplicas()
     prepared()
     scene.pass_ms(60_000)
-    logged = [each for each in caplog.messages if "not complete yet" in each]
+    logged = [each for each in caplog.messages if "Failed to append completion" in each]
     assert len(logged) == 1
     scene.log.failure = None
     scene.pass_ms(1000)

@@ -1,4 +1,4 @@
-"""Ids for producers, from the controller's blocks; and the request that asks for one."""
+"""Producer ids from the controller's blocks, and the error response of InitProducerId."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from tests.support.calls import called
 
 
 class Controller:
-    """Gives away blocks of three."""
+    """Allocates blocks of three ids."""
 
     def __init__(self):
         self.blocks = 0

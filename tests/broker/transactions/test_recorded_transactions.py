@@ -1,4 +1,4 @@
-"""What Apache Kafka wrote of transactions is read, and would be written, as it stands."""
+"""Transaction records that Apache Kafka wrote are read, and would be written, unchanged."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from tests.support.kafka_json import to_json
 from tests.support.recorded_transactions import STATE_PARTITIONS, recorded_transactions
 
 RECORDED = {each.release: each for each in recorded_transactions()}
-#: In which each release writes its values, by what its cluster has agreed on.
+#: The value version of each release, and the transaction version of its cluster.
 VALUE_VERSIONS = {KAFKA_3_9: 0, KAFKA_4_1: 1}
 SERVER_VERSIONS = {KAFKA_3_9: 0, KAFKA_4_1: 2}
 

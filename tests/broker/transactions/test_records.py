@@ -1,4 +1,4 @@
-"""Keys and values of the transaction log."""
+"""Keys and values of transaction records."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_value_version_follows_the_transaction_version():
 
 
 def test_partitions_are_null_only_in_state_empty():
-    """As Kafka writes it; it reads no others."""
+    """Kafka writes values like this, and reads no others."""
     for state in TransactionState:
         stored = transaction_value(
             transaction(state, partitions=frozenset()), transaction_version=0

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and the moves between them."""
+"""The states of a transactional id and the transitions between them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from odradek.broker.transactions.transaction_state import (
 )
 from tests.support.transactions import OURS, transaction
 
-#: As Kafka has it: which states may come before which; but what is dead stays so.
+#: The valid previous states of each state in Kafka; here a dead id also stays dead.
 VALID_PREVIOUS_STATES = {
     TransactionState.EMPTY: COMPLETED_OR_EMPTY,
     TransactionState.ONGOING: COMPLETED_OR_EMPTY | {TransactionState.ONGOING},

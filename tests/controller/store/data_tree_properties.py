@@ -1,4 +1,4 @@
-"""A tree against a dictionary, and against itself after a restart, whatever is done to it."""
+"""The data tree compared with a dictionary, and with itself after a restart."""
 
 import copy
 
@@ -27,11 +27,11 @@ EFFECTS = st.lists(st.one_of(WRITES.map(lambda write: [write]), MULTIS), max_siz
 
 
 class Rejected(Exception):
-    """The model's answer to what it does not do."""
+    """The model rejects the operation."""
 
 
 class Model:
-    """Paths with value and version, ephemeral ones, and how many children there ever were."""
+    """Paths with value and version, the ephemeral paths, and the count of children ever created."""
 
     def __init__(self):
         self.nodes = {"/": (b"", 0)}
@@ -139,7 +139,7 @@ def test_watch_fires_only_for_a_change_and_is_never_lost(multis):
         except MultiFailed:
             assert tree.run(session_id, [Exists("/a")], now_ms=0).outcomes == before
             continue
-        # What was made and taken away again in one breath has changed too.
+        # A node that one multi creates and deletes has changed too.
         after = tree.run(session_id, [Exists("/a")], now_ms=0).outcomes
         touched = any(
             isinstance(operation, Create | SetData | Delete) and operation.path == "/a"

@@ -1,4 +1,4 @@
-"""Whatever is asked of them, all metadata stores answer as ZooKeeper does."""
+"""All metadata stores return what ZooKeeper returns for any sequence of operations."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ async def results_of(stores, steps):
     return await told_of(await stores.open(), steps)
 
 
-# Far from the usual hundred: each step is a round trip to the server, or a sync of the disk.
+# Few examples, because each step is a round trip to the server or a flush to disk.
 @settings(max_examples=30)
 @given(steps=STEPS)
 def test_memory_store_returns_what_zookeeper_returns(zookeeper, steps):

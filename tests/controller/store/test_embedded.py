@@ -1,4 +1,4 @@
-"""When the embedded store answers, what a failure leaves, and what the next process finds."""
+"""The embedded store: when it responds, what remains after an error and after a restart."""
 
 import asyncio
 import subprocess
@@ -39,7 +39,7 @@ def runs():
 
 
 async def open_blocked_store(tmp_path, runs):
-    """A store with one node, whose commits are held from now on."""
+    """Return a store with one node, whose commits block from now on."""
     store = await open_store(tmp_path, runs)
     await store.create("/a", b"0")
     runs.done.clear()
@@ -259,7 +259,7 @@ async def test_next_process_finds_everything_but_ephemeral_nodes(tmp_path):
     reopened = await open_store(tmp_path, now_ms=NOW_MS + 1)
     reopened_root, reopened_node, *after = await reopened.run(reads)
     assert (reopened_root, after) == (root, before)
-    # The end of an ephemeral node is a change among its parent's children.
+    # The deletion of an ephemeral node is a change of its parent's children.
     assert reopened_node.stat == node.stat._replace(children_count=2, children_version=4)
     assert sorted(await reopened.get_children("/a")) == ["größe", "n_0000000002"]
     assert (await reopened.create("/a/n_", is_sequential=True)).path == "/a/n_0000000003"

@@ -1,4 +1,4 @@
-"""An embedded store whose process is killed, or whose disk is full, keeps all that it answered."""
+"""The embedded store keeps every acknowledged write after a process kill or a full disk."""
 
 import random
 import sqlite3
@@ -18,7 +18,7 @@ def writer():
 
 
 def last_step_after_reopen(file, result, *, before=-1):
-    """The last step that is kept, looked at twice: recovery must not be needed again."""
+    """Return the last stored step. Open the file twice: recovery must not be needed again."""
     for _ in range(2):
         journal = SqliteJournal(file)
         tree = journal.open()

@@ -1,4 +1,4 @@
-"""The file of the embedded store, and files that only look like it."""
+"""The file of the embedded store, and damaged or foreign files."""
 
 import random
 import shutil
@@ -26,7 +26,7 @@ def file(tmp_path):
 
 
 def open_journal(file, *operations):
-    """Open, with a tree in it."""
+    """Return an open journal with a tree in it."""
     journal = SqliteJournal(file)
     tree = journal.open()
     effects = tree.run(tree.begin_session(), operations, now_ms=5)
@@ -135,7 +135,7 @@ def write_changed_journal(file, statement, *values):
 
 def test_later_version_is_rejected(file):
     write_changed_journal(file, "PRAGMA user_version = 2")
-    with pytest.raises(IncompatibleJournal, match="version 2; this release knows version 1"):
+    with pytest.raises(IncompatibleJournal, match="version 2; this release supports version 1"):
         SqliteJournal(file).open()
 
 
@@ -150,7 +150,7 @@ def test_later_version_is_rejected(file):
         ("UPDATE node SET checksum = 'none'", "checksum"),
         ("UPDATE tree SET zxid = zxid - 1", "checksum"),
         ("DELETE FROM tree", "checksum"),
-        ("DELETE FROM node WHERE path = '/1'", "no place for '/1/big'"),
+        ("DELETE FROM node WHERE path = '/1'", "no parent for '/1/big'"),
         ("DROP TABLE node", "no such table"),
     ],
 )
@@ -163,7 +163,7 @@ def test_tree_that_was_tampered_with_is_rejected(file, statement, message):
 def test_node_without_a_parent_is_rejected(file):
     journal, tree = open_journal(file)
     journal.commit([NodeRecord("not/a/path", b"", 1, 1, 1, 1, 0, 0)], tree.zxid)
-    with pytest.raises(CorruptJournal, match="no place for 'not/a/path'"):
+    with pytest.raises(CorruptJournal, match="no parent for 'not/a/path'"):
         journal.open()
 
 
@@ -181,7 +181,7 @@ def contents_unless_rejected(file):
     try:
         return contents(read_tree(file))
     except JournalError as error:
-        # It must not pass for anything but the damage.
+        # The file must be rejected for the damage, not because it is in use.
         return contents(DataTree()) if "in use" in str(error) else None
 
 

@@ -1,4 +1,4 @@
-"""What simulations make happen to the sessions of a store without a disk."""
+"""The session failures that simulations inject into the memory store."""
 
 import asyncio
 

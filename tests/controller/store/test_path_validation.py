@@ -1,4 +1,4 @@
-"""What is no path is refused by every store, before anything is done."""
+"""Every store rejects an invalid path before it runs any operation."""
 
 import pytest
 
@@ -28,7 +28,7 @@ async def test_run_with_an_invalid_path_does_nothing(stores):
     for path in INVALID:
         reads = (GetData(path), Exists(path), GetChildren(path))
         for operation in (*reads, Create(path), SetData(path, b""), Delete(path)):
-            with pytest.raises(ValueError, match="not a path"):
+            with pytest.raises(ValueError, match="invalid path"):
                 await store.run([operation, Create("/a")])
     assert await store.exists("/a") is None
 
@@ -36,7 +36,7 @@ async def test_run_with_an_invalid_path_does_nothing(stores):
 async def test_multi_with_an_invalid_path_does_nothing(stores):
     store = await stores.open()
     for path in INVALID:
-        with pytest.raises(ValueError, match="not a path"):
+        with pytest.raises(ValueError, match="invalid path"):
             await store.multi([Create("/a"), Create(path)])
     assert await store.exists("/a") is None
 
@@ -50,5 +50,5 @@ async def test_sequential_node_may_have_an_empty_name_prefix(stores):
 async def test_root_can_be_read_but_not_deleted(stores):
     store = await stores.open()
     assert await store.exists("/") is not None
-    with pytest.raises(ValueError, match="not a path for Delete"):
+    with pytest.raises(ValueError, match="invalid path for Delete"):
         await store.delete("/")

@@ -1,4 +1,4 @@
-"""Every path in the tree, built and parsed."""
+"""The paths of all znodes, built and parsed."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What every metadata store does, whatever is below it."""
+"""The behaviour that all metadata stores share."""
 
 import asyncio
 
@@ -238,7 +238,7 @@ async def test_sequential_node_may_have_an_empty_name_prefix(stores):
     assert (await store.create("/a/", is_sequential=True)).path == "/a/0000000000"
 
 
-# Several writes as one
+# Multi operations
 
 
 async def test_multi_applies_all_operations_with_one_zxid(stores):
@@ -322,7 +322,7 @@ async def test_multi_does_nothing_if_an_operation_fails(stores, operation, cause
     assert created.path == "/p/n_0000000001"
 
 
-# Sessions and what belongs to them
+# Sessions and ephemeral nodes
 
 
 async def test_ephemeral_owner_is_the_session_id(stores):

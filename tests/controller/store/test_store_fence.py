@@ -1,4 +1,4 @@
-"""Writes that every metadata store does only while somebody is in charge."""
+"""Fenced writes, which every metadata store applies only while the fence check holds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When every metadata store calls a watch: once, for what was read, before it can be read."""
+"""Watches of every metadata store fire once, and before a read shows the change."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ STEPS = [
 
 
 async def watch_events(stores, reads, first_step):
-    """What a watch hears that is left by these reads just before that step."""
+    """Return the events of a watch that these reads set just before that step."""
     store, seen = await stores.open(), Seen()
     await store.run(STEPS[:first_step])
     await store.run([read("/a", seen) for read in reads])

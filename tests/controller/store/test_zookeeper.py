@@ -1,4 +1,4 @@
-"""What only a store on a real ZooKeeper can show: connections, sessions and their ends."""
+"""The connections and sessions of a store on a real ZooKeeper."""
 
 import asyncio
 import os
@@ -74,7 +74,7 @@ async def test_requests_in_flight_on_a_lost_connection_are_sent_again(own_zookee
     await wire.mend()
     outcomes, names = await pending
     assert sorted(map(int, names)) == list(range(100))
-    # The server may have read those that were lost on their way back.
+    # The server may have applied the requests whose responses were lost.
     assert not [outcome for outcome in outcomes[7:] if isinstance(outcome, NodeExists)]
 
 
@@ -103,7 +103,8 @@ async def test_operations_wait_while_the_server_restarts(own_zookeeper):
     own_zookeeper.kill()
     await states.wait_for(SUSPENDED)
     pending = asyncio.gather(store.set("/a", b"new"), store.create("/b"))
-    own_zookeeper.start()  # on this thread: the kernel would end it with any other
+    # Start it on this thread: the kernel kills the server with the thread that started it.
+    own_zookeeper.start()
     stat, _ = await pending
     assert (stat.version, stat.ephemeral_owner) == (1, store.session_id)
     assert states.seen == [SUSPENDED, CONNECTED]
@@ -227,7 +228,7 @@ async def test_error_names_an_unreachable_address():
         await store.open_session()
     with pytest.raises(SessionExpired):
         await store.get("/")
-    assert threading.active_count() <= threads + 1  # that of the executor
+    assert threading.active_count() <= threads + 1  # The executor has one thread.
 
 
 @pytest.mark.parametrize("connect", [None, "", "/kafka", "localhost:2181//kafka"])

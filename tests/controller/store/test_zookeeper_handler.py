@@ -1,4 +1,4 @@
-"""How kazoo waits, where the server is not ZooKeeper but whatever a test makes of it."""
+"""Timeouts of kazoo connections, tested with a server that is not ZooKeeper."""
 
 import socket
 
@@ -26,7 +26,7 @@ async def test_client_reconnects_to_a_server_that_never_responds(monkeypatch):
                 connection, _ = await on_a_thread(listener.accept)
                 with connection:
                     connection.settimeout(WAIT_S)
-                    # It asks to be let in, and ends the connection since nobody answers.
+                    # The client sends a connect request and closes the connection on timeout.
                     while await on_a_thread(connection.recv, 1024):
                         pass
         finally:

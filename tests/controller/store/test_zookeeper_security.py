@@ -1,4 +1,4 @@
-"""Who may do what in a ZooKeeper that knows us by a password or by a certificate."""
+"""ACLs, SASL and TLS of ZooKeeper connections."""
 
 import shutil
 import socket
@@ -120,7 +120,7 @@ async def test_wrong_password_is_reported(sasl_server):
 
 @pytest.fixture
 def pem(tmp_path):
-    """A certificate that signs itself, and its key, in one file."""
+    """A self-signed certificate and its key, in one file."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is needed to make a certificate")
@@ -141,7 +141,7 @@ def pem(tmp_path):
 
 
 def wait_for_listener(port):
-    """ZooKeeper opens this port after the one by which we know that it has started."""
+    """Wait for the TLS port: ZooKeeper opens it after the port that shows that it has started."""
     until_s = time.monotonic() + 30
     with socket.socket() as probe:
         while probe.connect_ex(("127.0.0.1", port)):

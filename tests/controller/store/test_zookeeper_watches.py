@@ -1,4 +1,4 @@
-"""Watches of a store on a real ZooKeeper, when the connection is lost on which they were left."""
+"""Watches of a store on a real ZooKeeper, after the connection was lost on which they were set."""
 
 import asyncio
 
@@ -114,7 +114,7 @@ async def test_watch_set_many_times_is_restored_once_after_a_reconnect(zookeeper
     before = wire.requests
     await wire.mend()
     await store.exists("/")
-    # A connection begins with a request, and some time there may be a ping.
+    # The new connection begins with a request, and there may be pings.
     assert wire.requests < before + len(reads) + 5
     await other.multi([SetData("/a", b""), Create("/new"), Create("/a/b")])
     await store.exists("/")

@@ -1,4 +1,4 @@
-"""Keys and values of the internal topics."""
+"""Keys and values of the records in the internal topics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Batches of magic 2: round trips, damage, and a slow reader that must agree."""
+"""Batches of magic 2: round trips, damage, and comparison with a slow reference reader."""
 
 from hypothesis import given
 from hypothesis.strategies import (
@@ -30,7 +30,7 @@ CONTENTS = (
     | sampled_from([bytes(8191), bytes(8192)])
 )
 HEADERS = lists(builds(Header, text(max_size=8), none() | binary(max_size=8)), max_size=3)
-#: No two are too far apart for one batch.
+#: No two timestamps are too far apart for one batch.
 TIMESTAMPS = integers(-1, 2**63 - 2) | integers(10**12, 10**12 + 100) | integers(-1, 20_000)
 STEPS = integers(1, 3) | integers(60, 70) | sampled_from([8191, 8192, 2**20])
 PRODUCERS = sampled_from(
@@ -61,7 +61,7 @@ def fields(draw):
 
 @composite
 def batches(draw):
-    """The fields of a batch and its records, in the order of offsets that may have gaps."""
+    """Draw the fields of a batch and its records, in offset order with possible gaps."""
     fields_drawn = draw(fields())
     offset = fields_drawn.base_offset + draw(integers(0, 100))
     records = []
@@ -135,7 +135,7 @@ def test_damage_is_rejected_or_harmless(batch, positions, has_right_checksum, ta
 
 @composite
 def almost_records(draw):
-    """Bytes with the shape of a record, whose numbers may be wrong or longer than need be."""
+    """Draw bytes in the shape of a record, whose numbers may be wrong or longer than necessary."""
     number = one_of(
         integers(-3, 3), integers(-70, 70), integers(-9000, 9000), integers(-(2**31), 2**31 - 1)
     ).map(varint)
@@ -171,7 +171,7 @@ def test_reader_agrees_with_the_slow_reference_reader(
 
 
 def read_slowly(source: bytes, context: BatchContext) -> Record:
-    """A record that fills ``source``, read field by field."""
+    """Read a record that fills ``source`` field by field."""
     length, start = read_varint(source, 0)
     time_delta, position = read_varlong(source, start + 1)
     offset_delta, position = read_varint(source, position)

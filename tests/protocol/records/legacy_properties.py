@@ -1,4 +1,4 @@
-"""Old formats and conversions hold for any records, and nothing but refusals for any bytes."""
+"""Legacy formats and conversions work for any records, and any bytes raise only decode errors."""
 
 from contextlib import suppress
 
@@ -140,7 +140,7 @@ def joined(parts):
 
 
 def read_or_reject(source):
-    """Every way to read ``source`` ends, within bounds, and fails only by a refusal."""
+    """Read ``source`` in every way: each ends within bounds and raises only a decode error."""
     for attempt in (read_deeply, down_to_0, down_to_1, appended):
         with suppress(DecodeError, KafkaError):
             attempt(source)

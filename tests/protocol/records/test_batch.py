@@ -1,4 +1,4 @@
-"""Batches of magic 2: read from anybody, patched in place, refused if they make no sense."""
+"""Batches of magic 2: read from any client, patched in place, rejected if invalid."""
 
 from struct import pack_into
 

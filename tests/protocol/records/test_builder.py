@@ -1,4 +1,4 @@
-"""New batches of magic 2: the bytes that Kafka's own builder and other clients make."""
+"""New batches of magic 2 have the bytes that Kafka's builder and other clients write."""
 
 from array import array
 from dataclasses import asdict
@@ -163,7 +163,8 @@ def test_timestamps_too_far_apart_for_one_batch_are_rejected():
     builder = BatchBuilder()
     builder.append(timestamp=-1, key=None, value=None)
     with pytest.raises(
-        EncodeError, match="timestamp 9223372036854775807 in a batch from timestamp -1"
+        EncodeError,
+        match="timestamp 9223372036854775807: out of range in a batch with base timestamp -1",
     ):
         builder.append(timestamp=2**63 - 1, key=None, value=None)
     builder.append(timestamp=2**63 - 2, key=None, value=None)
@@ -197,8 +198,8 @@ def test_rejected_record_does_not_change_the_batch():
         ({"value": "text"}, "value: 'text' is not bytes"),
         ({"value": memoryview(array("i", [1, 2]))}, "value: a view of format i, .* is not bytes"),
         ({"value": memoryview(b"abcd")[::2]}, "value: a view of .* is not bytes"),
-        ({"headers": [Header(None, b"")]}, "headers: key None is no text"),
-        ({"headers": [Header(b"h", b"")]}, "headers: key b'h' is no text"),
+        ({"headers": [Header(None, b"")]}, "headers: key None is not valid text"),
+        ({"headers": [Header(b"h", b"")]}, "headers: key b'h' is not valid text"),
         ({"headers": [Header("h", "text")]}, "headers: value of 'h': 'text' is not bytes"),
         ({"headers": [Header("h", array("i", [1]))]}, "headers: value of 'h': .* is not bytes"),
     ],

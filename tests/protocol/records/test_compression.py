@@ -1,4 +1,4 @@
-"""The codecs: what they give back, what they refuse, and how little that costs."""
+"""Codecs: round trips, rejected input and memory limits."""
 
 import gzip
 import random
@@ -18,17 +18,19 @@ from tests.support.memory import peak_bytes
 
 REAL_CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 LIMIT = 1_000_000
-SOURCE = bytes(range(256)) * 700 + bytes(100_000)  # some repeats, and more than one block of each
+SOURCE = bytes(range(256)) * 700 + bytes(
+    100_000
+)  # Compressible, larger than one block of any codec.
 
 
 def zstd_frame(source: bytes, **options) -> bytes:
-    """A frame written as Java does: piece by piece, so that its header has no content size."""
+    """Compress to a frame without a content size, as Java's streaming writer does."""
     writer = zstandard.ZstdCompressor(write_content_size=False, **options).compressobj()
     return writer.compress(source) + writer.flush()
 
 
 def zstd_of_repeated_blocks(count: int, size: int) -> bytes:
-    """A frame without content size whose blocks each repeat one byte ``size`` times."""
+    """Return a frame without content size whose blocks each repeat one byte ``size`` times."""
     header = bytes.fromhex("28b52ffd 00 58")
     block, last = size << 3 | 2, size << 3 | 3
     blocks = [(block.to_bytes(3, "little") + b"x")] * (count - 1)
@@ -36,7 +38,7 @@ def zstd_of_repeated_blocks(count: int, size: int) -> bytes:
 
 
 def zstd_of_tiny_blocks(block: bytes, count: int) -> bytes:
-    """A frame without content size; ``block`` is not the last, which is empty."""
+    """Return a frame without content size: ``count`` times ``block``, then an empty last block."""
     return bytes.fromhex("28b52ffd 00 58") + block * count + bytes.fromhex("010000")
 
 
@@ -145,7 +147,7 @@ def test_bomb_is_rejected_before_it_takes_memory(bomb):
     assert peak_bytes(decompress_bomb) < 4 * LIMIT
 
 
-#: Each could hold 128 KB, for all that the frame says, and holds one byte.
+#: A block that could hold 128 KB according to the frame, but holds one byte.
 ZSTD_BLOCK_OF_ONE_BYTE = bytes.fromhex("1c0000 097800")
 
 
@@ -363,7 +365,7 @@ def test_zstd_checksum_is_verified():
 @pytest.mark.parametrize("claimed_size", [11, 9, 2**20])
 def test_zstd_frame_with_a_wrong_content_size_is_rejected(claimed_size):
     packed = bytearray(zstandard.ZstdCompressor(write_content_size=True).compress(b"0123456789"))
-    assert packed[4] == 0x20  # the size in one byte
+    assert packed[4] == 0x20  # The content size is in one byte.
     frame_with_wrong_size = packed[:4] + b"\xa0" + pack("<I", claimed_size) + packed[6:]
     with pytest.raises(CorruptMessage):
         decompress(Codec.ZSTD, frame_with_wrong_size)

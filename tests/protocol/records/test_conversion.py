@@ -1,4 +1,4 @@
-"""Conversion between record formats, at its edges; the vectors show the usual."""
+"""Edge cases of conversion between record formats. The vectors cover the usual cases."""
 
 from struct import pack_into
 

@@ -1,4 +1,4 @@
-"""Kafka's own classes convert alike: byte for byte where nothing is compressed."""
+"""Conversions agree with Kafka's classes: byte for byte where nothing is compressed."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def check_agrees(converted, expected):
 
 
 def headers_in(buffer):
-    """All that stands in headers of magic 2, but for what depends on the compressor."""
+    """Return the magic 2 header fields that do not depend on the compressor."""
     return [
         (
             batch.partition_leader_epoch,

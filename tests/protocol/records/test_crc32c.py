@@ -1,4 +1,4 @@
-"""CRC-32C: the wheel and crcmod are one function."""
+"""CRC-32C: the crc32c wheel and crcmod compute the same function."""
 
 import sys
 
@@ -9,7 +9,7 @@ from hypothesis.strategies import binary, integers
 from odradek.protocol.records import crc32c as module
 from odradek.protocol.records.crc32c import crc32c
 
-CHECK_VALUE = 0xE3069283  # of "123456789", as every description of CRC-32C gives it
+CHECK_VALUE = 0xE3069283  # The published checksum of "123456789".
 
 
 @pytest.fixture

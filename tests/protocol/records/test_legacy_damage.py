@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 that are cut short, damaged or made to do harm."""
+"""Messages of magic 0 and 1 that are truncated, damaged or malicious."""
 
 from struct import pack, pack_into
 
@@ -93,7 +93,7 @@ def is_rejected(buffer):
 
 
 def is_outside_the_checksum(buffer, position):
-    """An offset may be anything: it is the broker's, and changes on the way."""
+    """The checksum does not cover the offset, because the broker assigns it."""
     starts = [batch.position for batch in batches_of_any_magic(buffer)]
     return any(start <= position < start + 8 for start in starts)
 

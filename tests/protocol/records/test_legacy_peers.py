@@ -1,6 +1,6 @@
-"""kafka-python and aiokafka agree about magic 0 and 1.
+"""kafka-python and aiokafka agree with our code for magic 0 and 1.
 
-Neither can do LZ4 in magic 0 here: aiokafka refuses it, kafka-python needs one more package.
+Neither supports LZ4 in magic 0 here: aiokafka rejects it, and kafka-python needs another package.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from odradek.protocol.records.record import Record
 from odradek.protocol.records.record_set import batches_of_any_magic
 
 with warnings.catch_warnings():
-    # kafka-python 3.0 loads its schemas by a call that Python 3.11 and 3.12 deprecate.
+    # kafka-python 3.0 loads its schemas with a function that Python 3.11 and 3.12 deprecate.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.record.legacy_records as kafka_python_records
 

@@ -1,4 +1,4 @@
-"""Kafka's own classes agree about magic 0 and 1."""
+"""Kafka's classes agree with our code for magic 0 and 1."""
 
 import pytest
 

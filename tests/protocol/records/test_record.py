@@ -1,4 +1,4 @@
-"""Records inside a batch: every field survives, every contradiction is refused."""
+"""Records inside a batch: every field survives a round trip, every contradiction is rejected."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def batch_context(**changes) -> BatchContext:
 
 
 def encode_record(**changes) -> bytes:
-    """A record, plain but for what is given."""
+    """Encode a plain record with the given changes."""
     fields = {"timestamp_delta": 0, "offset_delta": 0, "key": b"k", "value": b"v", "headers": ()}
     out = bytearray()
     write_record(out, **(fields | changes))
@@ -36,7 +36,7 @@ def encode_record(**changes) -> bytes:
 
 
 def body(*fields: bytes) -> bytes:
-    """A record of these fields, with the length that they have."""
+    """Build a record from these fields and their total length."""
     joined = b"".join(fields)
     return varint(len(joined)) + joined
 

@@ -1,4 +1,4 @@
-"""Our record code against segments that Apache Kafka wrote (tests/vectors/ORIGIN.md)."""
+"""Our record code reads and rebuilds segments that Apache Kafka wrote (tests/vectors/ORIGIN.md)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Xerial's frame around snappy blocks, and blocks without it."""
+"""Xerial's frame format of snappy blocks, and raw snappy blocks."""
 
 from struct import pack
 
@@ -69,7 +69,7 @@ def test_invalid_block_size_is_rejected(size):
 
 
 def test_bytes_after_the_last_block_are_rejected():
-    with pytest.raises(CorruptMessage, match="cut short"):
+    with pytest.raises(CorruptMessage, match="truncated before a block"):
         decompress(compress(b"abc") + b"x", max_bytes=LIMIT)
     with pytest.raises(CorruptMessage):
         decompress(library.compress(b"abc") + b"x", max_bytes=LIMIT)

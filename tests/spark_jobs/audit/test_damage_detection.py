@@ -1,4 +1,4 @@
-"""Damage done by hand is found where it is, once, and nothing else with it."""
+"""The audit finds each kind of damage once, at its position, and reports nothing else."""
 
 import struct
 
@@ -34,7 +34,7 @@ def written(tmp_path):
 class TestBatches:
     @pytest.mark.parametrize("position", [-1, 18, 22, 30, 45], ids=str)
     def test_flipped_byte_is_an_error(self, written, position):
-        """In a record, the checksum, the attributes, a timestamp, the producer's id."""
+        """In a record, the checksum, the attributes, a timestamp, the producer id."""
         path = written.logs[1]
         batch = written.batches(path)[3]
         flip(path, batch.position + position % batch.size)
@@ -51,7 +51,7 @@ class TestBatches:
         ]
 
     def test_decreasing_offset_is_an_error(self, written):
-        """No checksum covers it."""
+        """No checksum covers the base offset."""
         path = written.logs[1]
         before, batch = written.batches(path)[2:4]
         overwrite(path, batch.position, struct.pack(">q", before.base_offset))
@@ -152,7 +152,8 @@ class TestIndexes:
         path.write_bytes(b"".join(INDEX.pack(900 + number, 1 + number) for number in range(count)))
         *first, rest = findings(written.path)
         assert [finding.position for finding in first] == [0, 8]
-        assert (rest.position, rest.what) == (None, f"and {count - 2} more of the kind")
+        omitted = f"{count - 2} more problem(s) in this file are not listed"
+        assert (rest.position, rest.what) == (None, omitted)
 
     def test_duplicate_entry_is_a_warning(self, written):
         path = written.files(".index")[0]
@@ -196,12 +197,12 @@ class TestIndexes:
 
 class TestTransactions:
     def entry(self, written, number=0):
-        """The first of a segment, and its file."""
+        """Return the transaction index of a segment and its first entry."""
         path = written.files(".txnindex")[number]
         return path, list(ABORTED_ENTRY.unpack_from(path.read_bytes()))
 
     def test_missing_transaction_index_is_an_error(self, written):
-        """Aborted records would be shown."""
+        """Consumers would see aborted records."""
         path, (_, producer_id, _, last, _) = self.entry(written)
         count = path.stat().st_size // ABORTED_ENTRY.size
         path.unlink()
@@ -258,7 +259,7 @@ class TestTransactions:
 
 
 def committed_marker(written):
-    """The first record of the first committed transaction, and its marker."""
+    """Return the first offset of the first committed transaction and the offset of its marker."""
     producers = struct.Struct(">43xqh")
     first = None
     content = written.logs[0].read_bytes()
@@ -340,7 +341,7 @@ class TestEpochs:
             if batch.base_offset >= start
         )
         path.write_text(f"0\n2\n0 0\n3 {start + 2}\n")
-        # The first epoch's line says that it reaches further than it does.
+        # The entry of the first epoch now covers batches of the second.
         assert found_in(written.path) == [Found(WARNING, path.name, 4, first_wrong)]
 
     def test_missing_epoch_is_a_warning(self, written):

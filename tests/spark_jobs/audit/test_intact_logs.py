@@ -1,4 +1,4 @@
-"""Nothing is found where nothing is wrong: in logs of ours, and in those that Kafka wrote."""
+"""The audit reports nothing for intact logs of Odradek and of Kafka."""
 
 import shutil
 from collections import defaultdict
@@ -38,7 +38,7 @@ def test_closed_log_has_no_findings(tmp_path):
 
 
 def test_log_that_is_being_appended_to_has_no_findings(tmp_path):
-    """Indexes have room ahead, the checkpoints are behind, and epochs are not written down."""
+    """Indexes are preallocated, checkpoints lag behind, and leader epochs are not flushed."""
     log = logs.opened(tmp_path / "events-0", segment_bytes=3_000, index_interval_bytes=150)
     for number in range(60):
         logs.append(log, b"v" * 40, timestamp=logs.NOW_MS + number, leader_epoch=number // 20)
@@ -67,9 +67,9 @@ def test_directories_of_kafka_before_and_after_recovery_have_no_findings(name, t
     assert findings(tmp_path / RECOVERED) == []
 
 
-#: What shows in files by itself.  A log that was cut may never have been longer, as far as its
-#: checkpoints say; zeros may be room ahead; snapshots may not have been taken; and compaction that
-#: was broken off is in order, since its files say so.
+#: Damage that the files alone reveal. A truncated log may never have been longer according to its
+#: checkpoints; zeros may be preallocated space; snapshots may not have been taken; and compaction
+#: that was interrupted is valid, since the suffixes of its files mark it.
 DETECTABLE = {"_flip_bit": ".log", "_append_noise": ".log", "_lose_indexes": ".index"}
 UNDETECTABLE = {"_append_zeros", "_lose_snapshots", "discarded", "swapped", "half-swapped"}
 
@@ -94,7 +94,7 @@ def test_damaged_directories_have_findings_until_kafka_recovers_them(name, tmp_p
 def test_producer_snapshots_of_kafka_agree_with_its_batches(name, tmp_path):
     shutil.copytree(PRODUCER_SNAPSHOTS / name, tmp_path / "events-0")
     assert {finding.file.rsplit(".")[-1] for finding in findings(tmp_path / "events-0")} <= {
-        "index",  # which were not recorded
+        "index",  # not part of the recording
         "timeindex",
         "txnindex",
     }
@@ -132,7 +132,7 @@ class TestWithARunningBroker:
         return directory
 
     def on_first_read(self, monkeypatch, action):
-        """Something happens after the directory was listed and indexes were read."""
+        """Run the action after the directory was listed and the indexes were read."""
         pending = [action]
 
         def read(*arguments):
@@ -169,5 +169,5 @@ class TestWithARunningBroker:
         warnings = findings(directory.path)
         assert [finding.severity for finding in warnings] == ["warning"] * 2  # the first was open
         assert {finding.what for finding in warnings} == {
-            "gone since the audit began, as by retention or compaction: audit it again"
+            "deleted since the audit began, as by retention or compaction: repeat the audit"
         }

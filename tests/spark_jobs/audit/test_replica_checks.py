@@ -1,4 +1,4 @@
-"""Replicas that differ: which of them, where, and what compaction may do to them."""
+"""The audit compares replicas, names the one that differs, and tolerates compaction."""
 
 import shutil
 import struct
@@ -15,7 +15,7 @@ ERROR = "error"
 
 @pytest.fixture
 def replicas(tmp_path):
-    """Three brokers with the same partition."""
+    """Three brokers with a replica of the same partition."""
     first = WrittenLog(tmp_path / "1")
     for name in ("2", "3"):
         shutil.copytree(tmp_path / "1", tmp_path / name)
@@ -23,7 +23,7 @@ def replicas(tmp_path):
 
 
 def change_value(path, batch):
-    """Another value in the batch, with a checksum that is right."""
+    """Change a value in the batch and fix the checksum."""
     content = bytearray(path.read_bytes()[batch.position : batch.position + batch.size])
     content[-2] ^= 0x01
     overwrite(path, batch.position, with_checksum(content))
@@ -46,7 +46,7 @@ def test_replica_that_differs_from_two_others_is_named(replicas, odd):
         batch.position,
         batch.base_offset,
     )
-    assert "another batch" in finding.what
+    assert "different batch: " in finding.what
 
 
 def test_different_leader_epoch_is_found_without_a_checksum(replicas):
@@ -101,7 +101,7 @@ class TestMissingBatches:
         directory.set_high_watermark(high_watermark)
 
     def test_missing_first_batches_are_an_error(self, tmp_path):
-        """Its segment says that it begins where the other's does."""
+        """The segment has the same base offset as that of the other replica."""
         self.write(tmp_path / "1", range(6), high_watermark=6)
         self.write(tmp_path / "2", range(2, 6), high_watermark=6)
         assert found_in(tmp_path / "1", tmp_path / "2") == [
@@ -134,11 +134,11 @@ def test_rows_for_different_replicas_are_limited(tmp_path, monkeypatch):
         directory.set_high_watermark(50)
     differences = findings(tmp_path / "1", tmp_path / "2")
     assert [finding.offset for finding in differences] == [0, 1, 2, 3]
-    assert differences[-1].what.endswith("no more of the replicas is compared")
+    assert differences[-1].what.endswith("; the comparison of the replicas ends here")
 
 
 class TestCompaction:
-    """Two replicas of which one has been compacted further than the other."""
+    """Two replicas; one is compacted further than the other."""
 
     def records(self, *offsets, value=b"v%d"):
         return [Record(offset, 1_000, b"k%d" % offset, value % offset, ()) for offset in offsets]

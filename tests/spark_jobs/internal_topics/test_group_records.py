@@ -1,4 +1,4 @@
-"""``content=offsets``: what groups have committed, read from ``__consumer_offsets``."""
+"""``content=offsets``: the records of ``__consumer_offsets``."""
 
 from struct import pack
 
@@ -37,7 +37,7 @@ def scan(tmp_path):
 
 
 def vectors(message):
-    """What Kafka's own classes wrote."""
+    """Return the recorded values that Kafka's own classes encoded."""
     return [vector for vector in load(MessageVector) if vector.message == message]
 
 
@@ -131,7 +131,7 @@ class TestOtherRecords:
         ]
 
     def test_every_known_record_type_has_a_name_and_a_group(self, log, scan):
-        """The values are whatever a newer broker makes of them: nobody looks."""
+        """The values are of unknown versions: the scan must not decode them."""
         types = {
             number: record_type for number, record_type in GROUP_RECORD_TYPES.items() if number > 3
         }
@@ -174,7 +174,7 @@ UNREADABLE = {
 class TestUnreadableRecords:
     @pytest.fixture
     def sizes(self, log, key, value):
-        """Of the file before and after the record that cannot be read, between two that can."""
+        """File sizes before and after the undecodable record, which is between two valid ones."""
         log.put(offset_key("billing", "orders", 1), offset_value(10))
         before = log.path.stat().st_size
         log.put(key, value)
@@ -202,7 +202,7 @@ class TestUnreadableRecords:
 class TestTransactions:
     @pytest.fixture
     def log(self, log):
-        """Offsets 10 and 20 by transactions committed and aborted, 30 by one that is open."""
+        """Offset 10 is committed, 20 is aborted, and 30 belongs to an open transaction."""
         log.put(offset_key("g", "t", 0), offset_value(10), producer_id=1)
         log.put(offset_key("g", "t", 0), offset_value(20), producer_id=2)
         log.mark(2, is_commit=False)
@@ -228,7 +228,7 @@ class TestTransactions:
 
 
 class TestOneGroup:
-    """Java's hash of both names is the same modulo 2, so that they share a partition of two."""
+    """Java's hash of both group ids is equal modulo 2: they share one of two partitions."""
 
     GROUPS = ("a", "c")
 
@@ -252,13 +252,13 @@ class TestOneGroup:
         assert scan().damages
 
     def test_all_partitions_are_read_if_their_number_is_unknown(self, logs, scan):
-        """Partitions 1 and 3 are there, of nobody knows how many."""
+        """Partitions 1 and 3 exist, so their total number is unknown."""
         logs[0].path.parent.rename(logs[0].path.parent.with_name(f"{CONSUMER_OFFSETS}-3"))
         assert len(scan(group="c").rows) == 1
 
     @pytest.mark.parametrize("by", ["assign", "path"])
     def test_partitions_that_are_not_selected_still_count(self, tmp_path, by):
-        """In a topic of three it is in partition 0, in one of two it would be in 1."""
+        """With three partitions the group is in partition 0; with two it would be in 1."""
         logs = [InternalLog(tmp_path, CONSUMER_OFFSETS, number) for number in range(3)]
         logs[0].put(offset_key("c", "t", 0), offset_value(7))
         assign = {"path": str(tmp_path), "assign": f'{{"{CONSUMER_OFFSETS}": [0, 1]}}'}
@@ -274,14 +274,20 @@ class TestOneGroup:
 
 
 INVALID = [
-    ({"content": "offsets", "view": "batches"}, "view=batches shows no content"),
-    ({"group": "g"}, "group: only with content=offsets"),
-    ({"content": "transactions", "group": "g"}, "group: only with content=offsets"),
-    ({"content": "offsets", "transactionalId": "t"}, "only with content=transactions"),
-    ({"partitionCount": "50"}, "partitionCount: only with content"),
-    ({"content": "offsets", "columns": "value"}, "no column is called 'value'; there are record"),
-    ({"content": "offsets", "includeHeaders": "true"}, "has no headers"),
-    ({"content": "groups"}, "content: raw, offsets, transactions, not groups"),
+    ({"content": "offsets", "view": "batches"}, "view=batches: cannot be combined with content"),
+    ({"group": "g"}, "group: requires content=offsets"),
+    ({"content": "transactions", "group": "g"}, "group: requires content=offsets"),
+    (
+        {"content": "offsets", "transactionalId": "t"},
+        "transactionalId: requires content=transactions",
+    ),
+    ({"partitionCount": "50"}, "partitionCount: requires content=offsets or content=tran"),
+    ({"content": "offsets", "columns": "value"}, "unknown column 'value'; known columns: record"),
+    (
+        {"content": "offsets", "includeHeaders": "true"},
+        "includeHeaders: not available with content=offsets",
+    ),
+    ({"content": "groups"}, "content: must be one of raw, offsets, transactions, not groups"),
 ]
 
 

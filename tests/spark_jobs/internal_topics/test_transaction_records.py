@@ -1,4 +1,4 @@
-"""``content=transactions``: what coordinators wrote into ``__transaction_state``."""
+"""``content=transactions``: the records of ``__transaction_state``."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def scan(tmp_path):
 
 @pytest.fixture(params=RECORDED)
 def recorded(request, tmp_path):
-    """What Kafka wrote, in as many partitions as it had."""
+    """Records that Kafka wrote, in the same partitions."""
     recorded = RECORDED[request.param]
     logs = [InternalLog(tmp_path, TRANSACTION_STATE, number) for number in range(STATE_PARTITIONS)]
     for record in recorded.records:
@@ -42,7 +42,7 @@ def recorded(request, tmp_path):
 
 
 def expected_row(record):
-    """The row of a recorded record, by what Kafka's own classes read in it."""
+    """Return the row of a recorded record, as decoded by Kafka's own classes."""
     fields = record.shown_value or {}
     is_present = record.value is not None
     return {

@@ -1,4 +1,4 @@
-"""Times on a command line, as the options of the source have them."""
+"""Times on the command line of a job."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The page: well-formed, by itself, safe against what stands in keys, and its charts to scale."""
+"""The HTML page is well-formed, self-contained and escaped, and its charts are to scale."""
 
 import re
 from html.parser import HTMLParser
@@ -41,13 +41,13 @@ def lines_page(series=("a", "b"), values=(0, 50, 100)):
 
 
 def charts(page):
-    """The charts, parsed as XML."""
+    """Return the charts, parsed as XML."""
     figures = re.findall(r"</figcaption>\n(<svg.*?</svg>)", page, re.DOTALL)
     return [ElementTree.fromstring(figure) for figure in figures]
 
 
 class ParsedPage(HTMLParser):
-    """What a browser would have of a page: each tag closed, its links, its text."""
+    """Collects the tags, links and texts of a page and checks that every tag is closed."""
 
     def __init__(self, page):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A job from its arguments to its exit status."""
+"""A job from its arguments to its exit code."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def damaged(directory):
-    """The third batch has another byte."""
+    """One byte of the third batch is flipped."""
     path = directory.file(0)
     content = bytearray(path.read_bytes())
     content[len(content) // COUNT * 3 - 1] ^= 1
@@ -75,7 +75,7 @@ def test_damage_is_reported_even_if_its_table_is_not_selected(spark, damaged, ca
     assert COUNTING.main([str(damaged.path), "--output", "json", "--tables", "count"]) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"table": "count", "count": COUNT - 1}
-    assert "s: 1 damaged ranges were left out: --tables damage has them\n" in printed.err
+    assert "s: skipped 1 damaged range(s): list them with --tables damage\n" in printed.err
 
 
 def test_dropmalformed_does_not_report_damage(spark, damaged, capsys):
@@ -95,7 +95,7 @@ def test_failfast_reports_damage_in_one_line(spark, damaged, capsys):
     [
         (["/nowhere"], "/nowhere: no such directory"),
         (["/", "--topics", "a", "--assign", "{}"], "topics and assign cannot be given together"),
-        (["/", "--starting-offsets", "x"], "startingOffsets: not earliest or "),
+        (["/", "--starting-offsets", "x"], "startingOffsets: must be earliest or "),
     ],
 )
 def test_invalid_argument_is_reported_in_one_line(spark, capsys, arguments, message):

@@ -1,4 +1,4 @@
-"""Results in each output: what a program reads, and what a person does."""
+"""Results in each output format, for programs and for people."""
 
 import csv
 import json
@@ -69,7 +69,7 @@ def test_table_has_units_and_aligned_columns(capsys):
         [*second.split(), "1000"],
     ]
     widths = [len(line) for line in lines[2:6]]
-    assert widths == [widths[0]] * 4  # the last column stands to the right
+    assert widths == [widths[0]] * 4  # the last column is right-aligned
     assert lines[-4:-1] == ["", "  records  7", "  codecs   gzip zstd"]
 
 
@@ -106,10 +106,10 @@ def test_html_page_has_every_table(tmp_path):
     [
         (
             ["--output", "csv"],
-            "csv has one table: choose with --tables one of keys, total, or --to DIR",
+            "csv holds one table: choose one of keys, total with --tables, or use --to DIR",
         ),
-        (["--output", "parquet"], "parquet is not for a screen: name a file with --to"),
-        (["--tables", "kes"], "--tables: no table is called 'kes'; there are keys, total"),
+        (["--output", "parquet"], "--output parquet: name a file with --to"),
+        (["--tables", "kes"], "--tables: no table 'kes'; the tables are keys, total"),
     ],
 )
 def test_invalid_output_is_reported_in_one_line(arguments, message):
@@ -132,7 +132,7 @@ def test_path_with_a_file_suffix_does_not_become_a_directory(tmp_path, output):
 
 
 class TestDamage:
-    """A table that is there or not makes no difference to where the others go."""
+    """The damage table, present or not, does not change where the other tables go."""
 
     DAMAGE = Table("damage", "Damaged ranges", pa.table({"position": [7]}), is_damage=True)
 
@@ -152,5 +152,5 @@ class TestDamage:
 
 
 def test_missing_parent_directory_is_rejected_before_the_job_runs(tmp_path):
-    with pytest.raises(ScanFailed, match="there is no directory"):
+    with pytest.raises(ScanFailed, match=r"page\.html: no such directory /"):
         write("--output", "html", "--to", tmp_path / "missing" / "page.html")

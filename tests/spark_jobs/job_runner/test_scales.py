@@ -1,4 +1,4 @@
-"""Axes: ticks that are round, in order, and around what is shown."""
+"""Axis ticks are round, ordered and cover the values."""
 
 import argparse
 from itertools import pairwise
@@ -11,7 +11,7 @@ from odradek.spark_jobs.job_runner.durations import BUCKETS_MAX, choose_bucket_m
 from odradek.spark_jobs.job_runner.scales import Scale, time_label, time_ticks, value_ticks
 
 DAY_MS = 86_400_000
-NOON_MS = 1_700_049_600_000  # of 2023-11-15
+NOON_MS = 1_700_049_600_000  # 2023-11-15
 
 
 @given(st.floats(min_value=1e-6, max_value=1e18))
@@ -60,5 +60,5 @@ def test_duration_needs_a_unit(text, expected):
 
 @pytest.mark.parametrize("text", ["", "5", "0s", "-1s", "1 m", "1w"])
 def test_invalid_duration_is_rejected(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="not a duration"):
+    with pytest.raises(argparse.ArgumentTypeError, match="must be a duration such as"):
         parse_duration_ms(text)

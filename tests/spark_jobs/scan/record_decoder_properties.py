@@ -1,4 +1,4 @@
-"""Any batches whatever: the scanner reads what plain Python reads, and refuses what it refuses."""
+"""For any batches, the scanner decodes and rejects the same records as plain Python code."""
 
 import tempfile
 from pathlib import Path
@@ -37,19 +37,19 @@ BATCHES = st.lists(
 
 @pytest.fixture(params=[1, 1000], ids=["in step", "one by one"])
 def lanes(request, monkeypatch):
-    """Both ways to find where records and headers begin."""
+    """Both algorithms that find the start of records and headers."""
     monkeypatch.setattr(record_boundaries, "LANES_MIN", request.param)
     monkeypatch.setattr(record_headers, "LANES_MIN", request.param)
 
 
 def encode_log(drawn):
-    """The bytes of a log, offsets ascending with gaps."""
+    """Return the bytes of a log with ascending offsets and gaps."""
     offset, log = 0, b""
     for records, codec, magic, append_time, sequence in drawn:
         encoded = []
         for gap, timestamp, key, value, headers in records:
             offset += gap
-            # Old formats have no headers, and the oldest no timestamps.
+            # Magic 0 and 1 have no headers, and magic 0 has no timestamps.
             encoded.append(
                 Record(offset, timestamp, key, value, tuple(headers))
                 if magic == 2

@@ -1,4 +1,4 @@
-"""What a row for each batch leaves out, and what its header does not say."""
+"""``view=batches``: a row for each batch."""
 
 import pytest
 

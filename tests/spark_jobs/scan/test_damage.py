@@ -1,4 +1,4 @@
-"""Damage in a log: what is left out, what is told, and what is no damage at all."""
+"""Damage in a log: what a scan skips, what it reports, and what is not damage."""
 
 import pytest
 
@@ -22,8 +22,8 @@ def flipped(batch, position):
     return batch[:position] + bytes([batch[position] ^ 0xFF]) + batch[position + 1 :]
 
 
-#: What is flipped in the third of six batches: a record's byte, the checksum, the attributes, the
-#: magic, the length (which then leads beyond the file, or nowhere), the base offset.
+#: The byte that is flipped in the third of six batches: in a record, the checksum, the attributes,
+#: the magic, or the length, which then points beyond the file or into another batch.
 POSITIONS = {"record": -3, "checksum": 18, "attributes": 22, "magic": 16, "length": 8, "short": 11}
 
 
@@ -65,11 +65,11 @@ def test_decreasing_offset_is_damage_without_a_checksum(directory):
     directory.write(0, encoded)
     scanned = directory.scan()
     assert scanned.offsets == [0, 1, 3]
-    assert "where 2 is next" in scanned.damages[0].reason
+    assert "do not fit: 2 is next" in scanned.damages[0].reason
 
 
 def test_batch_inside_a_value_is_not_read_as_a_batch(directory):
-    """Unless the damage hides where the one around it ends."""
+    """This holds unless the damage hides the end of the outer batch."""
     inner = bytes(batch_of(b"inner", base_offset=3))
     encoded = [*batches(3), bytes(batch_of(inner, base_offset=3)), *batches(1, first=4)]
     encoded[3] = flipped(encoded[3], -2 % len(encoded[3]))
@@ -87,7 +87,7 @@ def test_unknown_codec_is_damage_in_every_column(directory):
 
 
 class TestEndOfALog:
-    """What a broker leaves while it writes, and what only looks like it."""
+    """The end of a log that a broker is appending to, and damage that resembles it."""
 
     @pytest.mark.parametrize("missing_bytes", [1, 12, 30, 61, 90])
     def test_torn_tail_ends_the_read(self, directory, missing_bytes):
@@ -113,7 +113,7 @@ class TestEndOfALog:
         directory.set_high_watermark(4)
         scanned = directory.scan()
         assert scanned.offsets == [0, 1, 2]
-        assert [damage.reason for damage in scanned.damages] == ["a batch is cut short"]
+        assert [damage.reason for damage in scanned.damages] == ["a batch is truncated"]
 
     @pytest.mark.parametrize("remaining", [3, 2, 0], ids=["some", "a segment less", "nothing"])
     def test_log_that_ends_with_a_whole_batch_below_the_high_watermark_is_damage(

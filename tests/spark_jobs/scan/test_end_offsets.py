@@ -1,4 +1,4 @@
-"""Where logs end: at the high watermark, or behind the last batch."""
+"""``find_end_offsets``: the high watermark, or the end of the last batch."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""A broker that is running and being written to, scanned: the same as a consumer reads.
+"""A scan of a running broker reads the same records as a consumer.
 
-Compared up to the high watermark that the broker has written down, which is all a scan reads.
+They are compared up to the checkpointed high watermark, where a scan ends.
 """
 
 import json
@@ -80,7 +80,7 @@ def test_scan_reads_a_prefix_of_committed_records_during_transactions(live_broke
     scans = {level: [] for level in ISOLATION_LEVELS}
 
     def is_enough():
-        """Every level was scanned in the midst of it, in several states, over several segments."""
+        """Each level was scanned in several states, over several segments."""
         has_rolled = len(list((live_broker.data_dir / f"{topic}-0").glob("*.log"))) > 2
         return has_rolled and all(len(set(map(len, results))) > 3 for results in scans.values())
 
@@ -106,7 +106,7 @@ def test_scan_reads_a_prefix_of_committed_records_during_transactions(live_broke
 
 
 def test_segments_have_rolled_and_batch_counts_add_up(live_broker):
-    """What the others compare is of several segments, and headers of batches tell the same sums."""
+    """The comparisons cover several segments, and batch headers give the same totals."""
     topic = "with-none"
     wait_until_written_down(live_broker)
     assert len(list((live_broker.data_dir / f"{topic}-0").glob("*.log"))) > 1

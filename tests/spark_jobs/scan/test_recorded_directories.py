@@ -1,4 +1,4 @@
-"""Directories that Apache Kafka wrote, scanned: the records that its own consumer read."""
+"""Scans of directories that Apache Kafka wrote return what its own consumer read."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_read_committed_returns_the_committed_records(name, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("damaged")])
 def test_directory_before_recovery_has_the_same_records(name, tmp_path):
-    """A killed broker leaves a high watermark that is behind, so that is ignored."""
+    """A killed broker leaves an old high watermark, so it is ignored."""
     directory = RecordedDirectory.unpack(name, tmp_path)
     for partition in directory.partitions:
         seen = scanned(tmp_path / LEFT, partition, ignoreHighWatermark="true")
@@ -74,7 +74,7 @@ def test_directory_before_recovery_has_the_same_records(name, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("stopped")])
 def test_timestamp_lookup_returns_the_offset_that_kafka_returned(name, tmp_path):
-    """Or to an earlier record as young that a consumer read: Kafka looks into one segment."""
+    """Or an earlier record that is not older and was consumed: Kafka searches one segment only."""
     directory = RecordedDirectory.unpack(name, tmp_path)
     recorded = {
         (partition.topic, partition.partition): partition for partition in directory.partitions

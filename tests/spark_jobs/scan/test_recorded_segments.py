@@ -1,4 +1,4 @@
-"""Single segments that Apache Kafka wrote: all codecs and formats, in every column."""
+"""Segments that Apache Kafka wrote: all codecs and formats, in every column."""
 
 import pytest
 

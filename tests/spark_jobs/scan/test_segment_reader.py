@@ -1,4 +1,4 @@
-"""Walking over a segment: how the bytes come in makes no difference."""
+"""``SegmentReader`` gives the same batches for any size of chunks."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_batch_across_chunks_is_read_whole(tmp_path, monkeypatch, chunk_bytes):
         segment_reader.SegmentReader.__init__, "__kwdefaults__", {"group_bytes": 400}
     )
     batches, offset = [], 0
-    for count in [9, 1, 4, 7, 2, 3] * 20:  # offsets that do not fit in with what the buffer held
+    for count in [9, 1, 4, 7, 2, 3] * 20:  # offsets that differ from the buffer's old content
         batches.append(batch_of(*[b"value"] * count, base_offset=offset))
         offset += count
     directory = LogDirectory(tmp_path)

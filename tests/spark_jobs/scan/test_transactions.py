@@ -1,4 +1,4 @@
-"""Transactions committed, aborted and open, with indexes and without."""
+"""Committed, aborted and open transactions, with and without indexes."""
 
 import pytest
 
@@ -59,7 +59,7 @@ class TestIsolation:
 
 
 class TestIndex:
-    """A snapshot at the end says that nothing is open there: so the indexes alone tell."""
+    """A snapshot at the log end lists no open transaction, so the scan uses the indexes only."""
 
     @pytest.fixture
     def directory(self, tmp_path, history):
@@ -77,7 +77,7 @@ class TestIndex:
 
     def test_missing_abort_in_the_index_is_detected(self, directory):
         scanned = directory.scan()
-        assert "aborted but shown" in scanned.damages[0].reason
+        assert "a transaction is aborted but shown" in scanned.damages[0].reason
         assert scanned.damages[0].first_offset == 2
         with pytest.raises(ScanFailed, match="transaction index"):
             directory.scan(mode="FAILFAST")
@@ -85,7 +85,7 @@ class TestIndex:
     def test_committed_transaction_in_the_index_is_detected(self, directory):
         write_index(directory, (FIRST, 1, 5, 2), (SECOND, 2, 6, 7))
         scanned = directory.scan()
-        assert "committed but hidden" in scanned.damages[0].reason
+        assert "a transaction is committed but hidden" in scanned.damages[0].reason
 
     @pytest.mark.parametrize("content", [b"cut", bytes(34), b"\xff" * 34])
     def test_invalid_index_is_ignored_and_the_log_is_read(self, directory, content):
@@ -99,7 +99,7 @@ class TestIndex:
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_damage_that_may_hide_a_marker_is_reported(tmp_path, segments):
-    """Else nobody would know why there is nothing to read from its beginning on."""
+    """Otherwise nothing would explain why the scan ends at the start of the transaction."""
     history = History().record().record().record(FIRST).ends(FIRST, commit=True).record()
     history.batches[3] = history.batches[3][:-3] + b"???"
     directory = LogDirectory(tmp_path)
@@ -127,7 +127,7 @@ def test_aborted_transaction_is_hidden_in_both_segments(tmp_path, history):
 
 
 def test_index_is_found_if_the_directory_name_contains_a_file_suffix(tmp_path, history):
-    """A snapshot at the end says that nothing is open there: so the index alone tells."""
+    """A snapshot at the log end lists no open transaction, so the scan uses the index only."""
     directory = LogDirectory(tmp_path / "kafka.logs")
     directory.write(0, history.batches)
     write_index(directory, (SECOND, 2, 6, 7))

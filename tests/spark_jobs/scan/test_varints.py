@@ -1,4 +1,4 @@
-"""Varints at many positions at once: the same as one by one."""
+"""Varints decoded at many positions at once equal those decoded one by one."""
 
 import numpy as np
 from hypothesis import given

@@ -1,7 +1,7 @@
-"""A stream reads what is committed, once and in order.
+"""A stream reads committed records once and in order.
 
-Whatever is written, when it looks, how much it takes at a time, and how often it starts again and
-repeats its last batch.
+This holds for any log, any high watermarks, any batch limit, and any number of restarts that repeat
+the last batch.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from tests.support.laid_transactions import History
 from tests.support.scans import LogDirectory, rows_of
 
 PRODUCERS = (1, 2, 3)
-#: A producer writes, in no transaction if it is None, or ends its transaction.
+#: A producer appends (None: outside a transaction), or ends its transaction.
 STEPS = st.one_of(
     st.sampled_from((None, *PRODUCERS)),
     st.tuples(st.sampled_from(PRODUCERS), st.booleans()),
@@ -25,7 +25,7 @@ STEPS = st.one_of(
 
 
 def build_history(steps):
-    """A history, and of each of its records the transaction's end: None if it has none yet."""
+    """Return a history and the outcome of each record: committed, aborted, or None while open."""
     history, outcomes, started = History(), {}, {}
     for step in steps:
         if not isinstance(step, tuple):
@@ -41,14 +41,14 @@ def build_history(steps):
 
 
 def committed_offsets(steps, outcomes):
-    """Offsets that are committed, up to the first whose transaction is open."""
+    """Return the committed offsets below the first open transaction."""
     open_offsets = [offset for offset, outcome in outcomes.items() if outcome is None]
     end = min(open_offsets, default=len(steps) * 2)
     return [offset for offset, outcome in outcomes.items() if outcome and offset < end]
 
 
 class Stream:
-    """What Spark does with a reader, and what comes of it."""
+    """Calls a reader as Spark does, and collects the offsets it returns."""
 
     def __init__(self, directory, limit):
         self._directory = directory
@@ -70,7 +70,7 @@ class Stream:
         self._reader = source.streamReader(source.schema())
 
     def repeat(self):
-        """The last batch, as after a crash before it was done."""
+        """Read the last batch again, as after a crash before its commit."""
         if self._checkpoint:
             start, end, rows = self._checkpoint
             assert self._read(start, end) == rows

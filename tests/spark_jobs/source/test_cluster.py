@@ -1,4 +1,4 @@
-"""Clusters of two workers whose Python has no Odradek but what is brought to them."""
+"""Spark clusters with two workers whose Python has no Odradek installed."""
 
 import json
 import os
@@ -39,9 +39,9 @@ def directory(tmp_path):
 
 @pytest.fixture
 def environment(tmp_path):
-    """Workers see the wheels of this Python, but not Odradek."""
+    """Workers have the packages of this Python, but not Odradek."""
     python = tmp_path / "python"
-    # Without site, nothing tells it where an editable install is.
+    # Without the site module, Python does not find an editable install.
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
     wheels = Path(numpy.__file__).parents[1]
@@ -80,9 +80,9 @@ def check_result(path):
     assert (topic["topic"], topic["records"], topic["keys"]) == ("orders", BATCHES, KEYS)
 
 
-@pytest.mark.soak  # six processes of Java
+@pytest.mark.soak  # six Java processes
 def test_submitted_job_runs_with_the_code_in_a_zip(environment, directory, tmp_path):
-    """To a master and two workers, each of which runs an executor."""
+    """On a standalone cluster: a master and two workers, each with an executor."""
     need_java()
     write_py_files(tmp_path / "odradek.zip")
     submit = Path(sys.executable).with_name("spark-submit")
@@ -100,7 +100,7 @@ def test_submitted_job_runs_with_the_code_in_a_zip(environment, directory, tmp_p
 
 
 def test_command_ships_the_code_to_the_workers(environment, directory, tmp_path):
-    """The command itself runs where Odradek is installed."""
+    """Only the driver runs where Odradek is installed."""
     to = tmp_path / "keys.json"
     arguments = [directory.path, *JOB_OPTIONS, "--to", to, "--master", MASTER]
     result = run(environment, tmp_path, *COMMAND, *arguments)

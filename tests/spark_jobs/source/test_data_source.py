@@ -1,4 +1,4 @@
-"""The source as Spark calls it, in one process: schemas, tasks, rows, and what is refused."""
+"""The data source as Spark calls it, in one process: schemas, tasks, rows and errors."""
 
 import pickle
 import sys
@@ -43,7 +43,7 @@ def reader_of(directory, schema=None, **options):
 
 
 def read(directory, schema=None, **options):
-    """Every task's rows, each read by a copy, as workers have them."""
+    """Return the rows of all tasks, each read by a pickled copy as on a worker."""
     reader = reader_of(directory, schema, **options)
     rows = []
     for task in reader.partitions():
@@ -73,7 +73,7 @@ class TestSchema:
         )
 
     def test_only_columns_of_the_given_schema_are_decoded(self, directory):
-        """What stands in the header of a batch is known though its records make no sense."""
+        """Columns of the batch header need no decoding of records."""
         directory.write(0, batches(3))
         schema = StructType([StructField("offset", LongType()), StructField("codec", StringType())])
         assert read(directory, schema) == [
@@ -94,8 +94,11 @@ class TestSchema:
     @pytest.mark.parametrize(
         ("field", "line"),
         [
-            (StructField("key", StringType()), "column key is binary, not string: cast it later"),
-            (StructField("price", LongType()), "columns: no column is called 'price'; there are k"),
+            (
+                StructField("key", StringType()),
+                "column key is binary, not string: cast it after loading",
+            ),
+            (StructField("price", LongType()), "columns: unknown column 'price'; known columns: k"),
         ],
     )
     def test_schema_with_a_wrong_type_or_name_is_rejected(self, directory, field, line):
@@ -104,7 +107,7 @@ class TestSchema:
 
     def test_wrong_schema_for_the_damage_view_is_rejected(self, directory):
         schema = StructType([StructField("key", BinaryType())])
-        with pytest.raises(ScanFailed, match="no column is called 'key'; there are topic, part"):
+        with pytest.raises(ScanFailed, match="unknown column 'key'; known columns: topic, part"):
             reader_of(directory, schema, view="damage")
 
 
@@ -128,7 +131,7 @@ class TestTasks:
         assert [row["offset"] for row in read(directory)] == list(range(20))
 
     def test_skipped_segment_has_no_task(self, directory):
-        """Not even opened: a directory stands where the segment should be."""
+        """The segment is not even opened: a directory is in its place."""
         for first in range(0, 20, 5):
             directory.write(first, batches(5, first=first))
         directory.file(0).unlink()
@@ -143,7 +146,7 @@ class TestTasks:
         directory.write(0, batches(1))
         reader = reader_of(directory, topicsPattern="pay.*")
         assert reader.partitions() == []
-        assert list(reader.read(InputPartition(None))) == []  # which Spark makes up then
+        assert list(reader.read(InputPartition(None))) == []  # Spark adds this partition
 
 
 class TestDamage:
@@ -168,13 +171,13 @@ class TestDamage:
                 "position": size,
                 "end": 2 * size,
                 "firstOffset": 1,
-                "reason": "the checksum is not that of the bytes",
+                "reason": "the checksum does not match the bytes",
             }
         ]
         assert read(damaged, view="damage", columns="firstOffset") == [{"firstOffset": 1}]
 
     def test_damage_view_decodes_every_record(self, directory):
-        """The checksum is right, and only whoever unpacks it knows."""
+        """The checksum is valid; only decompression fails."""
         wrong = bytearray(batches(1, first=1, codec=Codec.LZ4)[0])
         del wrong[-1]
         wrong[8:12] = (len(wrong) - 12).to_bytes(4, "big")
@@ -184,7 +187,7 @@ class TestDamage:
     def test_dropmalformed_logs_nothing(self, damaged, caplog):
         assert [row["offset"] for row in read(damaged, mode="DROPMALFORMED")] == [0, 2, 3]
         assert caplog.text == ""
-        with pytest.raises(ScanFailed, match="view=damage tells of damage"):
+        with pytest.raises(ScanFailed, match="view=damage: cannot be combined with mode=DROPM"):
             reader_of(damaged, view="damage", mode="dropmalformed")
 
     def test_failfast_raises(self, damaged):
@@ -200,7 +203,9 @@ class TestDamage:
         )
         tasks = reader.partitions()
         directory.file(0).unlink()
-        with pytest.raises(ScanFailed, match=r"log is gone; failOnDataLoss=false goes on"):
+        with pytest.raises(
+            ScanFailed, match=r"log no longer exists; set failOnDataLoss=false to skip it"
+        ):
             list(reader.read(tasks[0]))
         assert list(lenient.read(tasks[0])) == []
 
@@ -209,13 +214,16 @@ class TestDamage:
     ("options", "line"),
     [
         ({"path": ""}, "path: name at least one log directory"),
-        ({"topik": "orders"}, "no option is called topik; there are path, topics,"),
-        ({"startingOffsets": "now"}, 'startingOffsets: not earliest or {"topic"'),
-        ({"startingOffsets": "latest"}, "startingOffsets: latest makes sense for a stream only"),
-        ({"maxOffsetsPerTrigger": "7"}, "maxOffsetsPerTrigger: only a stream has triggers"),
-        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: not a number above 0: 0"),
-        ({"view": "damage", "columns": "key"}, "columns: no column is called 'key'; there are t"),
-        ({"mode": "lenient"}, "mode: PERMISSIVE, DROPMALFORMED, FAILFAST, not lenient"),
+        ({"topik": "orders"}, "unknown option topik; known options: path, topics,"),
+        ({"startingOffsets": "now"}, 'startingOffsets: must be earliest or JSON such as {"topic"'),
+        ({"startingOffsets": "latest"}, "startingOffsets=latest: only supported for streams"),
+        ({"maxOffsetsPerTrigger": "7"}, "maxOffsetsPerTrigger: only supported for streams"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0: must be an integer above 0"),
+        ({"view": "damage", "columns": "key"}, "columns: unknown column 'key'; known columns: t"),
+        (
+            {"mode": "lenient"},
+            "mode: must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not lenient",
+        ),
     ],
 )
 def test_invalid_options_are_reported_in_one_line(directory, options, line):
@@ -226,7 +234,7 @@ def test_invalid_options_are_reported_in_one_line(directory, options, line):
 
 
 def test_several_paths_may_be_loaded(directory, tmp_path):
-    """As ``load(["a", "b"])`` tells them."""
+    """Spark passes ``load(["a", "b"])`` as this option."""
     other = LogDirectory(tmp_path / "other")
     other.partition.rename(other.path / "payments-0")
     directory.write(0, batches(1))
@@ -254,7 +262,8 @@ def test_worker_without_a_package_reports_it_in_one_line(
     reader = reader_of(directory)
     (task,) = reader.partitions()
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ScanFailed, match=f"on .* lacks {package}: every worker's Python needs"):
+    line = rf"on .* lacks {package}: install 'odradek\[spark\]' for every worker's Python"
+    with pytest.raises(ScanFailed, match=line):
         list(reader.read(task))
 
 

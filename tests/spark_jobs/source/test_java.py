@@ -1,4 +1,4 @@
-"""Java is found, or its absence explained."""
+"""``provide_java`` finds a Java home or explains what is missing."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from odradek.spark_jobs.source.java import provide_java
 
 @pytest.fixture
 def usual(tmp_path, monkeypatch):
-    """Where Java usually is, empty so far."""
+    """The usual installation directory of Java, still empty."""
     directory = tmp_path / "jvm"
     monkeypatch.setattr(java, "JAVA_HOME_PATTERNS", (f"{directory}/*",))
     return directory
@@ -53,17 +53,17 @@ def test_java_without_a_release_file_is_accepted(usual, tmp_path):
 
 
 def test_missing_java_is_reported_in_one_line(usual, tmp_path):
-    with pytest.raises(ScanFailed, match=r"^Spark needs Java 17 or newer, and there is none on"):
+    with pytest.raises(ScanFailed, match=r"^Spark needs Java 17 or newer, but none was found on"):
         provide_java({"PATH": str(tmp_path)})
 
 
 def test_only_old_java_is_reported_in_one_line(usual, tmp_path):
     old = install(tmp_path / "old", "11.0.2")
     for environment in ({"PATH": str(old / "bin")}, {"JAVA_HOME": str(old)}):
-        with pytest.raises(ScanFailed, match="bin/java is Java 11, and Spark needs 17 or newer"):
+        with pytest.raises(ScanFailed, match="bin/java is Java 11, but Spark needs 17 or newer"):
             provide_java(environment)
 
 
 def test_java_home_without_java_is_reported(usual, tmp_path):
-    with pytest.raises(ScanFailed, match="and there is no bin/java in it"):
+    with pytest.raises(ScanFailed, match=r"JAVA_HOME=.*: there is no bin/java in it"):
         provide_java({"JAVA_HOME": str(tmp_path)})

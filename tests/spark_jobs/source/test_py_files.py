@@ -1,4 +1,4 @@
-"""The zip for ``--py-files``: whole, small, and always the same."""
+"""The zip for ``--py-files`` is complete, small and reproducible."""
 
 import subprocess
 import sys
@@ -23,10 +23,10 @@ def test_same_sources_give_the_same_bytes(tmp_path):
 
 def test_modules_can_be_imported_from_the_zip(tmp_path):
     write_py_files(tmp_path / "odradek.zip")
-    modules = "register, stream_reader, tails, damage_report, failures"
+    modules = "register, stream_reader, partition_tracker, damage_report, error_messages"
     program = (
         "import sys; sys.path.insert(0, 'odradek.zip'); "
-        f"from odradek.spark_jobs.source import {modules}; print(tails.__file__)"
+        f"from odradek.spark_jobs.source import {modules}; print(partition_tracker.__file__)"
     )
     result = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""A broker that is running and being written to, read through Spark: as a consumer reads it."""
+"""Spark reads the same records as a consumer from a running broker."""
 
 import threading
 
@@ -29,7 +29,7 @@ def read(spark, broker, **options):
 def test_spark_reads_the_same_as_a_consumer(spark, live_broker, isolation_level):
     wait_until_written_down(live_broker)
     before = consumed(live_broker, TOPICS, isolation_level)
-    # Small splits: transactions reach from one into another.
+    # Small splits, so that transactions span several of them.
     records = read(
         spark,
         live_broker,

@@ -1,4 +1,4 @@
-"""Streams through Spark itself: limits, checkpoints, and a query that is killed and goes on."""
+"""Streams in Spark: limits, checkpoints, and a query that is killed and restarted."""
 
 import json
 import os
@@ -28,14 +28,14 @@ def batches(first, end):
 
 
 class Query:
-    """A stream into Parquet files, and what it has written."""
+    """A streaming query that writes Parquet files."""
 
     def __init__(self, spark, folder):
         self.spark = spark
         self.output, self.checkpoint = f"{folder}/output", f"{folder}/checkpoint"
 
     def run(self, path, **options):
-        """All there is now; how many rows each of its batches had."""
+        """Process all available data and return the number of rows in each batch."""
         stream = self.spark.readStream.format("odradek").options(**options)
         writer = stream.load(str(path)).writeStream.format("parquet")
         query = (
@@ -52,7 +52,7 @@ class Query:
 
     @property
     def offsets(self):
-        """Of the last batch, as they stand in the checkpoint."""
+        """The offsets of the last batch in the checkpoint."""
         folder = f"{self.checkpoint}/offsets"
         last = max(filter(str.isdigit, os.listdir(folder)), key=int)
         with open(f"{folder}/{last}") as file:
@@ -92,8 +92,8 @@ def test_available_now_obeys_the_limit_and_resumes_from_the_checkpoint(spark, di
     with pytest.raises(Exception, match="data was lost") as raised:
         query.run(directory.path, **options)
     assert summarize_error(raised.value) == (
-        "orders-0 begins at offset 20, and 13 was to come: data was lost; "
-        "failOnDataLoss=false goes on without"
+        "orders-0 starts at offset 20, but 13 is next: data was lost; "
+        "set failOnDataLoss=false to continue without it"
     )
     assert sum(query.run(directory.path, failOnDataLoss="false", **options)) == 5
 
@@ -103,7 +103,7 @@ def test_killed_query_loses_and_repeats_nothing(spark, live_broker, tmp_path):
     options = {"topics": TOPIC, "columns": "partition,offset", "startingOffsets": "earliest"}
     program = [sys.executable, "-m", "tests.support.streaming_program"]
     arguments = [str(live_broker.data_dir), query.output, query.checkpoint, json.dumps(options)]
-    # A session of its own: its JVM is to be killed with it.
+    # A new session, so that its JVM is killed with it.
     killed = subprocess.Popen([*program, *arguments], start_new_session=True)
     try:
         wait_until_inside_a_batch(killed, query.checkpoint)
@@ -126,7 +126,7 @@ def count(checkpoint, folder):
 
 
 def wait_until_inside_a_batch(process, checkpoint):
-    """Until two batches have ended, and another has begun; a JVM may take long to start."""
+    """Wait until two batches are committed and a third has started; a JVM may start slowly."""
     deadline = time.monotonic() + TIMEOUT_S
     while not count(checkpoint, "offsets") > count(checkpoint, "commits") >= 2:
         assert process.poll() is None

@@ -1,4 +1,4 @@
-"""Tables through Spark itself: rows as the scanner's, damage in each mode, errors in a line."""
+"""Batch reads in Spark: the scanner's rows, damage in each mode, one-line errors."""
 
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
@@ -16,7 +16,7 @@ from tests.support.scans import ALL_COLUMNS, LogDirectory
 from tests.support.spark_session import rows, table
 
 RECORDS = 50
-#: Offsets that are left of damage.
+#: The offsets outside the damaged ranges.
 UNDAMAGED = [0, 1, 2, 3, *range(5, 10), *range(20, 29), *range(30, 40)]
 
 
@@ -35,7 +35,7 @@ def records(first, count):
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """A segment for each codec."""
+    """One segment per codec."""
     directory = LogDirectory(tmp_path_factory.mktemp("tables") / "logs")
     for number, codec in enumerate(Codec):
         batches = [
@@ -93,7 +93,7 @@ def test_workers_read_an_object_store_directly(spark, directory):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """A record flipped, a file cut short, and a file gone, which is a gap and no damage."""
+    """A flipped byte, a truncated file, and a missing file, which is a gap and not damage."""
     directory = LogDirectory(tmp_path_factory.mktemp("damage") / "logs")
     for first in (0, 10, 20, 30):
         batches = [bytes(batch_of(b"v" * 30, base_offset=first + number)) for number in range(10)]
@@ -120,8 +120,8 @@ class TestDamage:
             (row["file"], row["position"], row["end"], row["firstOffset"], row["reason"])
             for row in damage_rows
         ] == [
-            (str(damaged.file(0)), 4 * size, 5 * size, 4, "the checksum is not that of the bytes"),
-            (str(damaged.file(20)), 9 * size, 9 * size + 40, 29, "a batch is cut short"),
+            (str(damaged.file(0)), 4 * size, 5 * size, 4, "the checksum does not match the bytes"),
+            (str(damaged.file(20)), 9 * size, 9 * size + 40, 29, "a batch is truncated"),
         ]
 
     def test_failfast_raises(self, spark, damaged):
@@ -136,7 +136,7 @@ class TestDamage:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"mode": "kind"}, "mode: PERMISSIVE, DROPMALFORMED, FAILFAST, not kind"),
+        ({"mode": "kind"}, "mode: must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not kind"),
         ({"path": "/nowhere/at/all"}, "/nowhere/at/all: no such directory"),
     ],
 )
@@ -149,14 +149,14 @@ def test_invalid_option_is_reported_in_one_line(spark, directory, options, line)
 
 
 def test_spark_still_leaks_pushed_filters_into_other_queries(spark):
-    """Once this fails, filters may be pushed down to our source, too (issue 9): it stays off."""
+    """Filter pushdown stays off in our source until this test fails (issue 9)."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
         register_pickle_by_value(filtering_source)  # workers cannot import tests
         spark.dataSource.register(filtering_source.Numbers)
         frame = spark.read.format("numbers").load()
         assert frame.where(col("id") < 10).count() == 10
-        assert frame.count() == 10  # of filtering_source.NUMBERS
+        assert frame.count() == 10  # should be filtering_source.NUMBERS
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

@@ -1,4 +1,4 @@
-"""A stream as Spark asks for it, in one process: how far, from where, and what was lost."""
+"""The stream reader as Spark calls it, in one process: offsets, limits and data loss."""
 
 import json
 import pickle
@@ -35,7 +35,7 @@ def stream(directory, **options):
 
 
 def read(reader, start, end):
-    """The offsets between, by workers that have copies."""
+    """Return the offsets in the range, read by pickled copies as on workers."""
     offsets = []
     for task in reader.partitions(start, end):
         worker, received = pickle.loads(pickle.dumps((reader, task)))
@@ -171,7 +171,7 @@ class TestTransactions:
 
 
 def _must_not_read(self):
-    raise AssertionError("there is nothing new to look at")
+    raise AssertionError("there is nothing new to read")
 
 
 class TestDataLoss:
@@ -179,36 +179,42 @@ class TestDataLoss:
         for first in (0, 5):
             directory.write(first, batches(first, first + 5))
         directory.file(0).unlink()
-        with pytest.raises(ScanFailed, match="orders-0 begins at offset 5, and 2 was to come: da"):
+        with pytest.raises(ScanFailed, match="orders-0 starts at offset 5, but 2 is next: data w"):
             read(stream(directory), orders(2), orders(8))
         assert read(stream(directory, failOnDataLoss="false"), orders(2), orders(8)) == [5, 6, 7]
 
     def test_deleted_partition_is_lost(self, directory):
         directory.write(0, batches(0, 5))
         start = {"gone": {"0": 3}, "orders": {"0": 1}}
-        with pytest.raises(ScanFailed, match="gone-0 is gone: data was lost; failOnDataLoss=fal"):
+        with pytest.raises(
+            ScanFailed, match="gone-0 no longer exists: data was lost; set failOnDataLoss=false to"
+        ):
             stream(directory).latestOffset(start, ALL)
         lenient = stream(directory, failOnDataLoss="false")
         assert lenient.latestOffset(start, ALL) == orders(5)
-        with pytest.raises(ScanFailed, match="gone-0 is gone"):
+        with pytest.raises(ScanFailed, match="gone-0 no longer exists"):
             stream(directory).partitions(start, {"gone": {"0": 9}})
         assert lenient.partitions(start, {"gone": {"0": 9}}) == []
 
     def test_recreated_topic_is_lost(self, directory):
         directory.write(0, batches(0, 5))
-        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9: data was lost"):
+        with pytest.raises(
+            ScanFailed, match="orders-0 ends at offset 5, before offset 9: data was lost"
+        ):
             stream(directory).latestOffset(orders(9), ALL)
         lenient = stream(directory, failOnDataLoss="false")
         assert lenient.latestOffset(orders(9), ALL) == orders(5)
         assert read(lenient, orders(9), orders(5)) == [0, 1, 2, 3, 4]
 
     def test_log_that_ends_below_its_high_watermark_is_lost(self, directory):
-        """The log was cut, and what was read of it before may be written anew, otherwise."""
+        """The log was truncated; new records may be appended at offsets that were already read."""
         directory.write(0, batches(0, 5))
         directory.set_high_watermark(9)
         with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before its high waterm"):
             stream(directory).latestOffset(orders(9), ALL)
-        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9: data was lost"):
+        with pytest.raises(
+            ScanFailed, match="orders-0 ends at offset 5, before offset 9: data was lost"
+        ):
             stream(directory).partitions(orders(3), orders(9))
         lenient = stream(directory, failOnDataLoss="false")
         assert lenient.latestOffset(orders(9), ALL) == orders(5)
@@ -222,7 +228,7 @@ class TestDataLoss:
         assert lenient.latestOffset(orders(9), ALL) == orders(6)
 
     def test_topic_deleted_while_the_stream_runs_is_lost(self, directory):
-        """One that is not there at first is a mistake; later it is gone."""
+        """A topic that is missing at the start is an invalid option; later it is data loss."""
         directory.write(0, batches(0, 5))
         with pytest.raises(ScanFailed, match="oders: not in"):
             stream(directory, topics="orders,oders").initialOffset()
@@ -230,13 +236,13 @@ class TestDataLoss:
         lenient = stream(directory, topics="orders", failOnDataLoss="false")
         assert reader.initialOffset() == lenient.initialOffset() == orders(5)
         directory.partition.rename(directory.path / "other-0")
-        with pytest.raises(ScanFailed, match="orders-0 is gone: data was lost"):
+        with pytest.raises(ScanFailed, match="orders-0 no longer exists: data was lost"):
             reader.latestOffset(orders(5), ALL)
         assert lenient.latestOffset(orders(5), ALL) == {}
 
     def test_log_that_ends_below_the_end_of_a_batch_is_lost(self, directory):
         directory.write(0, batches(0, 5))
-        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before 9"):
+        with pytest.raises(ScanFailed, match="orders-0 ends at offset 5, before offset 9"):
             stream(directory).partitions(orders(3), orders(9))
         assert read(stream(directory, failOnDataLoss="false"), orders(3), orders(9)) == [3, 4]
 
@@ -244,12 +250,15 @@ class TestDataLoss:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"endingTimestamp": "7"}, "endingOffsets and endingTimestamp: a stream has no end"),
-        ({"endingOffsets": '{"orders": {"0": 7}}'}, "a stream has no end"),
-        ({"view": "damage", "columns": "reason"}, "view=damage: only of a table, not of a stream"),
+        ({"endingTimestamp": "7"}, "endingOffsets and endingTimestamp: not supported for streams"),
+        (
+            {"endingOffsets": '{"orders": {"0": 7}}'},
+            "endingOffsets and endingTimestamp: not supported for st",
+        ),
+        ({"view": "damage", "columns": "reason"}, "view=damage: not supported for streams"),
         (
             {"view": "batches", "columns": "count", "maxOffsetsPerTrigger": "7"},
-            "maxOffsetsPerTrigger: with view=batches, a batch would be cut in two",
+            "maxOffsetsPerTrigger: not supported with view=batches, it could split a batch",
         ),
     ],
 )
@@ -271,7 +280,7 @@ def test_limit_is_divided_in_proportion_to_the_available_records():
 
 
 def test_each_partition_has_its_own_high_watermark(directory):
-    """Replicas' directories may differ; each partition has its own end."""
+    """Log directories may differ; each partition has its own end offset."""
     directory.write(0, batches(0, 5))
     (directory.path / "orders-1").mkdir()
     HIGH_WATERMARKS.write(

@@ -1,4 +1,4 @@
-"""A worker's Python that lacks a wheel: one line tells, though Spark quotes it at length."""
+"""A worker without a package reports it in one line."""
 
 import sys
 
@@ -15,7 +15,7 @@ WITHOUT_SNAPPY = "raise ModuleNotFoundError(\"No module named 'snappy'\", name='
 
 @pytest.fixture(scope="module")
 def without_snappy(spark, tmp_path_factory):
-    """Workers that are started from now on have none; the driver does."""
+    """Workers started from now on lack snappy; the driver has it."""
     folder = tmp_path_factory.mktemp("lacking")
     lacking = folder / "lacking"
     lacking.mkdir()
@@ -32,12 +32,10 @@ def without_snappy(spark, tmp_path_factory):
 @pytest.mark.usefixtures("without_snappy")
 @pytest.mark.parametrize("job", [hot_keys, integrity_audit])
 def test_worker_reports_the_missing_package(tmp_path, capsys, job):
-    """Whether it reads through the source, or by a function of the job's own."""
+    """With the data source, and with a function of the job."""
     directory = LogDirectory(tmp_path / "logs")
     directory.write(0, [batch_of(b"v" * 100, base_offset=0, codec=Codec.SNAPPY)])
     assert job.main([str(directory.path)]) == 1
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith(f"odradek {job.JOB.name}: {sys.executable} on ")
-    assert line.endswith(
-        "lacks python-snappy: every worker's Python needs what 'odradek[spark]' installs"
-    )
+    assert line.endswith("lacks python-snappy: install 'odradek[spark]' for every worker's Python")

@@ -1,4 +1,4 @@
-"""Exports below Spark: files by topic and date, with all fields, and in the order of offsets."""
+"""Export files: by topic and date, with all fields, in the order of offsets."""
 
 import json
 from datetime import UTC, datetime
@@ -58,7 +58,7 @@ def test_every_field_equals_the_plain_python_decoding(name, directory, tmp_path)
 
 
 def scattered_records(count):
-    """Records whose timestamps go to and fro over five days."""
+    """Return records whose timestamps jump within five days."""
     return [
         Record(number, NOON + number * 7 % 5 * DAY_MS, b"k%d" % number, b"v%d" % number, ())
         for number in range(count)
@@ -161,7 +161,7 @@ class TestCompleteness:
         export_writer.write_task(first, options, str(target))
         assert others != []
         assert rows_in(target) != []
-        with pytest.raises(ScanFailed, match="no export: an export was broken off"):
+        with pytest.raises(ScanFailed, match="no complete export: an export was interrupted"):
             manifest.read_manifest(str(target))
         assert exported(directory.path, target).records == len(rows_in(target)) == 60
 
@@ -180,7 +180,7 @@ class TestCompleteness:
     def test_retried_task_leaves_no_files_of_the_first_attempt(
         self, directory, tmp_path, monkeypatch
     ):
-        """Compaction took a first record away in between: the files have other names then."""
+        """Compaction removed the first record between the attempts, so the file names differ."""
 
         def fail_after_first_rows(split, options, report):
             for rows in read_split(split, options, report):
@@ -200,7 +200,7 @@ class TestCompleteness:
             patch.setattr(export_writer, "read_split", fail_after_first_rows)
             with pytest.raises(OSError, match="the worker is gone"):
                 export_writer.write_task(task, scan_options, str(target))
-        assert rows_in(target) == []  # what is not whole has no name that anybody reads
+        assert rows_in(target) == []  # incomplete files have a temporary name
         stray = export_writer.write_task(task, scan_options, str(target))
         directory.write(
             0,
@@ -219,7 +219,7 @@ class TestCompleteness:
         target = tmp_path / "export"
         directory.write(0, [batch_of(b"v")])
         exported(directory.path, target)
-        with pytest.raises(ScanFailed, match="--overwrite"):
+        with pytest.raises(ScanFailed, match="already contains a complete export: use --overwrite"):
             self.begin(target)
         assert len(manifest.read_manifest(str(target)).files) == 1
         self.begin(target, overwrite=True)
@@ -227,9 +227,9 @@ class TestCompleteness:
 
     def test_directory_that_is_not_an_export_is_left_alone(self, tmp_path):
         (tmp_path / "mine.txt").write_text("mine")
-        with pytest.raises(ScanFailed, match="no export"):
+        with pytest.raises(ScanFailed, match="is not empty, and its content is not an export"):
             self.begin(tmp_path)
-        with pytest.raises(ScanFailed, match="there is something else"):
+        with pytest.raises(ScanFailed, match="the directory contains other files"):
             manifest.read_manifest(str(tmp_path))
         assert (tmp_path / "mine.txt").read_text() == "mine"
 
@@ -300,7 +300,7 @@ class TestIncrementalExport:
         directory.write(0, [batch_of(b"%d" % offset, base_offset=offset) for offset in range(4)])
         previous = exported(directory.path, tmp_path / "1")
         directory.write(0, [batch_of(b"new")])
-        with pytest.raises(ScanFailed, match="orders-0 ends before 4"):
+        with pytest.raises(ScanFailed, match="orders-0 ends before offset 4"):
             check_continuity(self.planned(directory, previous), previous)
 
     def test_records_deleted_between_two_exports_are_reported(self, directory, tmp_path):

@@ -1,4 +1,4 @@
-"""Whatever is written and however it is compacted: S9 holds, and nothing else is lost."""
+"""S9 holds for any log and any sequence of compactions, and no other record is lost."""
 
 import shutil
 import tempfile
@@ -50,9 +50,9 @@ class Appended:
     key: bytes
     value: bytes | None
     timestamp: int
-    batch: int  # the offset of its first record
+    batch: int  # The base offset of its batch.
     producer_id: int | None = None
-    is_committed: bool | None = True  # None: undecided
+    is_committed: bool | None = True  # None: the transaction is open.
     clean_since_ms: int | None = None
 
 
@@ -62,7 +62,7 @@ class Model:
     sequences: dict[int, int] = field(default_factory=dict)
 
     def latest(self, *, before=2**63):
-        """By key, of what is committed."""
+        """Return the latest committed offset of each key."""
         latest_offsets = {}
         for offset, record in self.records.items():
             if record.is_committed and offset < before:
@@ -262,7 +262,7 @@ def test_scan_finds_the_records_that_the_reader_finds_or_is_corrupt(numbers, cou
     except CorruptMessage:
         assert expected is None
     else:
-        # It looks at less, so it may find nothing wrong where there is.
+        # The scan checks less than the reader, so it may accept a batch that is corrupt.
         if expected is not None:
             assert records.keys == [record.key for record in expected]
             assert records.offset_deltas == [record.offset for record in expected]

@@ -1,4 +1,4 @@
-"""Walking over the records of a batch, and writing it with fewer of them."""
+"""Scanning the records of a batch, and rewriting it with fewer of them."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_lengths_and_deltas_can_have_any_number_of_bytes(size, delta):
     assert list(rewritten) == list(batch)
 
 
-# Lengths and deltas are zig-zag: each byte is twice the number, and 1 stands for -1.
+# Lengths and deltas are zig-zag encoded: each byte is twice the number, and 1 means -1.
 VALID = bytes([16, 0, 0, 0, 2, 97, 2, 49, 0])
 INVALID = {
     "no bytes": b"",

@@ -1,4 +1,4 @@
-"""Aborted data and markers, as compaction reads over them."""
+"""Aborted data and transaction markers during a cleaning."""
 
 import pytest
 

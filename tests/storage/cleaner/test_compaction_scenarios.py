@@ -1,4 +1,4 @@
-"""A log that is compacted while it is written to and read (S9)."""
+"""A log that is compacted while it is appended to and read (S9)."""
 
 from random import Random
 
@@ -20,14 +20,14 @@ SETTINGS = {
 
 
 class Writer:
-    """Writes keys at random, some in transactions, and remembers everything."""
+    """Appends random keys, some in transactions, and keeps all that it appended."""
 
     def __init__(self, log, seed):
         self.log = log
         self.random = Random(seed)
         self.pairs = {}
         self.timestamps = {}
-        self.open_transactions = {}  # producer -> offsets of its open transaction
+        self.open_transactions = {}  # Producer id -> offsets of its open transaction.
         self.aborted = set()
         self.sequences = {}
 
@@ -89,7 +89,7 @@ def filled_log(directory, seed):
 
 
 def compact_while_writing(log, writer):
-    """Something is written before, between and after all steps of a compaction."""
+    """Append before, between and after all steps of a compaction."""
     task = task_of(log)
     writer.step()
     plan = clean(task)
@@ -105,7 +105,7 @@ def compact_while_writing(log, writer):
 
 
 def check_reads(log, writer):
-    """Offsets are unchanged, and nothing that is there is passed over."""
+    """Check that offsets are unchanged and that reads skip no stored batch."""
     assert stored_pairs(log).items() <= writer.pairs.items()
     batches = batches_from(log, log.log_start_offset)
     for offset in range(log.log_start_offset, log.log_end_offset, 17):
@@ -170,7 +170,7 @@ class TestWhileWriting:
 
 
 def log_state(log):
-    """Of producers only what a snapshot holds: batches before the last may be compacted away."""
+    """Of producers only the fields of a snapshot: batches before the last may be compacted away."""
     producers = {
         producer_id: (state.epoch, state.last_sequence, state.current_txn_first_offset)
         for producer_id, state in log.producer_state_manager.active_producers.items()

@@ -1,4 +1,4 @@
-"""What recovery can no longer learn from the batches was written down before they went."""
+"""Recovery after compaction uses checkpoints and snapshots for facts that the batches had."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SETTINGS = {"cleanup_policy": ("compact",), "delete_retention_ms": 10}
 
 
 def log_with_epochs(directory):
-    """Of epoch 1 the first batch, at 1, will be compacted away."""
+    """Return a log whose first batch of epoch 1, at offset 1, will be compacted away."""
     log = opened(directory, **SETTINGS)
     for epoch, key in ((0, b"a"), (1, b"b"), (1, b"b"), (2, b"c")):
         append(log, b"value", key=key, leader_epoch=epoch)
@@ -38,7 +38,7 @@ def test_batches_before_the_log_start_offset_do_not_change_epochs(tmp_path):
 
 
 def log_without_marker(directory):
-    """A committed transaction of which all is gone; the snapshot at 1 calls it open."""
+    """Return a log without its committed transaction, which the snapshot at 1 lists as open."""
     log = opened(directory, **SETTINGS)
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     append_pairs(log, (b"a", b"1"), **fields)

@@ -28,7 +28,7 @@ def log(tmp_path):
 
 
 def append_legacy(log, *pairs, timestamp=NOW_MS, **legacy_format):
-    """As they were written before the log's format was raised."""
+    """Append messages as written before the message format of the log was raised."""
     legacy_format = LegacyFormat(**legacy_format)
     timestamp = timestamp if legacy_format.magic else -1
     records = [

@@ -1,4 +1,4 @@
-"""Which log is compacted next, and up to where."""
+"""Which log is cleaned next, and up to which offset."""
 
 import pytest
 
@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 
 def create_log(directory, *segments, partition=0, **settings):
-    """Segments of so many batches each, all of one size, the last of them the active one."""
+    """Create a log with the given number of equal batches per segment; the last one is active."""
     settings = {"cleanup_policy": ("compact",), **settings}
     log = opened(directory / f"events-{partition}", **settings)
     log.partition = TopicPartition("events", partition)

@@ -1,4 +1,4 @@
-"""Every state and every event of a log's compaction."""
+"""All states and events of log cleaning."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from odradek.storage.cleaner.log_cleaning_state import (
 )
 
 PARTITION = TopicPartition("events", 0)
-#: How to come to each state.
+#: The events that lead to each state.
 EVENTS_TO_STATE = {
     IDLE: [],
     RUNNING: ["start"],

@@ -1,4 +1,4 @@
-"""The offset map of compaction."""
+"""The offset map of the cleaner."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""What stays of a compacted log, rule by rule."""
+"""Which records, batches and markers remain in a compacted log."""
 
 import pytest
 
@@ -275,7 +275,7 @@ class TestTransactions:
         (aborted,) = log.collect_aborted_transactions(start=0, end=3)
         assert (aborted.first_offset, aborted.last_offset) == (0, 1)
         log.producer_state_manager.remove_expired_producers(NOW_MS + 8 * DAY_MS)
-        compact(log)  # the empty batch goes, its transaction has been seen once more
+        compact(log)  # Removes the empty batch; the cleaner saw its transaction once more.
         assert len(log.collect_aborted_transactions(start=0, end=3)) == 1
         compact(log)
         assert log.collect_aborted_transactions(start=0, end=3) == []
@@ -298,5 +298,7 @@ class TestTransactions:
         end_transaction(log, producer_id=5, commit=False)
         sealed(log)
         log.segments.first.path(LogFileType.TRANSACTION_INDEX).unlink()
-        with pytest.raises(CorruptMessage, match="no transaction index tells"):
+        with pytest.raises(
+            CorruptMessage, match="no transaction index has an entry for the abort marker"
+        ):
             clean(task_of(log))

@@ -1,4 +1,4 @@
-"""Which segments become one."""
+"""Which segments are cleaned into one."""
 
 from odradek.storage.cleaner.segment_groups import SegmentExtent, group_segments_by_size
 from odradek.storage.cleaner.task import SealedSegment

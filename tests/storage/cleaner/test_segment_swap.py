@@ -1,4 +1,4 @@
-"""Compacted segments take the place of the old ones, and no crash on the way does harm."""
+"""Cleaned segments replace the old ones, and a crash at any step does no harm."""
 
 import shutil
 from concurrent.futures import ProcessPoolExecutor
@@ -37,7 +37,7 @@ SEEDS = 6
 
 @pytest.fixture(scope="module")
 def closed_log(tmp_path_factory):
-    """Eight segments, tombstones, an aborted and a committed transaction."""
+    """A log of eight segments with tombstones, an aborted and a committed transaction."""
     directory = tmp_path_factory.mktemp("made") / "events-0"
     log = opened(directory, **SETTINGS)
     for number in range(12):
@@ -66,7 +66,7 @@ def directory(closed_log, tmp_path):
 
 
 def plan_for(log):
-    """One replacement for several segments, and others after it."""
+    """Return a plan with one replacement for several segments, and others after it."""
     return clean(task_of(log, segment_bytes_max=1000, delete_retention_ms=0))
 
 
@@ -160,7 +160,7 @@ def test_changed_segments_are_not_replaced(directory):
     log = opened(directory, **SETTINGS)
     plan = plan_for(log)
     log.segments.remove([log.segments.first])
-    with pytest.raises(AssertionError, match="has changed"):
+    with pytest.raises(AssertionError, match="segments have changed since"):
         swap_segments(log, plan)
 
 
@@ -176,7 +176,7 @@ def test_new_segments_can_be_reopened(directory):
 
 @pytest.fixture(scope="module")
 def ends(closed_log, tmp_path_factory):
-    """What a log is before and after, and how many changes of files lie between."""
+    """The state before and after a compaction, and the number of file changes in between."""
     copy = shutil.copytree(closed_log, tmp_path_factory.mktemp("ends") / "events-0")
     before = log_state(opened(copy, **SETTINGS))
     with FaultyDisk() as disk:
@@ -186,7 +186,7 @@ def ends(closed_log, tmp_path_factory):
 
 class TestCrashes:
     def check(self, directory, before, after):
-        """Some segments may be new and others old; all that counts is there, once."""
+        """Some segments may be new and others old; every retained record is there once."""
         log = recovered(directory, **SETTINGS)
         assert names(directory, FileStage.CLEANED, FileStage.SWAP, FileStage.DELETED) == []
         assert latest(log) == before["latest"] == after["latest"]
@@ -247,7 +247,7 @@ class TestCrashes:
 
 
 def ready_to_swap(planned, directory):
-    """A log, with nothing open, in whose directory compaction has just written its segments."""
+    """Return a closed log in whose directory the cleaner has just written its segments."""
     source, plan = planned
     shutil.copytree(source, directory, ignore=shutil.ignore_patterns("*.cleaned"))
     log = opened(directory, **SETTINGS)
@@ -260,7 +260,7 @@ def ready_to_swap(planned, directory):
 
 
 def try_to_swap(log, plan):
-    """Whether the power lasted."""
+    """Return whether the swap completed before the power cut."""
     try:
         swap_segments(log, plan)
     except PowerIsOff:
@@ -285,7 +285,7 @@ def check_with_notes(check, notes):
 
 
 def latest(log):
-    """The last value of every key that a reader with read_committed is left with."""
+    """Return the last non-null value of every key that a read_committed consumer sees."""
     values = {record.key: record.value for record in committed_records(log)}
     return {key: value for key, value in values.items() if value is not None}
 

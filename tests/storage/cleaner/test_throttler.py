@@ -1,4 +1,4 @@
-"""How fast compaction may go on, and whether it shall."""
+"""The IO rate of the cleaner, and aborts during a pause."""
 
 import pytest
 
@@ -40,7 +40,7 @@ class TestPace:
             time.now_s += step_s
             throttler.maybe_throttle(size_bytes)
             moved_bytes += size_bytes
-            # What is below a step has not been counted yet, and a millisecond is not slept.
+            # Bytes below a step are not counted yet, and pauses below a millisecond are not slept.
             assert moved_bytes <= 10_000 * (time.now_s + 0.001) + 1000
         if not step_s:
             assert time.now_s == pytest.approx(5, rel=0.03)

@@ -1,4 +1,4 @@
-"""Compaction leaves what Apache Kafka's leaves of the same log: see tests/vectors/ORIGIN.md."""
+"""Compaction leaves the same batches as Apache Kafka leaves (tests/vectors/ORIGIN.md)."""
 
 import shutil
 
@@ -13,7 +13,7 @@ SETTINGS = {"cleanup_policy": ("compact",), "index_interval_bytes": 150}
 
 
 def fields_of(batch):
-    """All that a batch tells.  Kafka counts timestamps from another base, so bytes may differ."""
+    """Return all fields of a batch. Kafka uses another base timestamp, so bytes may differ."""
     return {
         "offsets": (batch.base_offset, batch.last_offset),
         "producer": (batch.producer_id, batch.producer_epoch, batch.base_sequence),
@@ -26,7 +26,7 @@ def fields_of(batch):
 
 
 def cleaned_at(log, kafka_log, recorded):
-    """When Kafka compacted: a horizon that it set tells, or when it was seen to have done so."""
+    """Return Kafka's cleaning time: from a delete horizon that it set, or when it was observed."""
     before = {batch.delete_horizon_ms for batch in stored_batches(log)}
     new = {batch.delete_horizon_ms for batch in stored_batches(kafka_log)} - before
     return new.pop() - recorded.delete_retention_ms if new else recorded.seen_ms

@@ -32,7 +32,7 @@ PRODUCER_ID = 4
 
 
 def snapshot(directory, *, offset=10, last_offset=9, transaction=None):
-    """Of one producer."""
+    """Write a snapshot of one producer."""
     path = directory / f"{offset:020}.snapshot"
     state = ProducerStateEntry(0, -1, 1, transaction, PACKED_BATCH.pack(5, last_offset, 1, 1))
     path.write_bytes(encode({PRODUCER_ID: state}))
@@ -48,7 +48,7 @@ def test_producers_are_those_that_the_kafka_tool_printed(name):
 
 
 def as_item(entry):
-    """The tool prints nothing of a batch that is not known, and nothing of no transaction."""
+    """Convert an entry to a dump item. The tool omits unknown batches and missing transactions."""
     first = entry["transaction_first_offset"]
     return {
         "producer_id": entry["producer_id"],
@@ -117,7 +117,7 @@ def test_empty_checkpoint_is_not_damage(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "line", "reason"),
     [
-        ("leader-epoch-checkpoint", "0\n2\n0 0\n", 2, "2 entries are announced and 1 are there"),
+        ("leader-epoch-checkpoint", "0\n2\n0 0\n", 2, "expected 2 entries, but found 1"),
         ("leader-epoch-checkpoint", "1\n0\n", 1, "version 1 is unknown"),
         ("replication-offset-checkpoint", "0\n1\na x 5\n", 3, "not a number: 'x'"),
         ("recovery-point-offset-checkpoint", "0\n1\na 0 5", 3, "the file is cut short"),
@@ -165,7 +165,7 @@ def test_kraft_meta_properties_are_not_damage(tmp_path):
     ("content", "reason"),
     [
         ("version=2\n", "version '2' is unknown"),
-        ("broker.id=one\n", "broker.id is 'one', which is no broker's id"),
+        ("broker.id=one\n", "broker.id is 'one', which is not a valid broker id"),
         ("broker.id=\\u12\n", "1: \\u must be followed by four"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The command itself: what it takes, prints and returns, and that it only reads."""
+"""The dump command: its arguments, output and exit codes. It only reads."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ from tests.support.recorded_segments import SEGMENTS
 
 NOON = 1_600_000_000_000
 
-#: What each kind of fact tells, beside its kind and file: programs rely on these names.
+#: The keys of each kind of item besides kind and file. Programs rely on these names.
 KEYS = {
     "file": {"content", "size_bytes", "base_offset"},
     "batch": {
@@ -85,7 +85,7 @@ OPTIONAL_RECORD_KEYS = {"control", "decoded"}
 
 @pytest.fixture
 def directory(tmp_path):
-    """A partition in a log directory, sound."""
+    """A valid partition in a log directory."""
     meta_properties.write(tmp_path, MetaProperties(1, "c"))
     partition = tmp_path / "events-0"
     log = logs.opened(partition)
@@ -248,7 +248,7 @@ def test_unreadable_file_is_damage(directory):
     log.mkdir()
     dump = dumped(directory)
     assert [(name, reason) for name, _, reason in dump.damages] == [
-        (log.name, "is no regular file")
+        (log.name, "not a regular file")
     ]
 
 
@@ -355,7 +355,7 @@ def test_named_pipe_is_not_read(tmp_path):
     os.mkfifo(pipe)
     with pytest.raises(SystemExit, match="2"):
         command.main([str(pipe)])
-    assert dumped(tmp_path).damages == [(pipe.name, None, "is no regular file")]
+    assert dumped(tmp_path).damages == [(pipe.name, None, "not a regular file")]
 
 
 def test_read_error_is_damage(directory, monkeypatch):

@@ -1,4 +1,4 @@
-"""The dump of whole directories: Kafka's and our own, sound and damaged."""
+"""The dump of whole directories, written by Kafka and by our code, intact and damaged."""
 
 import pytest
 

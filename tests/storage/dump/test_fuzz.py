@@ -1,4 +1,4 @@
-"""Whatever is in a file, the dump tells it or calls it damage: it never fails."""
+"""The dump prints any file or reports it as damage. It never fails."""
 
 import os
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1"))
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Files of every kind that Kafka wrote, in their directories."""
+    """Files of every type that Kafka wrote, in their directories."""
     directory = tmp_path_factory.mktemp("recorded")
     RecordedDirectory.unpack("transactions-stopped", directory)
     return [path for path in sorted((directory / LEFT).rglob("*")) if path.is_file()]
@@ -46,7 +46,7 @@ def test_dump_handles_any_damage_to_a_segment_of_any_format(tmp_path, name):
 
 @contextmanager
 def damaged(path, random, others):
-    """While it lasts, the file is not what it was."""
+    """Change the content of the file inside the block."""
     content = path.read_bytes()
     path.write_bytes(mutated(content, random.choice(others).read_bytes(), random))
     yield

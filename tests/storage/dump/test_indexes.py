@@ -1,4 +1,4 @@
-"""The dump of indexes: their entries, and what is wrong with them, alone or beside their log."""
+"""The dump of indexes: their entries and their damage, alone and compared with their log."""
 
 from struct import pack
 
@@ -15,7 +15,7 @@ BASE = 100
 
 
 def batch(offset, *, count, timestamp):
-    """Of ``count`` records up to offset + count - 1, the last of which has the timestamp."""
+    """Build a batch of ``count`` records whose last record has the timestamp."""
     records = [
         Record(offset + delta, timestamp - count + delta + 1, None, b"v") for delta in range(count)
     ]
@@ -51,19 +51,19 @@ def log(tmp_path):
 
 
 def write_offset_index(log, *entries):
-    """An .index with these offsets and positions."""
+    """Write an .index with these offsets and positions."""
     return write_entries(
         log, ".index", offset_index.ENTRY, [(o - BASE, position) for o, position in entries]
     )
 
 
 def write_time_index(log, *entries):
-    """A .timeindex with these timestamps and offsets."""
+    """Write a .timeindex with these timestamps and offsets."""
     return write_entries(log, ".timeindex", time_index.ENTRY, [(t, o - BASE) for t, o in entries])
 
 
 def write_transaction_index(log, *entries):
-    """A .txnindex with these producers, first, last and last stable offsets."""
+    """Write a .txnindex with these producers, first, last and last stable offsets."""
     return write_entries(
         log, ".txnindex", transaction_index.ENTRY, [(0, *entry) for entry in entries]
     )
@@ -140,7 +140,7 @@ def test_empty_index_has_no_damage(log):
         ([(104, 90), (103, 95)], "entry 1: offset 103 after 104"),
         ([(104, 90), (105, 90)], "entry 1: position 90 after 90"),
         ([(104, 90), (105, 80)], "entry 1: position 80 after 90"),
-        ([(104, 2**31)], "entry 0: position 2147483648 is in no segment"),
+        ([(104, 2**31)], "entry 0: position 2147483648 exceeds the maximum size of a segment"),
     ],
 )
 def test_offset_index_entries_out_of_order_are_damage(log, entries, reason):
@@ -150,7 +150,7 @@ def test_offset_index_entries_out_of_order_are_damage(log, entries, reason):
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ([(-1, 104)], "entry 0: timestamp -1"),
+        ([(-1, 104)], "entry 0: invalid timestamp -1"),
         ([(5, 104), (5, 105)], "entry 1: timestamp 5 after 5"),
         ([(5, 104), (4, 105)], "entry 1: timestamp 4 after 5"),
         ([(5, 104), (6, 103)], "entry 1: offset 103 after 104"),
@@ -163,8 +163,8 @@ def test_time_index_entries_out_of_order_are_damage(log, entries, reason):
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
-        ([(7, 110, 109, 0)], "entry 0: offsets from 110 to 109"),
-        ([(7, -1, 109, 0)], "entry 0: offsets from -1 to 109"),
+        ([(7, 110, 109, 0)], "entry 0: invalid offsets 110 to 109"),
+        ([(7, -1, 109, 0)], "entry 0: invalid offsets -1 to 109"),
         ([(7, 1, 110, 0), (7, 2, 110, 0)], "entry 1: last offset 110 after 110"),
     ],
 )
@@ -175,7 +175,7 @@ def test_transaction_index_entries_out_of_order_are_damage(log, entries, reason)
 def test_unknown_version_in_a_transaction_index_is_damage(log):
     index = write_transaction_index(log, (7, 1, 2, 3))
     index.write_bytes(b"\0\1" + index.read_bytes()[2:])
-    assert damage_reasons(index) == ["entry 0: version 1"]
+    assert damage_reasons(index) == ["entry 0: unknown version 1"]
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
@@ -224,7 +224,7 @@ def test_verify_finds_zeros_at_the_end_of_a_sealed_index(log):
 def test_zeros_at_the_end_of_a_transaction_index_are_damage(log):
     index = write_transaction_index(log, (7, 90, 110, 80))
     index.write_bytes(index.read_bytes() + bytes(34))
-    assert damage_reasons(index) == ["zeros at the end of an index that has no room ahead"]
+    assert damage_reasons(index) == ["zeros at the end of an index without preallocation"]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_entry_can_have_any_offset_of_its_append(log, offset):
             [(2_000, 105)],
             "entry 0: timestamp 2000, but a batch before offset 105 has 3000",
         ),
-        ([(4_000, 112)], "entry 0: offset 112 lies beyond the last one, 111"),
+        ([(4_000, 112)], "entry 0: offset 112 is beyond the last offset 111"),
     ],
 )
 def test_verify_finds_wrong_time_index_entries(log, entries, reason):
@@ -287,7 +287,7 @@ def test_verify_finds_wrong_time_index_entries(log, entries, reason):
 def test_verify_finds_a_time_index_entry_in_an_offset_gap(tmp_path):
     log = segment(tmp_path, BASE, FIRST, FOURTH)
     assert damage_reasons(write_time_index(log, (4_000, 104)), "--verify") == [
-        "entry 0: no batch holds offset 104"
+        "entry 0: no batch contains offset 104"
     ]
 
 
@@ -303,10 +303,10 @@ def test_verify_compares_the_last_entry_with_the_largest_timestamp(log):
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ((8, 90, 110, 80), "entry 0: at offset 110 is no abort marker of producer 8"),
-        ((7, 90, 111, 80), "entry 0: at offset 111 is no abort marker of producer 7"),
-        ((-1, 90, 105, 80), "entry 0: at offset 105 is no abort marker of producer -1"),
-        ((7, 90, 112, 80), "entry 0: offset 112 lies beyond the last one, 111"),
+        ((8, 90, 110, 80), "entry 0: offset 110 is not an abort marker of producer 8"),
+        ((7, 90, 111, 80), "entry 0: offset 111 is not an abort marker of producer 7"),
+        ((-1, 90, 105, 80), "entry 0: offset 105 is not an abort marker of producer -1"),
+        ((7, 90, 112, 80), "entry 0: offset 112 is beyond the last offset 111"),
     ],
 )
 def test_verify_finds_index_entries_without_an_abort_marker(log, entry, reason):
@@ -337,7 +337,7 @@ def test_verify_compares_only_a_whole_index_under_its_name(log):
         dumped("--verify", index.rename(index.with_name("copied.timeindex"))),
     ):
         assert dump.exit_code == 0
-        assert dump.of_kind("note")[0]["why"].startswith("not compared with its segment: ")
+        assert dump.of_kind("note")[0]["why"].startswith("not checked against its segment: ")
 
 
 @pytest.mark.parametrize("stage", [".cleaned", ".swap"])

@@ -1,4 +1,4 @@
-"""The dump of internal topics: what coordinators wrote for themselves."""
+"""The dump of internal topics: the records of the coordinators."""
 
 from struct import pack
 
@@ -120,7 +120,7 @@ def test_members_of_a_classic_group_are_decoded(tmp_path):
             ConsumerProtocolAssignment.TopicPartitions(topic="t", partitions=[0, 2])
         ]
     )
-    # A version that is newer than what is known begins with the fields that are.
+    # The fields of a newer version begin with the known fields.
     newer = pack(">h", 9) + encode_bytes(assignment, 3) + b"more"
     log = write_group_record(tmp_path, pack(">h", 1) + encode_bytes(subscription, 1), newer)
     (record,) = dumped(log, "--records").of_kind("record")

@@ -1,4 +1,4 @@
-"""The dump of .log files: batches and records as Kafka reads them, and what is damaged in them."""
+"""The dump of .log files: batches and records as Kafka reads them, and their damage."""
 
 from base64 import b64decode
 from struct import pack, pack_into
@@ -200,26 +200,26 @@ def test_verify_finds_zeros_at_the_end_of_a_sealed_segment(log):
 
 def test_zeros_before_other_bytes_are_damage(log):
     log.write_bytes(log.read_bytes() + bytes(100) + b"x")
-    assert dumped(log).damages == [(log.name, END, "no batch has magic 0 and 12 bytes")]
+    assert dumped(log).damages == [(log.name, END, "invalid batch header: magic 0, 12 bytes")]
 
 
 def test_offsets_that_go_back_are_damage(tmp_path):
     log = segment(tmp_path, 0, FIRST, SECOND, SECOND)
     assert dumped(log).damages == [
-        (log.name, SECOND_AT + len(SECOND), "offsets from 2 on, where 3 is next")
+        (log.name, SECOND_AT + len(SECOND), "base offset 2 is below the next offset 3")
     ]
 
 
 def test_offsets_below_the_base_offset_of_the_segment_are_damage(tmp_path):
     log = segment(tmp_path, 3, SECOND)
-    assert dumped(log).damages == [(log.name, 0, "offsets from 2 on, where 3 is next")]
+    assert dumped(log).damages == [(log.name, 0, "base offset 2 is below the next offset 3")]
 
 
 def test_offsets_of_the_next_segment_are_damage(tmp_path):
     log = segment(tmp_path, 0, FIRST, SECOND)
     segment(tmp_path, 2, SECOND)
     assert dumped(log).damages == [
-        (log.name, SECOND_AT, "offset 2 belongs to the next segment, from 2 on")
+        (log.name, SECOND_AT, "offset 2 belongs to the next segment, base offset 2")
     ]
 
 
@@ -240,14 +240,14 @@ def test_verify_finds_records_that_contradict_their_header(tmp_path):
     assert dumped(log).exit_code == 0
     for option in ("--verify", "--records"):
         ((_, position, reason),) = dumped(log, option).damages
-        assert (position, reason) == (0, "the records: 5 records in 2 bytes")
+        assert (position, reason) == (0, "invalid records: 5 records in 2 bytes")
 
 
 def test_unknown_codec_is_printed_as_null(tmp_path):
     log = segment(tmp_path, 0, batch_around(b"", count=0, last_delta=0, codec=7))
     dump = dumped(log, "--verify")
     assert dump.of_kind("batch")[0]["codec"] is None
-    assert dump.damages == [(log.name, 0, "the records: unknown codec 7")]
+    assert dump.damages == [(log.name, 0, "invalid records: unknown codec 7")]
 
 
 def test_invalid_header_is_damage_and_the_dump_continues(tmp_path):

@@ -1,4 +1,4 @@
-"""A compaction as a broker drives it, from the choice to the swap, and what may come between."""
+"""A compaction as the broker runs it, from the choice of the log to the swap of its segments."""
 
 import errno
 from contextlib import suppress
@@ -39,7 +39,7 @@ def observer():
 
 @pytest.fixture
 def manager(tmp_path, observer):
-    """Of a log in which every other record, of a key of its own, stays."""
+    """The manager of a log in which every other record has a unique key and is retained."""
     manager = managing(tmp_path, observer=observer, **COMPACTED)
     hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     with hosted_log as log:

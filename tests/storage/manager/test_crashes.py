@@ -1,7 +1,7 @@
-"""Power cuts and failing disks at every step of what the manager does to whole logs.
+"""Power cuts and disk failures at every step of the manager's operations on whole logs.
 
-Whatever step is the last one: a log that was synced is there afterwards, once, with all its
-records, unless it was to be deleted, and then it is there whole or not at all.
+After a failure at any step, a flushed log is there once, with all its records. A log that was being
+deleted is there whole or not at all.
 """
 
 import errno
@@ -48,7 +48,7 @@ def template(tmp_path):
 
 @contextmanager
 def copy_with_power_cut(template, name, *, seed=0, off_at=None):
-    """A copy of the template, on a disk that may lose its power."""
+    """Copy the template to a disk whose power can be cut."""
     root = template.with_name(name)
     shutil.copytree(template, root)
     with PowerCut(root, seed, off_at=off_at) as disk:
@@ -57,7 +57,7 @@ def copy_with_power_cut(template, name, *, seed=0, off_at=None):
 
 
 def start(root, observer=None):
-    # Large indexes would be read at every cut, for nothing.
+    # Small indexes, because each power cut reads the files.
     return managing(root / "a", root / "b", observer=observer, segment_index_bytes=4096)
 
 
@@ -88,7 +88,7 @@ def truncate_and_append_again(manager):
     flush(hosted_log)
 
 
-#: What is done, and what EVENTS may hold when it is interrupted; None is: there is no such log.
+#: The operations, and the values that EVENTS may have after an interruption. None: no such log.
 SCENARIOS = {
     delete_log: [FLUSHED, None],
     move_log: [FLUSHED],
@@ -99,7 +99,7 @@ SCENARIOS = {
 
 
 def changes_in(scenario, template):
-    """How many changes the start and then the scenario make."""
+    """Return the number of file changes of the start, and then of the scenario."""
     with copy_with_power_cut(template, "counted") as disk:
         manager = start(disk.root)
         at_start = disk.changes
@@ -112,7 +112,7 @@ def check(disk, allowed):
     actual = contents(manager)
     assert actual.pop(ORDERS) == ORDERS_VALUES, str(disk)
     assert actual.get(EVENTS) in allowed, (actual, str(disk))
-    # What was found is used, and is there again.
+    # The restarted log accepts appends, and they survive a clean shutdown.
     written(manager, EVENTS, b"next")
     expected = contents(manager)
     manager.close(now_ms=NOW_MS)
@@ -168,7 +168,7 @@ def test_failed_change_loses_no_log_and_affects_no_other_directory(template, sce
             check(disk, SCENARIOS[scenario])
 
 
-# What is promised once a step is done
+# Guarantees after a step has completed
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,4 +1,4 @@
-"""One log directory, and all of a broker's together: whose are they, and do they work?"""
+"""One log directory, and all log directories of a broker: ownership, locks and failures."""
 
 import errno
 import os
@@ -153,7 +153,7 @@ def test_directory_whose_meta_properties_cannot_be_written_is_offline(tmp_path):
 
 def test_invalid_meta_properties_are_rejected(tmp_path):
     (tmp_path / meta_properties.FILE_NAME).write_text("version=0\nbroker.id=one\n")
-    with pytest.raises(InvalidLogDirectory, match="no broker's id"):
+    with pytest.raises(InvalidLogDirectory, match="not a valid broker id"):
         directories(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Work for the disk, before, while and after it runs."""
+"""The life cycle of a disk task: begin, run, completion, failure."""
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ def directory(tmp_path):
 
 
 class RecordedTask:
-    """What happened to a piece of work."""
+    """A disk task and the events that happened to it."""
 
     def __init__(self, directory, *, error=None, is_exclusive=False):
         self.events = []
@@ -140,7 +140,7 @@ def test_directory_has_one_exclusive_task_at_a_time(directory):
     first = RecordedTask(directory, is_exclusive=True).task
     second = RecordedTask(directory, is_exclusive=True).task
     with first:
-        with pytest.raises(AssertionError, match="beside other work"):
+        with pytest.raises(AssertionError, match="beside another exclusive task"):
             execute(second)
         execute(RecordedTask(directory).task)
     execute(second)
@@ -155,7 +155,7 @@ def test_failed_exclusive_task_does_not_block_other_directories(directory, tmp_p
 
 
 def exit_while_it_runs(recorded):
-    """As a caller that is cancelled, and does not wait for its thread."""
+    """Exit the task while it runs, as a cancelled caller that does not wait for its thread."""
     begun, can_end = Event(), Event()
 
     def run():
@@ -175,14 +175,14 @@ def exit_while_it_runs(recorded):
 
 class TestEarlyExit:
     def test_running_task_still_blocks_exclusive_tasks(self, directory):
-        with pytest.raises(AssertionError, match="left before it had been run"):
+        with pytest.raises(AssertionError, match="was exited while it was running"):
             exit_while_it_runs(RecordedTask(directory, is_exclusive=True))
-        with pytest.raises(AssertionError, match="beside other work"):
+        with pytest.raises(AssertionError, match="beside another exclusive task"):
             execute(RecordedTask(directory, is_exclusive=True).task)
 
     def test_running_task_does_not_complete(self, directory):
         recorded = RecordedTask(directory)
-        with pytest.raises(AssertionError, match="left before it had been run"):
+        with pytest.raises(AssertionError, match="was exited while it was running"):
             exit_while_it_runs(recorded)
         assert recorded.events == ["begun"]
 

@@ -1,8 +1,7 @@
-"""A log that changes while a disk thread syncs it: neither is in the other's way.
+"""A log can change while a disk thread flushes it.
 
-What the thread does can be cut in two before any of its system calls, and the event loop may do
-anything there: so each change is made before each call in turn.  A change that waits for the thread
-is done after it.
+The event loop can change the log before any system call of the disk thread, so each test makes a
+change before each call in turn. A change that waits for the thread completes after it.
 """
 
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -24,12 +23,12 @@ from tests.support.logs import NOW_MS, append, end_transaction
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 0, "file_delete_delay_ms": 0}
 CALLS_MAX = 200
-#: After that a change has to wait for the flush.
+#: A change that takes longer than this waits for the flush.
 WAITS_S = 0.5
 
 
 class InterruptedCalls:
-    """``files.system``, on which something else happens before the n-th call."""
+    """Replaces ``files.system`` and starts a change before the n-th call."""
 
     def __init__(self, call_number, start_change):
         self._system = files.system
@@ -65,7 +64,7 @@ def interrupted_calls(call_number, change):
 
 
 def create_filled_log(path, **settings):
-    """A log of several segments that are not synced, with everything that a log can have."""
+    """Create a log of several unflushed segments with all types of files."""
     manager = managing(path, **SETTINGS, **settings)
     hosted_log = manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     with hosted_log as log:
@@ -83,7 +82,7 @@ def create_filled_log(path, **settings):
         end_transaction(log, producer_id=7, commit=False)
         log.roll(now_ms=NOW_MS)
         if log.settings.is_compacted:
-            log.flush(now_ms=NOW_MS)  # else nothing would be compacted
+            log.flush(now_ms=NOW_MS)  # Only flushed segments are compacted.
         append(log, b"last", key=b"last", leader_epoch=9)
     return manager, hosted_log
 
@@ -184,7 +183,7 @@ def test_flush_during_a_swap_has_the_same_result_as_without(tmp_path, step):
 
 
 def swap_with_change(log, step, call_number, change):
-    """Compact the log; before the ``at``-th call of a step of the first swap, something happens."""
+    """Compact the log; run ``happens`` before the ``at``-th call of a step of the first swap."""
     first, *others = clean(task_of(log)).replacements
     swap = SegmentSwap(log, first)
     if step == "finish":

@@ -1,4 +1,4 @@
-"""All logs of a broker: making, finding, cutting, deleting, and writing down where they are."""
+"""All logs of a broker: creation, lookup, truncation, deletion and checkpoints."""
 
 import errno
 import os
@@ -121,7 +121,7 @@ def test_existing_log_is_not_created_while_a_directory_is_offline(tmp_path):
 def test_unknown_files_in_the_directory_of_a_new_log_are_kept(manager, tmp_path):
     (tmp_path / "events-0").mkdir()
     (tmp_path / "events-0" / "notes.txt").write_bytes(b"mine")
-    with pytest.raises(KafkaStorageError, match="in the way"):
+    with pytest.raises(KafkaStorageError, match=r"/\S+ already exists"):
         manager.get_or_create_log(EVENTS, now_ms=NOW_MS)
     assert names_in(tmp_path / "events-0") == ["notes.txt"]
     assert manager.directories.online
@@ -165,12 +165,12 @@ def test_log_is_not_created_beside_its_future_log(tmp_path):
     (tmp_path / "a").write_bytes(b"")
     restarted = managing(*paths)
     _, b, c = restarted.directories.all
-    with pytest.raises(KafkaStorageError, match="on its way"):
+    with pytest.raises(KafkaStorageError, match=r"a future log of .* already exists"):
         restarted.get_or_create_log(EVENTS, directory=b, now_ms=NOW_MS)
     assert restarted.get_or_create_log(EVENTS, now_ms=NOW_MS).directory is c
 
 
-# Deleting
+# Deletion
 
 
 def test_deleted_log_is_renamed_immediately_and_removed_after_the_delay(tmp_path):
@@ -241,7 +241,7 @@ def test_topic_with_the_longest_name_can_be_deleted(manager, tmp_path):
     assert len(renamed) == 255
 
 
-# Truncating
+# Truncation
 
 
 def test_truncation_writes_the_checkpoints(manager, tmp_path):
@@ -343,11 +343,11 @@ def test_cleaner_offsets_are_checkpointed(manager, tmp_path):
     assert CLEANER_OFFSETS.read(tmp_path) == {}
 
 
-# Syncing
+# Flushes
 
 
 class RecordedFlushes(files.SystemCalls):
-    """Notes which files are synced."""
+    """Records which files are flushed."""
 
     def __init__(self):
         self.flushed = []

@@ -1,4 +1,4 @@
-"""Logs that want of descriptors has left half changed, and their way back into use."""
+"""Repair of logs that a lack of file descriptors left partly changed."""
 
 import errno
 import os
@@ -57,7 +57,7 @@ def append_as_follower(log, value, *, base_offset):
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
 def test_interrupted_change_makes_one_log_unusable(manager, hosted, error):
     roll_without_descriptors(hosted, error=error)
-    with pytest.raises(TooManyOpenFiles, match="opened again"):
+    with pytest.raises(TooManyOpenFiles, match="must be recovered first"):
         values_in(hosted)
     assert manager.directories.online
     assert values_in(manager.find(ORDERS)) == [b"x"]

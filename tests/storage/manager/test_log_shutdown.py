@@ -1,4 +1,4 @@
-"""Closing all logs, so that the next start finds nothing to recover."""
+"""A clean shutdown of all logs, after which the next start recovers nothing."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +22,7 @@ from tests.support.logs import NOW_MS
 
 
 class RecordedCalls(files.SystemCalls):
-    """Notes what becomes durable, in order."""
+    """Records the renamed and flushed files in order."""
 
     def __init__(self):
         self.calls = []
@@ -140,7 +140,7 @@ def test_close_without_descriptors_at_any_call_loses_no_log(tmp_path):
         unmarked += [name for name in ("a", "b") if clean_shutdown.read(root / name) is None]
         restarted = managing(root / "a", root / "b")
         assert contents(restarted) == {EVENTS: [b"a"], ORDERS: [b"b"]}
-    # All but those that come after the markers.
+    # All calls except those after the markers were written.
     assert fail_at - 4 <= len(unmarked) < fail_at
 
 

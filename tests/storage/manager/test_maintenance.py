@@ -1,4 +1,4 @@
-"""What logs need from time to time: syncing, retention, compaction, forgetting."""
+"""Periodic log maintenance: flushes, retention, compaction and producer expiration."""
 
 import errno
 
@@ -26,7 +26,7 @@ from tests.support.log_managers import (
 )
 from tests.support.logs import NOW_MS, append
 
-# Syncing
+# Flushes
 
 
 def test_log_is_due_for_a_flush_after_flush_messages(tmp_path):

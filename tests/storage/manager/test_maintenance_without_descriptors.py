@@ -1,4 +1,4 @@
-"""What logs need from time to time, when no descriptor is left to look at one of them."""
+"""Periodic log maintenance when no file descriptor is left for one of the logs."""
 
 from contextlib import suppress
 
@@ -23,7 +23,7 @@ from tests.support.logs import NOW_MS, append
 
 
 def two_old_logs(tmp_path, **settings):
-    """Reopened, so that a look at them takes descriptors."""
+    """Create two logs and reopen them, because access to reopened logs takes descriptors."""
     manager = managing(tmp_path, segment_bytes=200, file_delete_delay_ms=0, **settings)
     for partition in (EVENTS, ORDERS):
         hosted_log = manager.get_or_create_log(partition, now_ms=NOW_MS)

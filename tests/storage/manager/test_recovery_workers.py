@@ -1,4 +1,4 @@
-"""Recovery by worker processes, some of which do not live to see its end."""
+"""Log recovery by worker processes, some of which die."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -38,7 +38,7 @@ def test_logs_are_recovered_by_worker_processes(tmp_path):
 
 
 def run_or_die(task):
-    """What a worker of a pool does whose recovery of one log kills it, as a bus error would."""
+    """Run the task, or exit the worker as a bus error would for a log that has a marker file."""
     _, log_location, _ = task.args
     return os._exit(1) if (log_location.directory / "deadly").exists() else task()
 
@@ -71,7 +71,7 @@ def test_directory_whose_recovery_kills_a_worker_goes_offline_alone(tmp_path, ru
         if partition not in lost_partitions
     }
     (offline,) = restarted.directories.offline
-    assert "a worker died" in str(offline.error)
+    assert "a recovery worker died" in str(offline.error)
     assert str(partitions[1]) in str(offline.error)
     finished = {path: future == total for path, future, total in observer.progress}
     assert finished == {path: path != marked_log.directory.path for path in paths}

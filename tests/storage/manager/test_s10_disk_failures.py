@@ -1,7 +1,7 @@
-"""S10: a full disk, a broken one, one that has become read-only, and two brokers on one.
+"""S10: a full, broken or read-only disk, and two brokers on one directory.
 
-Producing fails with KAFKA_STORAGE_ERROR and the process goes on; the directory stays offline until
-a restart, when everything that was acknowledged is there; other directories notice nothing.
+Producing fails with KAFKA_STORAGE_ERROR and the process continues. The directory stays offline
+until a restart, which finds all acknowledged records. Other directories are not affected.
 """
 
 import errno
@@ -37,7 +37,7 @@ SETTINGS = {"segment_bytes": 500, "segment_index_bytes": 4096}
 
 
 class Producing:
-    """What a broker does for clients, and what the clients have been told."""
+    """Appends and flushes as a broker does, and keeps what clients received."""
 
     def __init__(self, manager, *, flushes=False):
         self.manager = manager
@@ -95,7 +95,7 @@ def stored_values(manager):
 
 
 def check_nothing_lost(producing, actual):
-    """All that was acknowledged, in order; then perhaps the first that was refused."""
+    """Check for all acknowledged records in order, then at most the first rejected record."""
     for partition, acknowledged in producing.acknowledged.items():
         values = actual.get(partition, [])
         extra = values[len(acknowledged) :]
@@ -119,7 +119,7 @@ def test_s10_disk_failure_at_any_change_loses_no_acknowledged_record(tmp_path, e
     for n in range(1, changes_while_producing(tmp_path / "counted") + 1):
         root = tmp_path / str(n)
         root.mkdir()
-        # Nothing is really synced on it, which would only take time.
+        # PowerCut does not flush to the real disk, which saves time.
         with PowerCut(root, 0):
             observer = Notebook()
             producing = Producing(start(root, observer))

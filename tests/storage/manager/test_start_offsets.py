@@ -1,4 +1,4 @@
-"""Records that were deleted stay deleted: a log's start across restarts and moves."""
+"""The log start offset across restarts and moves: deleted records stay deleted."""
 
 import pytest
 
@@ -12,7 +12,7 @@ VALUES = [b"%d" % number for number in range(20)]
 
 @pytest.fixture
 def killed(tmp_path):
-    """As a killed Kafka leaves it: starts are written more seldom than high watermarks."""
+    """A directory as after a kill of Kafka, which writes log start offsets less often."""
     manager = managing(tmp_path)
     written(manager, EVENTS, *VALUES)
     manager.close_handlers()
@@ -36,7 +36,9 @@ def test_log_start_offset_beyond_the_log_end_offset_is_reported_and_ignored(kill
     log = managing(killed, observer=observer).find(EVENTS).log
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 5, 20)
     (note,) = observer.notes
-    assert "a start at 21 is beyond the high watermark 5 and the end 20" in note
+    assert (
+        "log start offset 21: it is beyond the high watermark 5 and the log end offset 20" in note
+    )
 
 
 def test_log_start_offset_raised_during_a_move_moves_with_the_log(tmp_path):

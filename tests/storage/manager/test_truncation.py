@@ -1,4 +1,4 @@
-"""Truncation as work: what sleeps, when files are renamed, and what may come in between."""
+"""Truncation as a disk task: flushes, renames, and concurrent operations."""
 
 import pytest
 

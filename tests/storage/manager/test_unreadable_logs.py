@@ -1,4 +1,4 @@
-"""Logs that cannot be opened, and are given up."""
+"""Logs that cannot be opened: their deletion and their future logs."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.support.logs import NOW_MS
 
 @pytest.fixture
 def refuse(monkeypatch):
-    """From now on, nobody can open what has this in its name."""
+    """Make logs with this text in their directory name impossible to open from now on."""
 
     def refuse(name):
         def open_log(log_location, load_findings, **options):
@@ -40,7 +40,7 @@ def refuse(monkeypatch):
 
 @pytest.fixture
 def manager(tmp_path, refuse):
-    """One log of two cannot be opened."""
+    """A manager of two logs, one of which cannot be opened."""
     manager = managing(tmp_path)
     written(manager, EVENTS, b"a", b"b")
     written(manager, ORDERS, b"x")

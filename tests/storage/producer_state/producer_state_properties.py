@@ -1,4 +1,4 @@
-"""Producer state against a plain model, whatever happens to a log."""
+"""Producer state agrees with a simple model under any sequence of log operations."""
 
 import tempfile
 from contextlib import suppress
@@ -24,11 +24,11 @@ EXPIRATION_MS = 100
 
 producer_ids = st.integers(1, 4)
 counts = st.integers(1, 3)
-# Mostly right, so that histories get somewhere.
+# Mostly valid, so that histories make progress.
 epoch_steps = st.sampled_from([0, 0, 0, 0, 0, 1, -1])
 sequence_steps = st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1])
 coordinator_steps = st.sampled_from([0, 0, 0, 1, -1])
-# How far from the end of some list; beyond its beginning is its beginning.
+# Distance from the end of a list; a distance beyond the beginning means the beginning.
 steps_back = st.integers(0, 7)
 
 
@@ -100,7 +100,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
         self.append(marker, AppendOrigin.COORDINATOR)
 
     def append(self, batch, origin):
-        """Both must refuse it, know it already, or take it."""
+        """The log and the model both reject the batch, find a duplicate, or append it."""
         original = None if batch.is_control else self.model.original_of(batch)
         expected_error = None if original else self.model.refusal_of(batch)
         end_offset = self.log.end_offset
@@ -153,7 +153,7 @@ class ProducerStateAgainstAModel(RuleBasedStateMachine):
             self.move_start_of_model()
 
     def forget_damaged_snapshots(self):
-        """Those that the loader met are gone; those it did not need are still there."""
+        """The loader removed the damaged snapshots that it read; others are still there."""
         snapshot_offsets = self.log.states.snapshots.offsets
         self.model.snapshots = {
             offset: known
@@ -242,7 +242,7 @@ TestProducerStateAgainstAModel.settings = settings(
 
 @st.composite
 def histories(draw):
-    """Batches of a leader, at ascending offsets, each right or wrong in itself."""
+    """Batches of a leader at ascending offsets, each valid or invalid by itself."""
     batches, offset = [], 0
     for _ in range(draw(st.integers(1, 12))):
         producer_id, epoch = draw(st.integers(1, 3)), draw(st.integers(0, 2))
@@ -304,7 +304,7 @@ offsets = st.integers(0, 2**63 - 1)
 
 @st.composite
 def stored_states(draw):
-    """As they can be written and read again: with the newest batch, and with its time."""
+    """States that a snapshot can hold: with only the newest batch and its timestamp."""
     timestamp = draw(int64s)
     batch = st.builds(PACKED_BATCH.pack, int32s, offsets, int32s, st.just(timestamp))
     return ProducerStateEntry(

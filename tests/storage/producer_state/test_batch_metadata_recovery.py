@@ -1,4 +1,4 @@
-"""The last batches of a producer, remembered across a restart."""
+"""Recovering the metadata of a producer's last batches after a restart."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A snapshot may be told that the transactions it calls open have ended."""
+"""Clearing the open transactions of a producer snapshot."""
 
 import pytest
 

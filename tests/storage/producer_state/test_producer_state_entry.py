@@ -1,4 +1,4 @@
-"""What a producer may append after what, and what is known of it then."""
+"""Which batches and markers a producer may append next, and its state afterwards."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def state_after(*batches, state=UNKNOWN_PRODUCER):
 
 
 def batches_in_sequence(count, **fields):
-    """So many batches of one record each, in sequence and at offsets 0, 1, ..."""
+    """Batches of one record each, in sequence and at offsets 0, 1, ..."""
     batches = [batch_by(sequence=number, **fields) for number in range(count)]
     for offset, batch in enumerate(batches):
         batch.assign_offsets(offset)
@@ -82,7 +82,7 @@ class TestSequences:
     @pytest.mark.parametrize("sequence", [1, 6])
     def test_new_epoch_that_does_not_start_at_zero_is_out_of_order(self, sequence):
         state = state_after(batch_by(sequence=5))
-        with pytest.raises(OutOfOrderSequenceNumber, match="new epoch 1 the next is 0"):
+        with pytest.raises(OutOfOrderSequenceNumber, match="new epoch 1 expects sequence 0"):
             check_sequence(state, batch_by(epoch=1, sequence=sequence), PARTITION)
 
     def test_epoch_known_only_from_a_marker_starts_at_zero(self):
@@ -97,7 +97,7 @@ class TestSequences:
 
     def test_error_names_producer_and_partition(self):
         state = state_after(batch_by(producer_id=42))
-        with pytest.raises(OutOfOrderSequenceNumber, match="producer 42 wrote to orders-3 "):
+        with pytest.raises(OutOfOrderSequenceNumber, match="for producer 42 in orders-3: "):
             check_sequence(state, batch_by(producer_id=42, sequence=9), PARTITION)
 
 
@@ -108,7 +108,7 @@ class TestProducerEpochs:
 
     @pytest.mark.parametrize("batch", [batch_by(epoch=2), read_marker_batch(marker_by(epoch=2))])
     def test_batch_or_marker_with_an_old_epoch_is_rejected(self, batch):
-        with pytest.raises(InvalidProducerEpoch, match=r"epoch 2, but .* epoch 3"):
+        with pytest.raises(InvalidProducerEpoch, match=r"is 2, which is .* epoch 3"):
             check_producer_epoch(state_after(batch_by(epoch=3)), batch, PARTITION)
 
     def test_marker_may_raise_the_epoch(self):
@@ -141,7 +141,7 @@ class TestTransactions:
     def test_non_transactional_batch_in_an_open_transaction_is_rejected(self):
         state = state_after(batch_by(transactional=True))
         check_in_transaction(state, batch_by(sequence=1, transactional=True), PARTITION)
-        with pytest.raises(InvalidTxnState, match="has one open since offset 0"):
+        with pytest.raises(InvalidTxnState, match="its transaction is open since offset 0"):
             check_in_transaction(state, batch_by(sequence=1), PARTITION)
 
     def test_any_batch_is_accepted_without_an_open_transaction(self):

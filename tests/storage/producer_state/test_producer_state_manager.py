@@ -1,4 +1,4 @@
-"""The producers of a partition: decisions on sets of batches, transactions, forgetting."""
+"""ProducerStateManager: validation, origins, markers, unstable offsets and expiration."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Producer state taken to disk and back: snapshots, restarts, truncation, failing disks."""
+"""Producer state across snapshots, restarts, truncations, failing disks and power cuts."""
 
 import errno
 
@@ -23,7 +23,7 @@ def send_in_sequence(log, *, count, first=0, **fields):
 
 
 def comparable_state(states):
-    """All that does not depend on which snapshot it came from."""
+    """The state that does not depend on the snapshot it was loaded from."""
     return {
         producer_id: (
             state.epoch,
@@ -196,7 +196,7 @@ class TestTruncating:
 
 
 def write_history(log):
-    """Snapshots synced and not, a transaction, and a truncation after which all is different."""
+    """Synced and unsynced snapshots, a transaction, and a truncation followed by other batches."""
     send_in_sequence(log, count=3)
     log.states.take_snapshot(is_synced=False)
     log.send(batch_by(8, transactional=True))
@@ -211,7 +211,7 @@ def write_history(log):
 
 
 def replayed_state(log):
-    """What going over the whole log tells."""
+    """The state after replaying the whole log."""
     fresh = ProducerLog(log.directory)
     fresh.states.replay(log.batches, end_offset=log.end_offset)
     return comparable_state(fresh.states), fresh.states.transactions.first_undecided_offset
@@ -279,7 +279,7 @@ class TestPowerCuts:
 
 
 def grow(log):
-    """Past the offsets of all snapshots that were ever taken."""
+    """Append past the offsets of all snapshots taken so far."""
     while log.end_offset < 12:
         log.send(batch_by(30 + log.end_offset))
     log.states.take_snapshot(is_synced=False)

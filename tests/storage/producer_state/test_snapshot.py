@@ -1,4 +1,4 @@
-"""The .snapshot files: their bytes, Kafka's own, and how they are kept and damaged."""
+"""Producer snapshot files: their bytes, Kafka's own files, damage, and file handling."""
 
 import pickle
 from pathlib import Path
@@ -38,7 +38,7 @@ def state_after(*batches) -> ProducerStateEntry:
 
 
 def dump_fields(producer_id: int, state: ProducerStateEntry) -> dict[str, int | None]:
-    """As DumpLogSegments tells it."""
+    """The fields that DumpLogSegments prints."""
     fields = {
         "producer_id": producer_id,
         "epoch": state.epoch,
@@ -149,8 +149,8 @@ class TestDamage:
         ("content", "reason"),
         [
             (b"", "0 bytes, too few for a header"),
-            (bytes(102), "version 0"),
-            (b"\0\2" + content[2:], "version 2"),
+            (bytes(102), "unsupported version 0"),
+            (b"\0\2" + content[2:], "unsupported version 2"),
             (content[:-1] + b"\1", "checksum .*, but the bytes have "),
             (with_checksum(content[:6] + b"\0\0\0\3" + content[10:]), "3 entries in 102 bytes"),
             (with_checksum(content[:6] + b"\xff" * 4 + content[10:]), "-1 entries in 102 bytes"),
@@ -169,13 +169,13 @@ class TestDamage:
         }
         snapshots = ProducerSnapshots(tmp_path)
         snapshots.write(50, states, is_synced=False)
-        with pytest.raises(CorruptSnapshot, match="transactions open at offsets"):
+        with pytest.raises(CorruptSnapshot, match="invalid first offsets of open transactions"):
             snapshots.read(50)
 
     def test_missing_file_is_corrupt(self, tmp_path):
         snapshots = ProducerSnapshots(tmp_path)
         snapshots.write(5, {}, is_synced=False).unlink()
-        with pytest.raises(CorruptSnapshot, match="gone"):
+        with pytest.raises(CorruptSnapshot, match="the file does not exist"):
             snapshots.read(5)
 
     def test_corrupt_snapshot_can_be_pickled(self):
@@ -223,7 +223,7 @@ class TestFiles:
         ("segments", "kept"),
         [
             ([10, 20, 30], [10, 20, 30]),
-            ([10, 20], [10, 20, 30]),  # the last is of a clean close
+            ([10, 20], [10, 20, 30]),  # the last one was written by a clean close
             ([0, 20], [20, 30]),
             ([10, 20, 25], [10, 20, 30]),
             ([10, 30], [10, 30]),

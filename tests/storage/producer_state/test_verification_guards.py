@@ -1,4 +1,4 @@
-"""Nobody begins a transaction that the coordinator does not know (KIP-890)."""
+"""A transaction begins only after the coordinator has verified it (KIP-890)."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def transactional(**fields):
 
 @pytest.mark.parametrize("origin", [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR])
 def test_transaction_without_a_guard_is_rejected(log, origin):
-    with pytest.raises(InvalidTxnState, match="not known to be open"):
+    with pytest.raises(InvalidTxnState, match="was not part of an ongoing transaction"):
         log.send(transactional(), origin)
 
 
@@ -116,7 +116,7 @@ class TestSequencesBeingVerified:
     def test_higher_sequence_does_not_overtake_the_lowest_being_verified(self, log):
         start_verification(log, sequence=5)
         guard = start_verification(log, sequence=8)
-        with pytest.raises(OutOfOrderSequenceNumber, match="5 waits to be let in"):
+        with pytest.raises(OutOfOrderSequenceNumber, match="sequence 5 is being verified"):
             log.send(transactional(sequence=8), guard=guard)
         log.send(transactional(sequence=5), guard=guard)
 
@@ -138,7 +138,7 @@ class TestSequencesBeingVerified:
 
     def test_non_transactional_batch_does_not_overtake_the_lowest_sequence(self, log):
         start_verification(log, sequence=0)
-        with pytest.raises(OutOfOrderSequenceNumber, match="0 waits to be let in"):
+        with pytest.raises(OutOfOrderSequenceNumber, match="sequence 0 is being verified"):
             log.send(batch_by(sequence=1))
 
     def test_lowest_sequence_of_another_epoch_is_ignored(self, log):
@@ -196,7 +196,7 @@ class TestZombies:
     def test_epoch_bumping_producer_after_a_zombie_must_start_at_sequence_0(self, log):
         start_verification(log, epoch=0, bumps_epochs=False)
         guard = start_verification(log, epoch=1, sequence=3, bumps_epochs=True)
-        with pytest.raises(OutOfOrderSequenceNumber, match="nothing before"):
+        with pytest.raises(OutOfOrderSequenceNumber, match="the first sequence must be 0"):
             log.send(transactional(epoch=1, sequence=3), guard=guard)
 
     def test_other_producer_after_a_zombie_may_start_at_any_sequence(self, log):
@@ -231,7 +231,7 @@ class TestEpochBumpPerTransaction:
 
     def test_unknown_epoch_bumping_producer_must_start_at_sequence_0(self, log):
         guard = start_verification(log, sequence=3, bumps_epochs=True)
-        with pytest.raises(OutOfOrderSequenceNumber, match="nothing before"):
+        with pytest.raises(OutOfOrderSequenceNumber, match="the first sequence must be 0"):
             log.send(transactional(sequence=3), guard=guard)
 
     def test_unknown_producer_without_epoch_bump_may_start_at_any_sequence(self, log):

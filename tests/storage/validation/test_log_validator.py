@@ -1,4 +1,4 @@
-"""Which record sets a leader takes, which it refuses and with what error."""
+"""Which record sets a leader accepts, and the errors for those that it rejects."""
 
 import pickle
 from struct import pack_into
@@ -44,7 +44,7 @@ RECORDS = [
 
 
 def changed(batch, position, layout, *fields):
-    """The batch with other header fields and the checksum that belongs to them."""
+    """The batch with other header fields and a matching checksum."""
     changed = bytearray(batch)
     pack_into(layout, changed, position, *fields)
     return with_checksum(changed)
@@ -56,7 +56,7 @@ def flagged(batch, flag):
 
 @pytest.fixture
 def unread(monkeypatch):
-    """Fails whoever looks into a batch."""
+    """Fail the test if a batch is decompressed."""
 
     def fail(*_, **__):
         pytest.fail("a batch was decompressed")
@@ -68,13 +68,15 @@ class TestRequests:
     def test_version_3_requires_a_complete_batch(self):
         for records in (b"", batch_of(b"v")[:-1]):
             validate_produce_records(records, version=2)
-            with pytest.raises(InvalidRecord, match="no whole batch"):
+            with pytest.raises(InvalidRecord, match="has no complete batch"):
                 validate_produce_records(records, version=3)
 
     def test_version_3_requires_magic_2(self):
         old = message(1, b"v")
         validate_produce_records(old, version=2)
-        with pytest.raises(InvalidRecord, match="magic 1 in a request of version 3"):
+        with pytest.raises(
+            InvalidRecord, match="magic 1 is not allowed in a Produce request of version 3"
+        ):
             validate_produce_records(old, version=3)
 
     def test_version_3_allows_only_one_batch(self):
@@ -163,7 +165,7 @@ class TestRecordSets:
 class TestHeaders:
     def test_client_batch_must_have_base_offset_0(self):
         with_offset = batch_of(b"v", base_offset=3)
-        with pytest.raises(InvalidRecord, match="base offset 3"):
+        with pytest.raises(InvalidRecord, match="base offset 3 in a client batch"):
             admitted(with_offset)
         assert admitted(with_offset, origin=AppendOrigin.COORDINATOR).first_offset == 0
 
@@ -247,12 +249,12 @@ class TestRecords:
     )
     def test_invalid_first_record_is_rejected(self, records):
         for rules in (PLAIN, rules_of(message_timestamp_type="LogAppendTime")):
-            with pytest.raises(InvalidRecord, match="contradicts itself"):
+            with pytest.raises(InvalidRecord, match="inconsistent batch"):
                 admitted(batch_around(records, count=1, last_delta=0), rules)
 
     def test_first_record_that_leaves_no_room_for_the_others_is_rejected(self):
         first = batch_of(bytes(50))[HEADER_BYTES:]
-        with pytest.raises(InvalidRecord, match="contradicts itself"):
+        with pytest.raises(InvalidRecord, match="inconsistent batch"):
             admitted(batch_around(first, count=2, last_delta=1))
 
     def test_invalid_later_record_is_accepted_if_records_are_not_read(self, unread):
@@ -267,11 +269,11 @@ class TestRecords:
             rules_of(message_timestamp_after_max_ms="1"),
             rules_of(compression_type="lz4"),
         ):
-            with pytest.raises(InvalidRecord, match="contradicts itself"):
+            with pytest.raises(InvalidRecord, match="inconsistent batch"):
                 admitted(inconsistent, rules)
 
     def test_records_that_cannot_be_decompressed_are_rejected_if_read(self):
-        with pytest.raises(InvalidRecord, match="contradicts itself: GZIP"):
+        with pytest.raises(InvalidRecord, match="inconsistent batch: GZIP"):
             admitted(batch_around(b"plain", count=1, last_delta=0, codec=Codec.GZIP), COMPACTED)
 
 
@@ -332,7 +334,7 @@ def test_client_batch_with_the_control_flag_is_rejected():
 
 
 class TestCoordinatorBatches:
-    """Made in this process a moment ago, they are only measured."""
+    """The broker has just built these batches itself, so only their size is checked."""
 
     @pytest.mark.parametrize("codec", ["producer", "uncompressed"])
     def test_coordinator_batch_is_accepted_unchanged(self, codec):

@@ -1,4 +1,4 @@
-"""Offsets and leader epochs: given by a leader in place, taken by a follower as they are."""
+"""A leader assigns offsets and its epoch in place; a follower keeps those of the leader."""
 
 import pytest
 
@@ -23,7 +23,7 @@ BIG_OFFSET = 2**40
 
 
 def leader_batch(base_offset, *timestamps, epoch=3, **fields):
-    """A batch as a leader has written it."""
+    """A batch as written by a leader."""
     records = (
         Record(base_offset + index, timestamp, b"k", b"v")
         for index, timestamp in enumerate(timestamps)

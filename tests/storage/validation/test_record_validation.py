@@ -1,4 +1,4 @@
-"""The records inside a batch: keys, timestamps, and how the wrong ones are named."""
+"""Validating the keys and timestamps of records, and the errors that name invalid records."""
 
 import pytest
 
@@ -42,7 +42,7 @@ class TestKeys:
         assert admitted(batch)
         with pytest.raises(InvalidRecords) as raised:
             admitted(batch, COMPACTED)
-        message = "no key, which a compacted topic demands"
+        message = "no key: a compacted topic requires a key"
         assert raised.value.record_errors == (RecordError(1, message), RecordError(3, message))
         assert str(raised.value) == f"record 1 of the batch: {message}, and 1 more"
 
@@ -97,7 +97,7 @@ class TestTimestamps:
 
     def test_append_time_flag_is_rejected_for_every_record_with_log_append_time(self):
         rules = rules_of(message_timestamp_type="LogAppendTime")
-        with pytest.raises(InvalidTimestamps, match="said to be the time of append") as raised:
+        with pytest.raises(InvalidTimestamps, match="is marked as log append time") as raised:
             admitted(with_append_time_flag(batch_at(NOW_MS, NOW_MS)), rules)
         assert record_indexes(raised) == [0, 1]
 

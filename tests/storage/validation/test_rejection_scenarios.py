@@ -1,4 +1,4 @@
-"""Record sets that a log refuses, and what is left of them in it: nothing (S12)."""
+"""Rejected record sets leave the log unchanged (S12)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def flipped(batch):
 
 REJECTED = {
     "no key for compaction": (COMPACTED, records_batch(b"a"), InvalidRecord),
-    "one record of several has none": (
+    "no key in one of several records": (
         COMPACTED,
         batch_of(Record(0, NOW_MS, b"k", b"a"), Record(1, NOW_MS, None, b"b")),
         InvalidRecord,
@@ -50,7 +50,7 @@ REJECTED = {
         batch_around(b"?", count=1, last_delta=0, codec=5),
         UnsupportedCompressionType,
     ),
-    "a codec of which it is no block": (
+    "bytes that its codec cannot decompress": (
         {"compression_type": "zstd"},
         batch_around(b"no gzip", count=1, last_delta=0, codec=Codec.GZIP),
         InvalidRecord,
@@ -71,7 +71,7 @@ REJECTED = {
         InvalidRecord,
     ),
     "two batches": ({}, records_batch(b"a") + records_batch(b"b"), InvalidRecord),
-    "an offset of its own": ({}, records_batch(b"a", base_offset=5), InvalidRecord),
+    "a base offset other than 0": ({}, records_batch(b"a", base_offset=5), InvalidRecord),
     "a gap in its sequence": (
         {},
         records_batch(b"a", base_sequence=5, **PRODUCER),
@@ -100,7 +100,7 @@ def filled(directory, **settings):
 
 
 def log_state(log):
-    """All that is known of a log, in memory and on disk."""
+    """The state of a log in memory and its files on disk."""
     memory = (
         (log.log_start_offset, log.high_watermark, log.last_stable_offset, log.log_end_offset),
         (
@@ -158,7 +158,7 @@ REJECTED_BY_FOLLOWER = {
         records_batch(b"a", base_offset=2) + flipped(records_batch(b"b", base_offset=3)),
         CorruptMessage,
     ),
-    "a marker that is none": (
+    "an invalid marker": (
         with_checksum(batch_of(b"a", base_offset=2, is_control=True, **PRODUCER)),
         CorruptMessage,
     ),

@@ -1,4 +1,4 @@
-"""What is not written as it came: old formats, and codecs other than the topic's."""
+"""Batches that a leader rewrites: legacy formats, and codecs other than the topic's."""
 
 import pytest
 
@@ -121,7 +121,7 @@ class TestLegacyFormats:
     def test_size_is_checked_for_each_legacy_message_and_for_the_batch(self):
         messages = message(1, b"one") + message(1, b"two")
         assert admitted(messages, rules_of(max_message_bytes="90"))
-        with pytest.raises(MessageTooLarge, match="more than 70"):
+        with pytest.raises(MessageTooLarge, match="maximum configured value of 70"):
             admitted(messages, rules_of(max_message_bytes="70"))
         with pytest.raises(MessageTooLarge, match="37 bytes"):
             admitted(messages, rules_of(max_message_bytes="36"))
@@ -132,5 +132,5 @@ class TestLegacyFormats:
         assert admitted(message(1, b"v", key=b"k"), COMPACTED)
 
     def test_legacy_wrapper_with_invalid_content_is_rejected(self):
-        with pytest.raises(InvalidRecord, match="contradicts itself"):
+        with pytest.raises(InvalidRecord, match="inconsistent batch"):
             admitted(wrapper(1, b"no messages"))

@@ -1,4 +1,4 @@
-"""Record sets that are checked before they are appended: nothing differs but when it is done."""
+"""Record sets validated before the append give the same result as those validated by it."""
 
 import pickle
 
@@ -43,7 +43,7 @@ THREE = records_batch(b"a", b"b", b"c")
 
 
 def outcome(records, rules, now_ms):
-    """All that an append would go by."""
+    """Everything that an append depends on."""
     try:
         validated = validate_and_assign_offsets(
             records,
@@ -66,7 +66,7 @@ def outcome(records, rules, now_ms):
 
 
 def prevalidated(records, rules, now_ms=NOW_MS):
-    """As it comes back from another process."""
+    """The prevalidated batch as it comes back from a worker process."""
     result = pickle.loads(pickle.dumps(prevalidate(bytes(records), rules, now_ms=now_ms)))
     return ValidatedBatch(memoryview(bytearray(records)), rules, result)
 

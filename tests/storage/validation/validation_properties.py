@@ -1,4 +1,4 @@
-"""What is admitted is what was sent, with offsets; and no bytes do worse than be refused."""
+"""Accepted records are those sent, with offsets assigned; any other bytes are rejected."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -79,7 +79,7 @@ def batches(draw):
 
 @composite
 def damaged_batches(draw):
-    """With a few wrong bytes, or cut short; often with the checksum of what they have become."""
+    """Batches with a few wrong bytes or a missing end, often with a matching checksum."""
     batch = bytearray(draw(batches()))
     for _ in range(draw(integers(1, 3))):
         batch[draw(integers(0, len(batch) - 1))] = draw(integers(0, 255))
@@ -208,7 +208,7 @@ def test_follower_accepts_what_a_leader_wrote(sets, next_offset):
 
 @composite
 def headers(draw):
-    """Batches of which every field of the header may be anything, with the checksum of that."""
+    """Batches whose header fields may have any value, with a matching checksum."""
     batch = bytearray(draw(batches()))
     for field in draw(lists(sampled_from(HEADER_FIELDS), max_size=3)):
         value = draw(sampled_from([-1, 0, 1, 2]) | integers(-(2**15), 2**15 - 1))

@@ -1,4 +1,4 @@
-"""The processes of a cluster on this machine: how they ended, and what they were started with."""
+"""``LocalCluster``: process states, exit descriptions and checks before the start."""
 
 import signal
 import subprocess
@@ -12,7 +12,6 @@ from odradek.broker.cli.clusters.local_cluster import LocalBroker, LocalCluster,
 @pytest.fixture
 def ended(tmp_path):
     def run(program):
-        """One whose process has run this, and has logged a line before."""
         broker_process = LocalBroker(tmp_path, 0, port=0, settings=[])
         broker_process.log.write_text("INFO unrelated\nthe last line\n")
         broker_process._process = subprocess.Popen([sys.executable, "-c", program])

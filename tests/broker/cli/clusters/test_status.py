@@ -1,4 +1,4 @@
-"""``odradek cluster status``: what is known is shown, and what is not, with the reason."""
+"""``odradek cluster status`` shows what it could fetch, and a reason for each unknown value."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def brokers():
 @pytest.fixture
 def shown(brokers, capsys):
     async def show(*ports, timeout_s=SHORT_TIMEOUT_S):
-        """The exit status and what is printed."""
+        """Return the exit code and the printed JSON."""
         cluster = brokers.cluster(*(ports or [0]), timeout_s=timeout_s)
         exit_code = await status.show_status(Namespace(json=True), cluster)
         return exit_code, json.loads(capsys.readouterr().out)
@@ -61,19 +61,19 @@ async def test_silent_controller_hides_only_the_reassignments(shown, brokers):
     assert printed["summary"]["partitions"] == 2
     assert printed["summary"]["reassigning"] is None
     assert printed["summary"]["under_min_isr"] == 0
-    assert "broker 0, the controller, does not answer" in printed["unknown"]["reassigning"]
+    assert "broker 0, the controller, did not respond" in printed["unknown"]["reassigning"]
 
 
 async def test_last_request_gets_only_the_remaining_time(shown, brokers):
     brokers.answers[(9, MetadataRequest)] = Silent()
     brokers.answers[ListPartitionReassignmentsRequest] = Silent()
     _, printed = await shown(9, 0, timeout_s=1)
-    remaining = re.search(r"does not answer in (\S+) s", printed["unknown"]["reassigning"])
-    assert float(remaining[1]) < 0.8, "a third of it went to the broker that is silent"
+    remaining = re.search(r"did not respond within (\S+) s", printed["unknown"]["reassigning"])
+    assert float(remaining[1]) < 0.8, "the silent broker used up a third of the timeout"
 
 
 async def test_without_configs_and_reassignments_the_rest_is_shown(shown, brokers):
-    """As when ZooKeeper is gone: brokers serve clients all the same."""
+    """Brokers are in this state when ZooKeeper is down: they still serve clients."""
     brokers.answers[DescribeConfigsRequest] = Silent()
     brokers.answers[ListPartitionReassignmentsRequest] = RetriableError("alas")
     exit_code, printed = await shown()
@@ -82,7 +82,9 @@ async def test_without_configs_and_reassignments_the_rest_is_shown(shown, broker
     assert printed["summary"]["under_min_isr"] is None
     assert printed["unknown"].keys() == {"under_min_isr", "reassigning"}
     assert printed["unknown"]["reassigning"] == "alas"
-    assert printed["unknown"]["under_min_isr"].startswith("min.insync.replicas: no broker answers")
+    assert printed["unknown"]["under_min_isr"].startswith(
+        "min.insync.replicas: no broker responded"
+    )
     ports = {port for port, request in brokers.asked if isinstance(request, DescribeConfigsRequest)}
     assert ports == {0, 1}
 
@@ -109,4 +111,4 @@ async def test_unknown_values_are_printed_in_their_own_table(brokers, capsys):
     assert await status.show_status(Namespace(json=False), cluster) == UNHEALTHY
     lines = capsys.readouterr().out.splitlines()
     assert "reassigning\t-" in lines
-    assert lines[-2:] == ["unknown\twhy", "reassigning\talas"]
+    assert lines[-2:] == ["unknown\treason", "reassigning\talas"]

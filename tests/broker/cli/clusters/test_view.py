@@ -1,4 +1,4 @@
-"""What is shown of a cluster on this machine: lines about what changed, and a table."""
+"""``odradek cluster`` shows its processes: one line per state change, or a live table."""
 
 import io
 from pathlib import Path
@@ -86,7 +86,7 @@ def cluster_status(reassignments=MappingProxyType({}), **others):
 @pytest.fixture
 def table(cluster, monkeypatch):
     def lines(status):
-        """Of the table, if that is how the cluster is."""
+        """Return the lines of the table for a cluster in this status."""
         monkeypatch.setattr(view, "_try_fetch_status", lambda _: status)
         output = io.StringIO()
         console = Console(file=output, force_terminal=True, width=100, color_system=None)
@@ -104,7 +104,7 @@ def test_table_has_a_row_for_each_process(cluster, table):
     assert "ZooKeeper ready 127.0.0.1:2181 99" in lines
     assert "broker 0 ready 127.0.0.1:9092 100 2 2" in lines
     assert "broker 1, controller died 127.0.0.1:9093 101 0 3" in lines
-    assert "3 partitions, 1 under-replicated, 1 offline, 1 under min ISR, 0 moving" in lines
+    assert "3 partitions, 1 under-replicated, 1 offline, 1 under min ISR, 0 reassigning" in lines
     assert any(line.endswith("broker 1 ended with -9, see broker.log: alas") for line in lines)
 
 
@@ -113,13 +113,13 @@ def test_table_does_not_count_an_adding_replica_as_under_replicated(cluster, tab
     lines = table(
         cluster_status({TopicAndPartition("orders", 1): PartitionReassignment((0, 1), (1,), ())})
     )
-    assert "3 partitions, 0 under-replicated, 1 offline, 1 under min ISR, 1 moving" in lines
+    assert "3 partitions, 0 under-replicated, 1 offline, 1 under min ISR, 1 reassigning" in lines
 
 
 def test_table_marks_unknown_counts(cluster, table):
     cluster.brokers[0].set_state(ProcessState.READY)
     lines = table(cluster_status(unknown={"under_min_isr": "alas", "reassigning": "alas"}))
-    assert "3 partitions, 1 under-replicated, 1 offline, ? under min ISR, ? moving" in lines
+    assert "3 partitions, 1 under-replicated, 1 offline, ? under min ISR, ? reassigning" in lines
 
 
 def test_table_is_shown_before_any_broker_responds(cluster, table):

@@ -126,7 +126,7 @@ def test_describe_state_shows_assignor_and_coordinator(
 def test_group_that_waits_for_a_member_is_reported_as_rebalancing(command, broker, group, topic):
     options = {"auto_offset_reset": "latest", "group_protocol": "consumer"}
     with (
-        Reader(broker.address, group, topic, **options),  # who gives up nothing unless it polls
+        Reader(broker.address, group, topic, **options),  # revokes nothing until it polls
         Reader.joining(broker.address, group, topic, **options),
     ):
         wait_until(lambda: [group, "consumer", "Rebalancing"] in command("groups", "list").rows)
@@ -135,7 +135,7 @@ def test_group_that_waits_for_a_member_is_reported_as_rebalancing(command, broke
             *("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
         )
     assert described.err == f"odradek: {group} is rebalancing (Rebalancing)\n"
-    assert rejected.complaint.endswith("and it is Rebalancing")
+    assert rejected.complaint.endswith("but its state is Rebalancing")
 
 
 def test_describe_without_a_name_shows_all_groups(command, broker, group, topic):
@@ -182,10 +182,10 @@ def test_delete_reports_each_group_separately(command, broker, group, topic):
 
 def test_all_groups_are_deleted_only_with_the_option(command, broker, group, topic):
     commit(broker.address, group, {(topic, 0): 1})
-    message = "odradek: name groups, or give --all-groups"
+    message = "odradek: give either groups or --all-groups"
     assert command("groups", "delete").complaint == message
     assert command("groups", "delete", group, "--all-groups").complaint == message
-    # Of other tests, static members may still be in their groups.
+    # Static members of other tests may still be in their groups.
     assert f"{group} deleted\n" in command("groups", "delete", "--all-groups").out
     assert group not in [row[0] for row in command("groups", "list").rows]
 
@@ -221,7 +221,10 @@ def test_delete_offsets_of_a_subscribed_topic_is_rejected(command, broker, group
         (["here", "--topic", "nix"], "nix: UNKNOWN_TOPIC"),
         (["here", "--topic", "nix:0"], "nix: UNKNOWN_TOPIC"),
         (["here", "--topic", "there:7"], "there:7: there is no such partition"),
-        (["here", "--topic", "t", "--property", "security.protocol=ssl"], "cannot speak ssl"),
+        (
+            ["here", "--topic", "t", "--property", "security.protocol=ssl"],
+            "=ssl: this command supports plaintext only",
+        ),
     ],
 )
 def test_failed_delete_offsets_is_reported_in_one_line(

@@ -1,4 +1,4 @@
-"""A coordinator that is not there yet is asked again."""
+"""``send_with_retries`` repeats a request while the coordinator is not available."""
 
 from concurrent.futures import Future
 
@@ -10,7 +10,7 @@ from odradek.broker.cli.groups.coordinator_retries import send_with_retries
 
 
 class Coordinator:
-    """Refuses each group so many times."""
+    """Rejects the request for each group the given number of times."""
 
     def __init__(self, error, **rejections):
         self.error = error

@@ -20,7 +20,7 @@ from tests.support.group_readers import (
 
 __all__ = ["broker", "new_store", "topic"]
 
-DRY_RUN = "odradek: a dry run: --execute commits this"
+DRY_RUN = "odradek: dry run: give --execute to commit these offsets"
 FIFTH = datetime.fromtimestamp((FIRST_MS + 5) / 1000, UTC).isoformat(timespec="milliseconds")
 
 numbers = itertools.count()
@@ -42,12 +42,12 @@ def reset(command, group, topic):
 
 @pytest.fixture
 def begun(broker, group, topic):
-    """The group has read something of both partitions that have records."""
+    """The group has committed offsets in both partitions that have records."""
     commit(broker.address, group, {(topic, 0): 4, (topic, 1): 6})
 
 
 def offsets(result):
-    """By partition; what it warned of is not looked at."""
+    """Return the new offsets by partition. Warnings are ignored."""
     assert result.status == 0, result
     return {int(row[2]): int(row[4]) for row in map(_fields, result.out.splitlines()[1:])}
 
@@ -179,9 +179,8 @@ def test_offset_outside_the_log_becomes_its_start_or_end_offset(group, topic, re
     scope = ["--topic", f"{topic}:0", "--topic", f"{topic}:1"]
     past = reset("--shift-by", "5", scope=scope)
     assert offsets(past) == {0: 9, 1: RECORDS}
-    assert (
-        past.err
-        == f"odradek: {group}: {topic}:1: offset 11 is above the log end offset; using 10\n"
+    assert past.err == (
+        f"odradek: {group}: {topic}:1: offset 11 is above the log end offset; using 10\n"
     )
     before = reset("--shift-by", "-10", scope=scope)
     assert offsets(before) == {0: 0, 1: 0}
@@ -251,20 +250,20 @@ def test_plan_of_several_groups_can_be_limited_to_one(command, broker, group, to
     result = command(*arguments, group, "--execute", stdin=plan)
     assert result.lines[1:] == [f"{group}\t{topic}\t0\t-\t3"]
     complaint = command(*arguments, "nix", stdin=plan).complaint
-    assert complaint == "odradek: nix: - has no line for it"
+    assert complaint == "odradek: nix: no line for this group in -"
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--to-earliest"], "of which topics? give --topic or --all-topics"),
+        (["--to-earliest"], "no topics: give --topic or --all-topics"),
         (["--topic", "nix", "--to-earliest"], "nix: UNKNOWN_TOPIC"),
         (["--topic", "nix:0", "--to-earliest"], "nix: UNKNOWN_TOPIC"),
         (["--topic", "there:7", "--to-offset", "1"], "there:7: there is no such partition"),
-        (["--all-groups", "--all-topics", "--to-latest"], "name groups, or give --all-groups"),
+        (["--all-groups", "--all-topics", "--to-latest"], "give either groups or --all-groups"),
         (["--from-file", "no-such-file"], "no-such-file: No such file or directory"),
-        (["--from-file", "-", "--all-topics"], "--from-file goes without a topic"),
-        (["--from-file", "-"], "-: nothing is in it"),
+        (["--from-file", "-", "--all-topics"], "--from-file names the partitions: give no --topic"),
+        (["--from-file", "-"], "-: the file is empty"),
     ],
 )
 def test_failed_reset_is_reported_in_one_line(command, group, arguments, complaint):

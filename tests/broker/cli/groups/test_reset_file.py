@@ -1,4 +1,4 @@
-"""What plans of offsets are made of: times, durations, lines of CSV."""
+"""Inputs of a reset plan: times, durations and CSV lines."""
 
 import argparse
 import time
@@ -75,7 +75,7 @@ def test_lines_without_a_group_apply_to_the_named_group(written):
     assert read_plans(path, ["g"]) == {
         "g": {TopicAndPartition("orders", 0): 120, TopicAndPartition("orders", 1): 0}
     }
-    with pytest.raises(CommandFailed, match="names no groups: name one"):
+    with pytest.raises(CommandFailed, match="the lines name no group: give exactly one"):
         read_plans(path, ["g", "h"])
 
 
@@ -105,7 +105,7 @@ def test_invalid_line_is_reported_with_its_number(written, line):
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\xff", 'orders,0,"1'])
 def test_invalid_csv_is_reported(written, text):
-    with pytest.raises(CommandFailed, match="is not CSV"):
+    with pytest.raises(CommandFailed, match="invalid CSV"):
         read_plans(written(text), ["g"])
 
 

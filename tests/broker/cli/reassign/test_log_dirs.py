@@ -1,4 +1,4 @@
-"""Replicas are moved between the log directories of a broker by a plan that names them."""
+"""A reassignment plan that names log directories moves replicas between them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Plans of reassignments, proposals, and throttles; what is amiss with partitions."""
+"""Reassignment plans, proposals, throttles and the health of partitions."""
 
 import json
 from random import Random
@@ -19,13 +19,13 @@ from odradek.broker.cli.reassign import plans, throttles
 from odradek.broker.cli.reassign.proposal import generate_plan
 from odradek.broker.cli.reassign.reassignments import PartitionReassignment
 
-#: As kafka-reassign-partitions prints it; tests/interop/test_operations_tools_live.py asks it.
+#: As kafka-reassign-partitions prints it; tests/interop/test_operations_tools_live.py compares.
 KAFKA_PLAN = (
     '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[2,0],'
     '"log_dirs":["any","any"]},{"topic":"orders","partition":1,"replicas":[0,1],'
     '"log_dirs":["any","any"]}]}'
 )
-#: For any number in a request.
+#: Larger than any number in a request.
 TOO_LARGE = 99_999_999_999_999
 FIRST, SECOND = TopicAndPartition("orders", 0), TopicAndPartition("orders", 1)
 
@@ -68,23 +68,23 @@ def entry(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is not JSON"),
+        ("{", "invalid JSON"),
         ("[]", "has no partitions"),
         ({"partitions": []}, "has no partitions"),
         ({"version": 2, "partitions": [entry()]}, "version must be 1"),
-        ({"partitions": ["orders"]}, "names no topic and partition"),
-        ({"partitions": [entry(partition=-1)]}, "names no topic and partition"),
-        ({"partitions": [entry(partition=True)]}, "names no topic and partition"),
-        ({"partitions": [entry(), entry()]}, "orders:0 is there twice"),
-        ({"partitions": [entry(partition=TOO_LARGE)]}, "names no topic and partition"),
+        ({"partitions": ["orders"]}, "needs a topic and a partition"),
+        ({"partitions": [entry(partition=-1)]}, "needs a topic and a partition"),
+        ({"partitions": [entry(partition=True)]}, "needs a topic and a partition"),
+        ({"partitions": [entry(), entry()]}, "orders:0: duplicate partition"),
+        ({"partitions": [entry(partition=TOO_LARGE)]}, "needs a topic and a partition"),
         ({"partitions": [entry(topic="o" * 40_000)]}, "at most 249 characters, not 40000"),
-        ({"partitions": [entry(replicas=[TOO_LARGE])]}, "ids of brokers, from 0 to 2147483647"),
-        ('{"partitions": [%s]}' % ("9" * 5_000), "is not JSON"),
-        ({"partitions": [entry(replicas=[])]}, "each of them once"),
-        ({"partitions": [entry(replicas=[1, 1])]}, "each of them once"),
-        ({"partitions": [entry(replicas="12")]}, "each of them once"),
-        ({"partitions": [entry(log_dirs=["any"])]}, "one for each replica"),
-        ({"partitions": [entry(log_dirs=["any", 1])]}, "one for each replica"),
+        ({"partitions": [entry(replicas=[TOO_LARGE])]}, "distinct broker ids from 0 to 2147483647"),
+        ('{"partitions": [%s]}' % ("9" * 5_000), "invalid JSON"),
+        ({"partitions": [entry(replicas=[])]}, "must be one or more distinct broker ids"),
+        ({"partitions": [entry(replicas=[1, 1])]}, "must be one or more distinct broker ids"),
+        ({"partitions": [entry(replicas="12")]}, "must be one or more distinct broker ids"),
+        ({"partitions": [entry(log_dirs=["any"])]}, "log_dirs must have one entry per replica"),
+        ({"partitions": [entry(log_dirs=["any", 1])]}, "log_dirs must have one entry per replica"),
     ],
 )
 def test_invalid_plan_is_reported_in_one_line(tmp_path, content, message):
@@ -111,7 +111,7 @@ def test_topics_file_has_the_format_of_kafkas_tool(tmp_path):
 def test_partition_of_an_election_must_fit_the_protocol(tmp_path):
     path = tmp_path / "partitions.json"
     path.write_text(json.dumps({"partitions": [{"topic": "o", "partition": TOO_LARGE}]}))
-    with pytest.raises(CommandFailed, match="names no topic and partition"):
+    with pytest.raises(CommandFailed, match="needs a topic and a partition"):
         plans.read_partitions(str(path))
 
 
@@ -134,7 +134,7 @@ def test_proposal_spreads_replicas_over_racks():
 def test_impossible_proposal_is_rejected_with_a_reason():
     with pytest.raises(CommandFailed, match="broker 7: there is no such broker"):
         generate_plan(metadata_snapshot((0, 1)), [0, 7], random=Random(1))
-    with pytest.raises(CommandFailed, match="Replication factor 2 needs as many brokers"):
+    with pytest.raises(CommandFailed, match="Replication factor: 2 larger than available brokers"):
         generate_plan(metadata_snapshot((0, 1)), [0], random=Random(1))
     with pytest.raises(CommandFailed, match="--disable-rack-aware"):
         generate_plan(metadata_snapshot((0, 1), racks=("a", "b", None)), [0, 2], random=Random(1))
@@ -176,7 +176,7 @@ def snapshot_with_partition(leader, replicas, isr):
         ((0, (0, 1, 2), (0, 1)), [UNDER_REPLICATED]),
         ((0, (0, 1, 2), (0,)), [UNDER_REPLICATED, UNDER_MIN_ISR]),
         ((None, (0, 1), (0,)), [OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR]),
-        ((0, (0,), (0,)), []),  # acks=all works: no more than all replicas can be wanted
+        ((0, (0,), (0,)), []),  # acks=all works: min ISR cannot exceed the number of replicas
     ],
 )
 def test_problems_of_a_partition_are_found(partition, problems):

@@ -1,4 +1,4 @@
-"""Waiting for a reassignment: who holds it up is named, and the waiting has an end."""
+"""Waiting for a reassignment: the wait is bounded, and brokers that block it are named."""
 
 import asyncio
 import json
@@ -40,14 +40,14 @@ from tests.support.scripted_brokers import (
 
 DONE, FAILED, INCOMPLETE = 0, 1, 3
 FIRST, SECOND = TopicAndPartition("o", 0), TopicAndPartition("o", 1)
-#: On its way from broker 0 and 2 to 1 and 2, of which 2 is gone.
+#: A reassignment from brokers 0 and 2 to brokers 1 and 2; broker 2 is offline.
 REASSIGNING = moving(("o", 0, (1, 2, 0), (1,)))
 MIDWAY = metadata([0, 1], {("o", 0): (0, (1, 2, 0), (0, 1))})
 BEFORE = metadata([0, 1], {("o", 0): (0, (0, 2), (0,))})
 AFTER = metadata([0, 1, 2], {("o", 0): (1, (1, 2), (1, 2))})
 
 
-# Who is waited for
+# Blocking brokers
 
 
 def partition(leader, replicas, isr):
@@ -89,17 +89,17 @@ def test_offline_broker_is_named_once_and_again_after_a_change():
     def lines(blocked, alive):
         return [*reporter.lines(progress_of(0), blocked, alive)]
 
-    assert lines(both, {0, 1}) == ["broker 2 is gone, and o:0, o:1 cannot move without it"]
+    assert lines(both, {0, 1}) == ["broker 2 is offline and blocks o:0, o:1"]
     assert lines(both, {0, 1}) == []
-    assert lines(one, {0, 1}) == ["broker 2 is gone, and o:1 cannot move without it"]
-    assert lines(one, {0, 1, 2}) == ["broker 2 is back"]
+    assert lines(one, {0, 1}) == ["broker 2 is offline and blocks o:1"]
+    assert lines(one, {0, 1, 2}) == ["broker 2 is online again"]
     assert lines({}, {0, 1, 2}) == []
 
 
 def test_long_lists_of_partitions_are_shortened():
     blocked = {2: [TopicAndPartition("o", number) for number in range(9)]}
     (line,) = StallReporter().lines(progress_of(0), blocked, {0})
-    assert line == "broker 2 is gone, and o:0, o:1, o:2, o:3, o:4 and 4 more cannot move without it"
+    assert line == "broker 2 is offline and blocks o:0, o:1, o:2, o:3, o:4 and 4 more"
 
 
 def test_online_broker_without_progress_is_named_after_the_stall_timeout(monkeypatch):
@@ -113,7 +113,7 @@ def test_online_broker_without_progress_is_named_after_the_stall_timeout(monkeyp
     now += STALL_TIMEOUT_S / 2
     assert lines(8) == []
     now += STALL_TIMEOUT_S
-    line = "nothing has moved for 10 s: broker 1 is not in sync with o:0"
+    line = "no progress for 10 s: broker 1 is not in sync with o:0"
     assert (lines(8), lines(8), lines(9)) == ([line], [], [])
     now += STALL_TIMEOUT_S
     assert lines(9) == [line]
@@ -182,7 +182,7 @@ def arguments(tmp_path):
 
 
 def start_reassignment(brokers):
-    """An answer after which the reassignment is under way."""
+    """Put the reassignment in progress and return the response to the request."""
     brokers.answers[MetadataRequest] = MIDWAY
     brokers.answers[ListPartitionReassignmentsRequest] = REASSIGNING
     return altered()
@@ -194,13 +194,13 @@ async def test_wait_at_most_ends_the_wait_and_names_the_offline_broker(brokers, 
     assert await command.execute(arguments, brokers.cluster(0)) == INCOMPLETE
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
-        "1 partitions are reassigned",
+        "Started the reassignment of 1 partition(s)",
         "0 of 1 partitions moved, 0.0 of 0.0 MB",
     ]
     missing, late, continues = printed.err.splitlines()
-    assert missing == "odradek: broker 2 is gone, and o:0 cannot move without it"
-    assert late == "odradek: not all is moved after 1 s"
-    assert continues.startswith("odradek: what is under way goes on: `odradek reassign verify ")
+    assert missing == "odradek: broker 2 is offline and blocks o:0"
+    assert late == "odradek: not all partitions have moved after 1 s"
+    assert continues.startswith("odradek: the reassignment continues: `odradek reassign verify ")
 
 
 async def test_wait_at_most_ends_the_wait_if_the_controller_is_silent(brokers, arguments):
@@ -252,13 +252,14 @@ async def test_interrupt_reports_that_reassignment_and_throttle_remain(brokers, 
         waiting.cancel()  # as a Ctrl-C does
     assert waiting.cancelled()
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"odradek: what is under way goes on, and so does the throttle: `odradek reassign verify "
-        f"{arguments.plan}` tells how far it is, and removes the throttle once all has moved"
+        "odradek: the reassignment continues, and the throttle remains: `odradek reassign verify "
+        f"{arguments.plan}` shows the progress, and removes the throttle when all partitions have "
+        "moved"
     )
 
 
 def changed_configs(brokers):
-    """By what was changed: the values, None for what was removed."""
+    """Return the altered values by resource; None stands for a deleted value."""
     return {
         (resource.resource_type, resource.resource_name): [
             config.value for config in resource.configs
@@ -276,7 +277,10 @@ async def test_throttle_is_removed_if_the_reassignment_is_rejected(brokers, argu
     )
     assert await command.execute(arguments, brokers.cluster(0)) == FAILED
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["0 partitions are reassigned", "No broker is throttled any more, nor o"]
+    assert lines[-2:] == [
+        "Started the reassignment of 0 partition(s)",
+        "Removed the throttles of all brokers and of topics o",
+    ]
     assert not any("verify" in line for line in lines)
     assert {value for values in changed_configs(brokers).values() for value in values} == {None}
 
@@ -296,7 +300,7 @@ async def test_throttle_remains_if_another_reassignment_was_in_progress(brokers,
         ErrorCode.INVALID_REPLICA_ASSIGNMENT
     )
     assert await command.execute(arguments, brokers.cluster(0)) == FAILED
-    assert "The throttle stays until" in capsys.readouterr().out
+    assert "The throttle remains until" in capsys.readouterr().out
     assert changed_configs(brokers)[(4, "0")] == ["1000", "1000"]
 
 
@@ -317,5 +321,7 @@ async def test_verify_reports_a_removed_throttle(
         request, text=throttled
     )
     assert await command.verify(arguments, brokers.cluster(0)) == DONE
-    assert ("No broker is throttled any more, nor o" in capsys.readouterr().out) is is_reported
+    assert (
+        "Removed the throttles of all brokers and of topics o" in capsys.readouterr().out
+    ) is is_reported
     assert changed_configs(brokers)[(2, "o")] == [None, None]

@@ -17,7 +17,7 @@ from tests.support.transaction_wire import WireProducer
 
 __all__ = ["new_store"]
 
-#: So that a transaction can be begun behind its coordinator's back, as before Kafka 3.6.
+#: Allows a transaction that its coordinator does not know, as before Kafka 3.6.
 SETTINGS = ("transaction.partition.verification.enable=false",)
 MINUTE_MS = 60_000
 NO_LEADER = -1
@@ -67,7 +67,7 @@ def minutes_ago(minutes):
 
 
 def hang(producer, topic, *values, minutes=20, partition=0):
-    """Begin a transaction that its coordinator does not know of."""
+    """Begin a transaction that its coordinator does not know."""
     error = producer.ask_produce(
         topic, *values, partition=partition, timestamp_ms=minutes_ago(minutes)
     )
@@ -178,7 +178,7 @@ def test_describe_producers_asks_the_given_broker(command, new_producer, topic, 
 
 
 def coordinator_of(command, name):
-    """The only broker there is."""
+    """Return the coordinator of this id: the only broker."""
     ((_, coordinator, *_),) = [
         row for row in command("transactions", "list").rows if row[0] == name
     ]
@@ -236,7 +236,7 @@ def test_broker_option_limits_the_search_to_its_partitions(command, new_producer
 
 @pytest.fixture
 def leaderless(monkeypatch, topic):
-    """One that is among all that the cluster tells of."""
+    """A partition of the topic, without a leader in the metadata response."""
     original = AdminClient.list_topics
 
     def list_topics(*arguments, **options):
@@ -288,14 +288,23 @@ def test_hanging_transaction_is_aborted_by_producer(command, new_producer, topic
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["{topic}", "--start-offset", "0"], "{topic}: name one partition, as {topic}:0"),
-        (["{topic}:0,1", "--start-offset", "0"], "{topic}: name one partition, as {topic}:0"),
-        (["{topic}:0", "--start-offset", "7"], "{topic}:0: no open transaction begins at 7"),
+        (
+            ["{topic}", "--start-offset", "0"],
+            "{topic}: give exactly one partition, such as {topic}:0",
+        ),
+        (
+            ["{topic}:0,1", "--start-offset", "0"],
+            "{topic}: give exactly one partition, such as {topic}:0",
+        ),
+        (["{topic}:0", "--start-offset", "7"], "{topic}:0: no open transaction starts at offset 7"),
         (["{topic}:7", "--start-offset", "7"], "{topic}:7: there is no such partition"),
         (["nix:0", "--start-offset", "7"], "nix:0: there is no such partition"),
         (["{topic}:0"], "give --start-offset, or --producer-id"),
         (["{topic}:0", "--producer-id", "1"], "give --start-offset, or --producer-id"),
-        (["{topic}:0", "--property", "security.protocol=ssl"], "cannot speak ssl"),
+        (
+            ["{topic}:0", "--property", "security.protocol=ssl"],
+            "=ssl: this command supports plaintext only",
+        ),
     ],
 )
 def test_failed_abort_is_reported_in_one_line(command, topic, arguments, complaint):
@@ -315,5 +324,5 @@ def test_abort_with_an_old_epoch_is_rejected(command, new_producer, topic, name,
     assert f"{topic}:0: INVALID_PRODUCER_EPOCH: " in rejected.complaint
     assert (partition.offset_at(LATEST), stable_end(partition)) == (2, 0)
     producer.commit()
-    # Nobody has ended what was begun before, so that it is part of what the partition has open.
+    # No marker ended the old transaction, so the partition still counts it as open.
     assert committed_values(partition) == [b"old", b"new"]

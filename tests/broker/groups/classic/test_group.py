@@ -1,4 +1,4 @@
-"""A classic group as a whole: its sessions, and what any group can tell."""
+"""A classic group as a whole: sessions, commits, offset use and unloading."""
 
 import pytest
 

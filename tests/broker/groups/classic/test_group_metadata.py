@@ -1,4 +1,4 @@
-"""The members of a classic group: what is stored of them, and made of what was stored."""
+"""The metadata of a classic group: conversion to and from records."""
 
 import pytest
 

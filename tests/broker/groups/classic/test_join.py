@@ -1,4 +1,4 @@
-"""Who may join a classic group, and what comes of it."""
+"""JoinGroup in classic groups."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Leaving a classic group, and being made to."""
+"""LeaveGroup in classic groups."""
 
 from tests.support.group_scene import GROUP
 

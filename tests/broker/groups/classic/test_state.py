@@ -1,4 +1,4 @@
-"""What members are told, in every state: each pair of the table is tried on a group."""
+"""The error of each API in each state; each pair of the table is tried on a group."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_check_follows_the_error_table(state, api):
 
 
 def group_in_state(scene, state):
-    """A group that has come there by itself, and one who is or was its member."""
+    """Bring a group to the state with ordinary requests and return a current or former member."""
     leader, follower = scene.stable(2)
     if state is ClassicGroupState.EMPTY:
         scene.leave(follower)
@@ -77,5 +77,5 @@ def test_member_gets_the_error_of_the_table(scene, state, api):
     actual = call_api(scene, api, group_in_state(scene, state))
     expected = API_ERRORS[state][api].name
     if state is ClassicGroupState.EMPTY:
-        expected = "UNKNOWN_MEMBER_ID"  # nobody is a member any more, whatever the table says
+        expected = "UNKNOWN_MEMBER_ID"  # there are no members any more, so the table does not apply
     assert actual in ({expected, "waiting"} if expected == "NONE" else {expected})

@@ -1,4 +1,4 @@
-"""The leader's assignment, handed out."""
+"""SyncGroup in classic groups."""
 
 import pytest
 

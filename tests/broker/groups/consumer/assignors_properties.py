@@ -1,4 +1,4 @@
-"""Properties of the assignors: completeness, balance, stickiness, whatever the group."""
+"""Properties of the assignors for any group: completeness, balance, stickiness."""
 
 from hypothesis import given
 from hypothesis import strategies as st

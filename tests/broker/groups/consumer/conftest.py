@@ -1,4 +1,4 @@
-"""Shards with a topic of four partitions, and time that a test passes."""
+"""Group scenes with a topic of four partitions and a virtual clock."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""Any history of a group: members that come, go, are slow and are not heard; topics; restarts.
+"""Random histories of a consumer group: members join, leave, lag and expire; topics; restarts.
 
-G10: no partition is held by two members, or read by two that do what they are told.
+G10: no partition is held by two members, or read by two members that follow the protocol.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ from tests.support.subscriptions import check_complete, subscriber
 MEMBERS = ["m0", "m1", "m2", "m3"]
 TOPICS = ["a", "b", "c"]
 SUBSCRIPTIONS = st.sampled_from([("a",), ("a", "b"), ("b", "c"), ()])
-#: What a member may do; most of the time it does something sensible.
+#: What a member may do; most of the time it follows the protocol.
 ACTIONS = [
     ProtocolClient.heartbeat,
     ProtocolClient.heartbeat,
@@ -44,7 +44,7 @@ class GroupHistory(RuleBasedStateMachine):
         subscriptions=st.lists(SUBSCRIPTIONS, min_size=1, max_size=3), is_settled=st.booleans()
     )
     def begin(self, subscriptions, is_settled):
-        """Or half of all runs would have nobody: rules are left out at random."""
+        """Start with members: rules are left out at random, and many runs would have none."""
         for names in subscriptions:
             self.join(names, None, None, None)
         if is_settled:
@@ -98,7 +98,7 @@ class GroupHistory(RuleBasedStateMachine):
         client = self.draw_client(data)
         try:
             client.subscribe(*names)
-        except FencedMemberEpoch:  # it missed an answer
+        except FencedMemberEpoch:  # it missed a response
             client.heartbeat()
             if not client.is_member:
                 del self.clients[client.id]
@@ -123,9 +123,9 @@ class GroupHistory(RuleBasedStateMachine):
         member = data.draw(st.sampled_from(sorted(self.scene.group.members)))
         self.scene.now_ms += 45_000
         self.scene.expire(member)
-        self.clients.pop(member, None)  # by then it has noticed that it was not answered
+        self.clients.pop(member, None)  # by then the client has noticed that it got no response
 
-    # Surroundings
+    # Environment
 
     @rule(topic=st.sampled_from(TOPICS), more=st.integers(1, 2))
     def grow(self, topic, more):
@@ -150,7 +150,7 @@ class GroupHistory(RuleBasedStateMachine):
 
     @rule()
     def settle(self):
-        """All members do what they are told for as long as it takes: then all is even."""
+        """All members follow the protocol until the group is stable."""
         for _ in range(20):
             for client in list(self.clients.values()):
                 client.heartbeat()
@@ -166,7 +166,7 @@ class GroupHistory(RuleBasedStateMachine):
         for client in self.clients.values():
             assert client.owned == self.scene.group.target_assignment_of(client.id)
 
-    # What is always so
+    # Invariants
 
     @invariant()
     def g10_no_partition_is_held_by_two(self):

@@ -1,9 +1,9 @@
-"""Any history of a group with members of both protocols, on a clock that the test passes.
+"""Random histories of a group with members of both protocols, on a virtual clock.
 
-Members come, go, come back as static ones do, by the other protocol too, so that the group is
-upgraded and downgraded; or they are silent until their time is up.  Topics change; the broker
-restarts; its log is sick.  G10: at no moment can two members commit for the partition that both
-read, and when all do what they are told, every partition is read by one.
+Members join, leave and return as static members do, also with the other protocol, so the group is
+upgraded and downgraded; or they fall silent until their session expires.  Topics change; the broker
+restarts; its log fails.  G10: two members can never commit for a partition that both read, and
+when all members follow the protocol, each partition is read by exactly one.
 """
 
 from contextlib import suppress
@@ -25,11 +25,11 @@ SUBSCRIPTIONS = st.sampled_from([("a",), ("a",), ("a", "b")])
 KINDS = st.sampled_from(["new", "eager", "cooperative"])
 NUMBERS = st.integers(0, 9)
 MAX_CLIENTS = 4
-#: Longer than it takes until all are missed who are silent, and the others have shared.
+#: Long enough for silent members to expire and for the others to share the partitions.
 ROUNDS, ROUND_MS = 60, 3_000
 
 
-#: What may happen before a member restarts by the other protocol.
+#: Events before a member restarts with the other protocol.
 DISTURBANCES = [
     lambda history: history.join("eager", False, ("a",)),
     lambda history: history.join("cooperative", True, ("a",)),
@@ -45,7 +45,7 @@ class MixedHistory(RuleBasedStateMachine):
         super().__init__()
         self.scene = LiveGroupScene({"a": 3})
         self.clients = []
-        #: Those who are silent; they have not noticed yet, and may commit what they have read.
+        #: Silent members that have not noticed their expiration and may commit what they have read.
         self.silent = []
         self.instances = 0
         self.deleted = set()
@@ -74,7 +74,7 @@ class MixedHistory(RuleBasedStateMachine):
         is_settled=st.booleans(),
     )
     def begin(self, kinds, is_settled):
-        """Or half of all runs would have nobody: rules are left out at random."""
+        """Start with members: rules are left out at random, and many runs would have none."""
         for kind, is_static in kinds:
             self.join(kind, is_static, ("a",))
         if is_settled:
@@ -90,9 +90,9 @@ class MixedHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(number=NUMBERS, kind=KINDS, leaves_first=st.booleans())
     def restart(self, number, kind, leaves_first):
-        """As one of this kind; it may have been killed before.
+        """Restart a member as one of this kind; without ``leaves_first`` it was killed.
 
-        To the same topics: classic groups do not rebalance for a static member, whatever it says.
+        It keeps its topics: classic groups do not rebalance for a returning static member.
         """
         before = self.pop_client(number)
         if leaves_first:
@@ -117,7 +117,7 @@ class MixedHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(numbers=st.lists(NUMBERS, min_size=3, max_size=12), is_log_failing=st.booleans())
     def step(self, numbers, is_log_failing):
-        """The log is well again after the first, if it was not."""
+        """Run client steps; ``is_log_failing`` makes the log fail during the first one."""
         for number in numbers:
             self.scene.base.log.failure = KafkaStorageError() if is_log_failing else None
             self.clients[number % len(self.clients)].step()
@@ -132,7 +132,7 @@ class MixedHistory(RuleBasedStateMachine):
         numbers=st.lists(NUMBERS, min_size=1, max_size=12),
     )
     def migrate(self, number, kind, leaves_first, disturbances, numbers):
-        """One member restarts in a group that was at rest, and is about to be disturbed."""
+        """Restart one member in a settled group after some disturbances."""
         self.settle()
         for disturb in disturbances:
             disturb(self)
@@ -143,7 +143,7 @@ class MixedHistory(RuleBasedStateMachine):
             self.step(numbers, is_log_failing=False)
         self.settle()
 
-    # Surroundings
+    # Environment
 
     @rule(milliseconds=st.sampled_from([100, 3_000, 9_000, 16_000, 46_000]))
     def pass_time(self, milliseconds):
@@ -160,7 +160,7 @@ class MixedHistory(RuleBasedStateMachine):
     @precondition(lambda self: "b" in self.scene.cluster.snapshot.topics)
     @rule()
     def delete(self):
-        """For good: classic members commit by name, for whatever topic has it."""
+        """Delete topic b permanently: classic members commit by name, to any topic of that name."""
         self.deleted.add("b")
         self.scene.set_topic("b", 0)
 
@@ -170,7 +170,7 @@ class MixedHistory(RuleBasedStateMachine):
 
     @rule()
     def settle(self):
-        """All do what they are told, as often as it takes: then every partition is read."""
+        """All members follow the protocol until each partition is read."""
         for _ in range(ROUNDS):
             for client in self.clients:
                 client.step()
@@ -182,7 +182,7 @@ class MixedHistory(RuleBasedStateMachine):
 
     @property
     def is_shared(self):
-        """Whoever has partitions of a topic that is gone need not be told."""
+        """Whether each partition has one reader; partitions of deleted topics do not count."""
         names = self.scene.cluster.snapshot.topic_names
         owned = [
             partition
@@ -204,7 +204,7 @@ class MixedHistory(RuleBasedStateMachine):
     def shares(self):
         return self.group.state_name, {client.id: client.owned for client in self.clients}
 
-    # What is always so
+    # Invariants
 
     @invariant()
     def g10_no_partition_is_held_by_two(self):
@@ -221,7 +221,7 @@ class MixedHistory(RuleBasedStateMachine):
         if self.group is None or self.group.is_empty or not client.owned:
             return False
         with suppress(KafkaError):
-            # In classic groups others would be a sign of life.
+            # A non-transactional check would count as a heartbeat in a classic group.
             self.group.validate_offset_commit(client.committer, is_transactional=not self.live)
             return True
         return False
@@ -250,7 +250,7 @@ class MixedHistory(RuleBasedStateMachine):
 
 
 def stored(classic):
-    """Who came back and was refused has gone to the end: the order says nothing."""
+    """The record without the order of members: a rejected member that returned is the last."""
     value = classic.metadata.to_record_value()
     value.members.sort(key=lambda member: member.member_id)
     return value

@@ -11,7 +11,7 @@ def test_setting_accepts_kafka_class_names():
 
 
 def test_unknown_assignor_is_rejected():
-    with pytest.raises(ValueError, match="round-robin is none of uniform, range"):
+    with pytest.raises(ValueError, match="round-robin: must be one of uniform, range"):
         parse_assignors(("round-robin",))
 
 

@@ -22,7 +22,7 @@ def test_classic_member_without_id_gets_one(scene):
 
 
 def test_expired_member_must_give_up_its_partitions_before_it_rejoins(scene):
-    """What it reads is another's by now, and it could commit that once it is in again."""
+    """Other members own its partitions by now, and it could commit for them once it is back."""
     scene.join("new", "a")
     late = scene.base.join("missed", **offering("a", owned={"a": [2]}))
     assert (late.error, set(scene.live.group.members)) == ("UNKNOWN_MEMBER_ID", {"new"})
@@ -31,7 +31,7 @@ def test_expired_member_must_give_up_its_partitions_before_it_rejoins(scene):
 
 
 def test_expired_member_that_keeps_naming_its_old_partitions_is_rejected_once(scene):
-    """As franz-go and librdkafka do in their ways: they would come again and again."""
+    """franz-go and librdkafka keep naming them; they would be rejected forever."""
     scene.join("new", "a")
     fields = offering("a", owned={"a": [2]})
     assert (
@@ -74,7 +74,7 @@ def test_protocol_that_a_member_offers_twice_counts_once(scene):
 
 
 def test_join_of_a_classic_member_leaves_regex_matching_to_the_next_heartbeat(scene):
-    """Of many topics that takes long, and JoinGroup does not wait for it."""
+    """Matching many topics takes long, and JoinGroup does not wait for it."""
     scene.join("new", subscribed_topic_regex="b.*")
     scene.set_topic("b1", 1)
     scene.base.join(**offering("a"))

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/live_group.py and requests.py."""
+"""Tests of broker/groups/consumer/consumer_group_runtime.py and requests.py."""
 
 import sys
 
@@ -152,11 +152,11 @@ def test_group_can_have_its_own_session_timeout(scene):
     assert scene.live.is_empty
 
 
-# What it costs
+# Cost
 
 
 def count_calls(act):
-    """How many functions were called meanwhile, Python's and C's: no clock is as steady."""
+    """Count the calls of Python and C functions during ``act``; no clock is as steady."""
     count = 0
 
     def count_call(frame, event, argument):
@@ -218,7 +218,7 @@ def test_sessions_and_revocations_restart_after_loading(scene):
     assert scene.live.is_empty
 
 
-# What any group can tell
+# Interface of all group types
 
 
 def test_group_describes_itself(scene):
@@ -259,7 +259,7 @@ def test_simple_consumer_commits_only_to_an_empty_group(scene):
     assert commit_at(scene, -1, member_id="") is not None
 
 
-#: Whether the group has members, who commits -> what Kafka 4.1.1 answers to TxnOffsetCommit
+#: Whether the group has members and who commits -> Kafka 4.1.1's response to TxnOffsetCommit
 TXN_OFFSET_COMMIT_ERRORS = {
     (True, Committer("", None, -1)): "NONE",
     (True, Committer("", None, 1)): "UNKNOWN_MEMBER_ID",

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/classic_blobs.py."""
+"""Tests of broker/groups/consumer/consumer_protocol_codec.py."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/reconcile.py: every state, and every kind of target."""
+"""Tests of broker/groups/consumer/current_assignment_builder.py: all states and targets."""
 
 import pytest
 

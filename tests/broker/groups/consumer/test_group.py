@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/group.py and records.py: what the log says of a group."""
+"""Tests of broker/groups/consumer/group.py and records.py: a group as its records describe it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/draft.py."""
+"""Tests of broker/groups/consumer/group_update.py."""
 
 from odradek.broker.groups.consumer.group import ConsumerGroup
 from odradek.broker.groups.consumer.group_update import GroupUpdate

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/heartbeat.py and target.py."""
+"""Tests of broker/groups/consumer/heartbeat.py and target_assignment_builder.py."""
 
 import pytest
 
@@ -136,7 +136,7 @@ def test_full_group_rejects_new_members():
 def test_partition_assigned_twice_by_another_broker_gets_one_owner(scene):
     for member in ("first", "second"):
         scene.join(member, "a")
-    # A classic leader may do so, and its group be upgraded elsewhere.
+    # A classic leader may do so, and its group may be upgraded elsewhere.
     for member in ("first", "second"):
         scene.write([records.new_target_assignment_record(GROUP, member, of("a", 0, 1))])
     scene.join("third", "a")
@@ -150,7 +150,7 @@ def test_assignor_with_most_votes_is_used(scene):
     assert scene.group.target_assignment["m1"] == of("a", 0, 1) | of("b", 0)
 
 
-# Who it is
+# Member ids and epochs
 
 
 def test_unknown_member_is_rejected(scene):
@@ -161,7 +161,7 @@ def test_unknown_member_is_rejected(scene):
 
 def test_newer_member_epoch_is_fenced(scene):
     scene.join("m1", "a")
-    with pytest.raises(FencedMemberEpoch, match="in epoch 1, not 2"):
+    with pytest.raises(FencedMemberEpoch, match="member epoch 1, the request has 2"):
         scene.heartbeat("m1", 2)
 
 

@@ -73,7 +73,7 @@ def test_joining_member_must_not_own_partitions():
 
 
 def test_unknown_assignor_is_rejected():
-    with pytest.raises(UnsupportedAssignor, match="none of uniform, range"):
+    with pytest.raises(UnsupportedAssignor, match="Supported assignors: uniform, range"):
         check(server_assignor="sticky")
 
 

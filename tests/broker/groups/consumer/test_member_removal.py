@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/leaving.py."""
+"""Tests of broker/groups/consumer/member_removal.py."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_static_member_can_leave_permanently(scene):
 
 
 def test_member_removal_leaves_regex_matching_to_the_next_heartbeat(scene):
-    """Of many topics that takes long, and nobody is there who could wait."""
+    """Matching many topics takes long, and no request could wait for it."""
     scene.join("m3", expression="b.*")
     scene.set_topic("b1", 1)
     for remove in (lambda: scene.expire("m1"), lambda: scene.heartbeat("m2", -1)):

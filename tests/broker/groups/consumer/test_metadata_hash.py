@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/metadata_hash.py; the numbers are from the log of Kafka 4.1.1."""
+"""Tests of metadata_hash.py; the expected hashes are from the log of Kafka 4.1.1."""
 
 from odradek.broker.groups.consumer.metadata_hash import compute_group_hash, compute_topic_hash
 from odradek.protocol.types import Uuid

@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/migration.py: both protocols in one group."""
+"""Tests of broker/groups/consumer/migration.py: members of both protocols in one group."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_upgraded_group_is_loaded_unchanged(scene):
 
 
 def test_partitions_of_members_in_an_aborted_rebalance_are_not_reassigned(scene):
-    """The leader has not assigned anew when another comes: cooperative members read on."""
+    """A member joins before the leader has assigned: cooperative members continue to read."""
     first, second = classic_group(scene)
     scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
     scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
@@ -54,7 +54,7 @@ def test_partitions_of_members_in_an_aborted_rebalance_are_not_reassigned(scene)
 
 
 def test_partition_not_yet_revoked_by_a_cooperative_member_is_not_reassigned(scene):
-    """Its leader means it for another, in the generation after this one."""
+    """Its leader intends it for another member in the next generation."""
     first, second = classic_group(scene)
     scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
     scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
@@ -65,7 +65,7 @@ def test_partition_not_yet_revoked_by_a_cooperative_member_is_not_reassigned(sce
 
 
 def test_partition_assigned_to_another_member_is_not_held_by_its_former_owner(scene):
-    """As eager leaders give it: who had it has given up all before."""
+    """Eager leaders assign like this: the former owner has revoked all its partitions before."""
     first, second = classic_group(scene)
     scene.base.join(first, **offering("a", owned={"a": [0, 1]}))
     scene.base.join(second, **offering("a", owned={"a": [2, 3]}))
@@ -76,7 +76,7 @@ def test_partition_assigned_to_another_member_is_not_held_by_its_former_owner(sc
 
 
 def test_member_that_joined_before_an_upgrade_must_rejoin_with_any_protocol(scene):
-    """It was told what the classic group had chosen; Java's client gives up on another answer."""
+    """It got the protocol of the classic group. Java's client fails on another protocol."""
     joins = [
         scene.base.join(**offering("a", names=each)) for each in (("range", "sticky"), ("sticky",))
     ]
@@ -92,7 +92,7 @@ def test_classic_members_revoke_by_rejoining(scene):
     first, second = classic_group(scene)
     scene.join("new", "a")
     assert {told(scene, first), told(scene, second)} == {"REBALANCE_IN_PROGRESS"}
-    # Eager members give up everything before they join.
+    # Eager members revoke everything before they join.
     assignments = {each: rejoined(scene, each)[1] for each in (first, second)}
     assert scene.beat("new", scene.member("new").epoch).assigned is not None
     everything = [*assignments.values(), scene.member("new").current_assignment.assigned]
@@ -134,7 +134,7 @@ def test_waiting_join_of_a_classic_group_fails_at_the_upgrade(scene):
 
 
 def test_upgrade_assigns_partitions_that_the_classic_leader_did_not(scene):
-    """A static member subscribes to the same, so that nothing else would have them rebalance."""
+    """The static member keeps its subscription, so nothing else would start a rebalance."""
     classic_group(scene, assignments=({"a": [0, 1]},), instance_id="i")
     assert scene.join("new", "a", instance_id="i").assigned == of("a", 0, 1, 2, 3)
 
@@ -243,7 +243,7 @@ def test_members_of_a_downgraded_group_can_rebalance(scene):
 
 
 def test_downgraded_group_rebalances_after_loading(scene):
-    """Else nobody would ever read what the member that has gone had."""
+    """Otherwise no member would ever read the partitions of the removed one."""
     ids = upgrade_group(scene)
     generation = scene.live.group.epoch
     scene.beat("new", -1)
@@ -275,7 +275,7 @@ def test_static_member_that_returns_as_a_classic_member_downgrades_its_group(sce
 
 
 def group_with_static_member_away(scene):
-    """Beside a classic one, which is told of what it has in the present epoch."""
+    """The static member is away; a classic member has its assignment of the current epoch."""
     scene.join("new", "a", instance_id="i")
     old = scene.base.join(**offering("a")).result.member_id
     owned = scene.beat("new", 1, owned=of("a", 0, 1, 2, 3)).assigned
@@ -290,7 +290,7 @@ def group_with_static_member_away(scene):
 def test_downgrade_by_a_returning_static_member_moves_no_partition(scene):
     old, owned = group_with_static_member_away(scene)
     joined = scene.base.join(**offering("a"), instance_id="i").result
-    for _ in ("as it lives", "as it is loaded"):
+    for _ in ("live", "loaded"):
         assert (scene.base.state, heard(scene, old, joined.generation)) == ("Stable", "NONE")
         synced = scene.base.sync(
             joined.member_id, generation=joined.generation, instance_id="i"
@@ -300,7 +300,7 @@ def test_downgrade_by_a_returning_static_member_moves_no_partition(scene):
 
 
 def test_static_member_that_downgrades_a_group_becomes_its_leader(scene):
-    """Else nobody would look whether their topics have grown."""
+    """Otherwise no member would check whether its topics have grown."""
     old, _ = group_with_static_member_away(scene)
     joined = scene.base.join(**offering("a"), instance_id="i").result
     assert (joined.leader, joined.skip_assignment) == (joined.member_id, True)
@@ -361,7 +361,7 @@ def test_classic_group_written_later_by_another_broker_wins(scene):
 
 
 def write_classic_group_elsewhere(scene):
-    """Written by a broker that does not know of the other."""
+    """Append the records of a broker that does not know the consumer group."""
     other_scene = LiveGroupScene({"a": 4})
     ids = classic_group(other_scene, assignments=({"a": [0]},))
     for batch in other_scene.base.log.batches:

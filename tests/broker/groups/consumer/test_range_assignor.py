@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/assign_range.py."""
+"""Tests of broker/groups/consumer/range_assignor.py."""
 
 from odradek.broker.groups.consumer.range_assignor import assign
 from tests.support.subscriptions import A, B, partitions, subscriber

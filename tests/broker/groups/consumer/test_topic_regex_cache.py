@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/expressions.py."""
+"""Tests of broker/groups/consumer/topic_regex_cache.py."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def topic_names(*names):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """The names that were matched with an expression, one after the other."""
+    """The names that were matched with a regex, in order."""
     matched = []
 
     def compile_and_record(expression):
@@ -97,7 +97,7 @@ def test_many_regexes_over_few_names_exceed_the_inline_limit_together():
     for each in regexes:
         cache.matching_topics(each, names)
     assert not cache.exceeds_inline_limit(regexes, names)
-    # Each has to be gone through once more, though there is no name that it has not seen.
+    # Each regex has to be checked once more, though each has seen all names.
     assert not cache.exceeds_inline_limit(regexes, topic_names("a"))
     assert cache.exceeds_inline_limit([*regexes, "one more"], topic_names("a"))
 
@@ -137,7 +137,7 @@ def test_unused_regexes_are_evicted_above_the_capacity(monkeypatch, looked_at):
     for each in used:
         cache.matching_topics(each, names)
     assert looked_at == []
-    # There is room for as many again: it is not worth while to look for them each time.
+    # There is room for as many again, so eviction does not run each time.
     for number in range(4, 9):
         assert not cache.is_over_capacity
         cache.matching_topics(f"a{number}", names)

@@ -17,7 +17,7 @@ def test_topics_are_found_by_name_and_id():
 
 
 def test_partition_that_never_had_a_leader_counts_if_a_later_one_has():
-    """Nobody is told of it, and nobody would be assigned the last one else."""
+    """Metadata does not name it. Without it, the last partition would not be assigned."""
     topics = topics_after(update({"a": [state(1), state(2)]}))
     assert topics.partition_counts(frozenset({"a"})) == {topic_id("a"): 3}
 

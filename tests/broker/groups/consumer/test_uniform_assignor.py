@@ -1,4 +1,4 @@
-"""Tests of broker/groups/consumer/assign_uniform.py and assign_mixed.py."""
+"""Tests of broker/groups/consumer/uniform_assignor.py and uniform_heterogeneous_assignor.py."""
 
 from odradek.broker.groups.consumer.uniform_assignor import assign
 from tests.support.subscriptions import A, B, C, partitions, subscriber, with_their_own

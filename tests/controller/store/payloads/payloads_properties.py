@@ -1,4 +1,4 @@
-"""Every payload, whatever is in it: what is written is read again, and damage is one exception."""
+"""Every payload survives a round trip, and damaged bytes raise only CorruptPayload."""
 
 import json
 from random import Random
@@ -47,7 +47,7 @@ any_json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-# No payload has a field whose name begins so.
+# Extra fields have a prefix that no payload field has.
 extra = st.dictionaries(st.text().map("x-".__add__), any_json, max_size=2)
 
 endpoints = st.builds(

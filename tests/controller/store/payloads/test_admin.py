@@ -1,4 +1,4 @@
-"""What tools ask of the controller through the tree, as Kafka writes it."""
+"""The reassignment and preferred replica election znodes, as Kafka writes them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A broker's registration, as Kafka writes it and as it ever wrote it."""
+"""The broker registration znode in all versions that Kafka has written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a cluster has one of, as Kafka writes it and as it ever wrote it."""
+"""The cluster id, feature and producer id block znodes in all versions that Kafka has written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Configurations and the notices of their changes, as Kafka writes them and ever wrote them."""
+"""Config znodes and config change notifications in all versions that Kafka has written."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""An offset as the oldest consumers keep it."""
+"""The offset znode of consumers that commit to ZooKeeper."""
 
 import pytest
 

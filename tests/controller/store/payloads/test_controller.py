@@ -1,4 +1,4 @@
-"""Who the controller is, as Kafka writes it and as it ever wrote it."""
+"""The controller and controller epoch znodes in all versions that Kafka has written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A JSON object whose fields are read by name and type."""
+"""JsonObject reads the fields of a JSON payload by name and type."""
 
 import pytest
 from hypothesis import given
@@ -48,7 +48,7 @@ def test_error_names_the_path_and_the_reason():
     with pytest.raises(CorruptPayload) as error:
         parse('{"leader":"1"}').int32("leader")
     assert error.value.path == "/a/node"
-    assert error.value.reason == "leader is no number of 32 bits: '1'"
+    assert error.value.reason == "leader is not a 32-bit integer: '1'"
 
 
 @pytest.mark.parametrize("field", ['"1"', "1.0", "true", "null", "[1]", "2147483648"])

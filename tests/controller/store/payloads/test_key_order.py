@@ -1,4 +1,4 @@
-"""The order in which Kafka writes the keys of its maps; the expected orders are Kafka's own."""
+"""The order in which Kafka writes the keys of its maps, compared with recorded orders."""
 
 from odradek.controller.store.payloads.key_order import (
     order_like_java_properties,

@@ -1,4 +1,4 @@
-"""What brokers tell the controller through the tree, as Kafka writes it."""
+"""The notification znodes that brokers write for the controller, as Kafka writes them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A topic's replicas and a partition's leader, as Kafka writes them and as it ever wrote them."""
+"""The topic and partition state znodes in all versions that Kafka has written."""
 
 from dataclasses import replace
 
@@ -157,5 +157,5 @@ def test_partition_state_without_an_isr_is_rejected(isr):
 
 
 def test_unknown_leader_recovery_state_is_rejected():
-    with pytest.raises(CorruptPayload, match="leader_recovery_state is unknown: 2"):
+    with pytest.raises(CorruptPayload, match="unknown leader_recovery_state 2"):
         LeaderAndIsr.decode(STATES[0][1][:-1] + b',"leader_recovery_state":2}')

@@ -85,13 +85,20 @@ class ClusterClient:
 
     async def fetch_metadata(self, topics: Iterable[str] | None = None) -> MetadataSnapshot:
         """Fetch the metadata of ``topics``, or of all; raises CommandFailed if one is missing."""
-        from odradek.protocol.api.metadata import MetadataRequest
+        request = _metadata_request(topics)
+        return self._update(await self.send_to_any_broker(request, version=METADATA_VERSION))
 
-        requested = [MetadataRequest.Topic(name=name) for name in dict.fromkeys(topics or ())]
-        request = MetadataRequest(
-            topics=None if topics is None else requested, allow_auto_topic_creation=False
+    async def fetch_controller_metadata(self) -> MetadataSnapshot:
+        """Fetch the metadata of all topics from the controller.
+
+        The metadata of other brokers may not show a change yet that the controller has just made.
+        """
+        response = await self.send_to_controller(
+            _metadata_request(None), version=METADATA_VERSION, error_codes=lambda _: ()
         )
-        response = await self.send_to_any_broker(request, version=METADATA_VERSION)
+        return self._update(response)
+
+    def _update(self, response: Any) -> MetadataSnapshot:
         self._brokers = {
             broker.node_id: Broker(Address(broker.host, broker.port), broker.rack)
             for broker in response.brokers
@@ -198,6 +205,15 @@ def error_name(error_code: int) -> str:
     from odradek.protocol.error_codes import ErrorCode
 
     return ErrorCode.for_code(error_code).name
+
+
+def _metadata_request(topics: Iterable[str] | None) -> Message:
+    from odradek.protocol.api.metadata import MetadataRequest
+
+    requested = [MetadataRequest.Topic(name=name) for name in dict.fromkeys(topics or ())]
+    return MetadataRequest(
+        topics=None if topics is None else requested, allow_auto_topic_creation=False
+    )
 
 
 def _partition_infos(response: Any) -> dict[TopicAndPartition, PartitionInfo]:

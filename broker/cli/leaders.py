@@ -91,7 +91,8 @@ def _add_elect(verbs: Commands[argparse.ArgumentParser]) -> None:
 async def elect(arguments: argparse.Namespace, cluster: ClusterClient) -> int:
     topic_partitions = await _selected_partitions(arguments, cluster)
     outcomes = await _elect_leaders(cluster, ELECTION_TYPES[arguments.kind], topic_partitions)
-    snapshot = await cluster.fetch_metadata()
+    # Other brokers may not know the new leaders yet.
+    snapshot = await cluster.fetch_controller_metadata()
     rows = [
         (*topic_partition, outcome, _current_leader(snapshot, topic_partition))
         for topic_partition, outcome in sorted(outcomes.items())

@@ -8,6 +8,7 @@ import pytest
 from odradek.broker.cli import client
 from odradek.broker.cli.broker_connections import Address, BrokerConnections, RetriableError
 from odradek.broker.cli.errors import CommandFailed
+from odradek.broker.cli.partitions import TopicAndPartition
 from odradek.broker.cli.reassign.reassignments import list_reassignments
 from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -55,6 +56,17 @@ async def test_last_error_of_the_controller_is_raised_after_the_timeout():
         await list_reassignments(brokers.cluster(0, timeout_s=SHORT_S))
     ports = [port for port, request in brokers.asked if not isinstance(request, MetadataRequest)]
     assert len(ports) > 1
+
+
+async def test_leaders_after_an_election_are_read_from_the_controller():
+    """The metadata of another broker may still name the former leader."""
+    brokers = ScriptedBrokers({})
+    for broker_id, leader in [(0, 2), (1, 1)]:
+        brokers.answers[(broker_id, MetadataRequest)] = metadata(
+            [0, 1], {("orders", 0): (leader, [1, 2], [1, 2])}, controller=1
+        )
+    snapshot = await brokers.cluster(0).fetch_controller_metadata()
+    assert snapshot.partitions[TopicAndPartition("orders", 0)].leader == 1
 
 
 async def test_error_that_is_not_retriable_is_not_retried():
